@@ -1,0 +1,1 @@
+"""The words every package shares: ids, error codes, topic partitions. Standard library only."""

@@ -1,0 +1,39 @@
+"""Topics and their partitions: names, what a name may look like, how an id is written."""
+
+import re
+from base64 import urlsafe_b64encode
+from typing import NamedTuple
+
+from kohort.model.ids import Partition, TopicId, TopicName
+
+CONSUMER_OFFSETS = TopicName("__consumer_offsets")
+JOURNAL = TopicName("__kohort_journal")
+
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, JOURNAL})
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic; a tuple, because masses of them are made."""
+
+    topic: TopicName
+    partition: Partition
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def is_legal_name(name: str) -> bool:
+    """Kafka's rule for topic names: 1 to 249 of ``[a-zA-Z0-9._-]``, but not ``.`` or ``..``."""
+    return _LEGAL_NAME.match(name) is not None and name not in (".", "..")
+
+
+def collision_key(name: str) -> str:
+    """Names with one key collide in metric names (``.`` becomes ``_``): Kafka refuses the second."""
+    return name.replace(".", "_")
+
+
+def show_topic_id(topic_id: TopicId) -> str:
+    """Kafka's text form of an id: URL-safe base64 of the 16 bytes, without padding (22 characters)."""
+    return urlsafe_b64encode(topic_id).decode().rstrip("=")
