@@ -1,6 +1,6 @@
 """Names for the numbers and strings of the protocol, so that they cannot be mixed up."""
 
-from typing import NewType
+from typing import NamedTuple, NewType
 
 TopicName = NewType("TopicName", str)
 TopicId = NewType("TopicId", bytes)  # 16 bytes, big-endian; all zero means "none"
@@ -20,3 +20,10 @@ WallTime = NewType("WallTime", int)  # milliseconds since 1970: for what is stor
 ReplyTo = NewType("ReplyTo", int)  # names one request that is waiting for its reply
 
 NO_TOPIC_ID = TopicId(bytes(16))
+
+
+class Now(NamedTuple):
+    """One moment on both clocks: monotonic for deadlines, wall time for what is stored or shown."""
+
+    instant: Instant
+    wall: WallTime
