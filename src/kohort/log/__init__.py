@@ -1,0 +1,1 @@
+"""The log: Kafka's segment files behind two Protocols, and the catalog of what the files belong to."""
