@@ -1,0 +1,141 @@
+"""Fetch peers by their coordinates, once; build our small programs for them, once per content.
+
+``python -m tools.peers.fetch`` fetches and builds everything, for a machine that will go offline.
+"""
+
+import shutil
+import sys
+import time
+from functools import cache
+from pathlib import Path
+
+from tools.peers.cache import (
+    GO_SOURCES,
+    JAVA_SOURCES,
+    JS_SOURCES,
+    FetchError,
+    digest,
+    digest_files,
+    keep,
+    run,
+)
+from tools.peers.pins import ARTIFACTS, TOOLCHAINS, Artifact, Peer
+
+POM = """<project>
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>kohort</groupId><artifactId>peers</artifactId><version>1</version>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</project>
+"""
+DEPENDENCY = (
+    "    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+)
+
+# Programs that drive the broker's own tools need kafka-tools; the others must compile with any kafka-clients.
+JAVA_PROGRAMS = {
+    Peer.KAFKA: ("tools/*.java",),
+    Peer.JAVA_39: ("client/*.java",),
+    Peer.JAVA_4: ("client/*.java",),
+}
+
+
+def pom_for(artifacts: tuple[Artifact, ...]) -> str:
+    """A throw-away project that depends on these artifacts and nothing else."""
+    return POM.format(dependencies="\n".join(DEPENDENCY.format(*artifact) for artifact in artifacts))
+
+
+def jars(peer: Peer) -> Path:
+    """The folder with a Java peer's jars."""
+    artifacts = ARTIFACTS[peer]
+
+    def build(home: Path) -> None:
+        (home / "pom.xml").write_text(pom_for(artifacts))
+        copy = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={home / 'lib'}"]
+        run(copy, cwd=home)
+
+    key = digest(part for artifact in artifacts for part in artifact)
+    return keep(f"{peer.value}-jars", key, build) / "lib"
+
+
+def java_classes(peer: Peer) -> Path:
+    """The folder with our Java programs, compiled against this peer's jars."""
+    lib = jars(peer)
+    patterns = JAVA_PROGRAMS[peer]
+    sources = sorted(str(path) for pattern in patterns for path in JAVA_SOURCES.glob(pattern))
+
+    def build(home: Path) -> None:
+        run(["javac", "-nowarn", "-cp", f"{lib}/*", "-d", str(home), *sources])
+
+    key = digest([digest_files(JAVA_SOURCES, patterns), str(lib)])
+    return keep(f"{peer.value}-classes", key, build)
+
+
+def class_path(peer: Peer) -> str:
+    """What goes behind ``-cp`` to run one of our programs, or one of the peer's own, on the peer's jars."""
+    return f"{java_classes(peer)}:{jars(peer)}/*"
+
+
+def node_modules() -> Path:
+    """The folder to name in NODE_PATH."""
+    manifest = JS_SOURCES / "package.json"
+
+    def build(home: Path) -> None:
+        shutil.copy(manifest, home / "package.json")
+        quiet = ["--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
+        run(["npm", "install", *quiet], cwd=home)
+
+    return keep("npm", digest([manifest.read_bytes()]), build) / "node_modules"
+
+
+def go_programs() -> Path:
+    """The folder with our Go programs: ``franz``, ``sarama`` and ``kfake``."""
+
+    def build(home: Path) -> None:
+        run(["go", "build", "-o", f"{home}/", "./..."], cwd=GO_SOURCES)
+
+    return keep("go-programs", digest_files(GO_SOURCES, ("go.*", "*/*.go")), build)
+
+
+def ensure(peer: Peer) -> None:
+    """Have everything of this peer on disk; raises FetchError."""
+    if peer is Peer.KAFKAJS:
+        node_modules()
+    elif peer is Peer.GO:
+        go_programs()
+    else:
+        java_classes(peer)
+
+
+@cache
+def available(peer: Peer) -> str | None:
+    """None when the peer can be run, else the reason why it cannot be had on this machine.
+
+    A package source that answers with an error is no such reason: that raises FetchError.
+    """
+    missing = [tool for tool in TOOLCHAINS[peer] if shutil.which(tool) is None]
+    if missing:
+        return f"{peer.value}: not installed here: {', '.join(missing)}"
+    try:
+        ensure(peer)
+    except FetchError as error:
+        if not error.unreachable:
+            raise
+        return f"{peer.value}: its packages cannot be reached: {str(error).splitlines()[-1][:200]}"
+    return None
+
+
+def main() -> int:
+    """Fetch every peer, saying how long each took; 1 if one is missing."""
+    status = 0
+    for peer in Peer:
+        started = time.monotonic()
+        reason = available(peer)
+        print(f"{peer.value}: {reason or 'ready'} ({time.monotonic() - started:.1f} s)", flush=True)
+        status |= reason is not None
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

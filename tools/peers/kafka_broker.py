@@ -1,0 +1,190 @@
+"""A real Apache Kafka broker (KRaft, one node) on loopback: the oracle.
+
+``python -m tools.peers.kafka_broker`` starts one in the foreground and prints its address, for work by hand.
+"""
+
+import base64
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.peers import jvm, probe
+from tools.peers.fetch import class_path
+from tools.peers.pins import Peer
+
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+LOG_TAIL = 60
+
+PROPERTIES: Mapping[str, str] = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    # Quick starts matter more here than throughput.
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "controller.quorum.election.timeout.ms": "200",
+    "controller.quorum.election.backoff.max.ms": "100",
+    "log.cleaner.dedupe.buffer.size": "8388608",
+}
+
+
+class BrokerStartError(Exception):
+    """The broker did not come up; the message ends with the tail of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaBroker:
+    """A running broker. ``data`` holds its logs and may be read after the broker has stopped."""
+
+    host: str
+    port: int
+    pid: int
+    home: Path
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def data(self) -> Path:
+        return self.home / "data"
+
+    @property
+    def log(self) -> Path:
+        return self.home / "broker.log"
+
+    def log_tail(self) -> str:
+        """The last lines the broker wrote, for a failure message."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-LOG_TAIL:])
+
+
+def properties_for(home: Path, ports: tuple[int, int], settings: Mapping[str, str]) -> str:
+    """The text of server.properties; ``settings`` override everything but the addresses."""
+    broker_port, controller_port = ports
+    values = {
+        **PROPERTIES,
+        **settings,
+        "listeners": f"PLAINTEXT://127.0.0.1:{broker_port},CONTROLLER://127.0.0.1:{controller_port}",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "log.dirs": str(home / "data"),
+    }
+    return "".join(f"{name}={value}\n" for name, value in values.items())
+
+
+def new_cluster_id() -> str:
+    """Sixteen random bytes in the text form Kafka uses; never with a leading dash, which its tools refuse."""
+    text = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
+    return "k" + text[1:]
+
+
+def _format(home: Path, log_config: Path) -> None:
+    args = ["format", "-t", new_cluster_id(), "-c", str(home / "server.properties")]
+    tool = jvm.command(class_path(Peer.KAFKA), "kafka.tools.StorageTool", *args, log_config=log_config)
+    done = subprocess.run(tool, capture_output=True, text=True, timeout=START_SECONDS, check=False)
+    if done.returncode != 0:
+        raise BrokerStartError(f"formatting failed:\n{done.stdout}{done.stderr}")
+
+
+def _wait_until_ready(process: "subprocess.Popen[bytes]", broker: KafkaBroker) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not probe.answers(broker.host, broker.port):
+        if process.poll() is not None:
+            raise BrokerStartError(f"the broker exited with {process.returncode}:\n{broker.log_tail()}")
+        if time.monotonic() > deadline:
+            raise BrokerStartError(f"no answer within {START_SECONDS:.0f} s:\n{broker.log_tail()}")
+        probe.pause()
+
+
+def _stop(process: "subprocess.Popen[bytes]", clean: bool) -> None:
+    """Ask first, so that indexes are trimmed and the clean-shutdown marker written; insist after a while."""
+    if clean:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            clean = False
+    if not clean:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def running(home: Path, port: int | None = None) -> Iterator[KafkaBroker]:
+    """Run the broker configured in ``home`` until the block ends; raises BrokerStartError."""
+    if port is None:
+        listeners = next(
+            line for line in (home / "server.properties").read_text().splitlines() if "listeners=P" in line
+        )
+        port = int(listeners.split(",")[0].rsplit(":", 1)[1])
+    log_config = jvm.write_log_config(home, "INFO")
+    server = jvm.command(
+        class_path(Peer.KAFKA),
+        "kafka.Kafka",
+        str(home / "server.properties"),
+        heap="512m",
+        log_config=log_config,
+    )
+    with (home / "broker.log").open("ab") as log:
+        process = subprocess.Popen(server, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=home)
+    broker = KafkaBroker("127.0.0.1", port, process.pid, home)
+    clean = False
+    try:
+        _wait_until_ready(process, broker)
+        clean = True
+        yield broker
+    finally:
+        _stop(process, clean)
+
+
+@contextmanager
+def kafka_broker(
+    settings: Mapping[str, str] | None = None, home: Path | None = None
+) -> Iterator[KafkaBroker]:
+    """A freshly formatted broker, ready for requests, stopped when the block ends; raises BrokerStartError.
+
+    Without ``home`` its folder is temporary and disappears with it.
+    """
+    where = Path(tempfile.mkdtemp(prefix="kafka-")) if home is None else home
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+        broker_port, controller_port = probe.free_ports(2)
+        text = properties_for(where, (broker_port, controller_port), settings or {})
+        (where / "server.properties").write_text(text)
+        _format(where, jvm.write_log_config(where))
+        with running(where, broker_port) as broker:
+            yield broker
+    finally:
+        if home is None:
+            shutil.rmtree(where, ignore_errors=True)
+
+
+def main() -> int:
+    """Run a broker until standard input ends."""
+    started = time.monotonic()
+    with kafka_broker() as broker:
+        print(
+            f"kafka: listening on {broker.bootstrap} (started in {time.monotonic() - started:.1f} s)",
+            flush=True,
+        )
+        sys.stdin.read()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

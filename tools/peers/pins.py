@@ -1,0 +1,56 @@
+"""Which peers we are judged with, by exact version.
+
+Go modules are pinned in ``tests/interop/go/go.mod`` and npm packages in ``tests/interop/js/package.json``,
+where their own tools read them.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Artifact(NamedTuple):
+    """One Maven coordinate."""
+
+    group: str
+    name: str
+    version: str
+
+
+class Peer(Enum):
+    """What can be fetched and run; the value names its folder in the cache."""
+
+    KAFKA = "kafka"
+    JAVA_39 = "java-3.9"
+    JAVA_4 = "java-4"
+    KAFKAJS = "kafkajs"
+    GO = "go"
+
+
+# The newest 4.2 patch whose broker *and* tools were both published.
+KAFKA_VERSION = "4.2.1"
+LOG4J_VERSION = "2.26.1"
+KAFKA_GROUP = "org.apache.kafka"
+LOG4J_GROUP = "org.apache.logging.log4j"
+
+LOGGING = (
+    Artifact(LOG4J_GROUP, "log4j-slf4j-impl", LOG4J_VERSION),
+    Artifact(LOG4J_GROUP, "log4j-core", LOG4J_VERSION),
+)
+
+ARTIFACTS: dict[Peer, tuple[Artifact, ...]] = {
+    Peer.KAFKA: (
+        Artifact(KAFKA_GROUP, "kafka_2.13", KAFKA_VERSION),
+        Artifact(KAFKA_GROUP, "kafka-tools", KAFKA_VERSION),
+        *LOGGING,
+    ),
+    Peer.JAVA_39: (Artifact(KAFKA_GROUP, "kafka-clients", "3.9.2"), *LOGGING),
+    Peer.JAVA_4: (Artifact(KAFKA_GROUP, "kafka-clients", "4.4.0"), *LOGGING),
+}
+
+TOOLCHAINS: dict[Peer, tuple[str, ...]] = {
+    Peer.KAFKA: ("java", "javac", "mvn"),
+    Peer.JAVA_39: ("java", "javac", "mvn"),
+    Peer.JAVA_4: ("java", "javac", "mvn"),
+    Peer.KAFKAJS: ("node", "npm"),
+    Peer.GO: ("go",),
+}
