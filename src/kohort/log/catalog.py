@@ -1,0 +1,88 @@
+"""What exists: topics and their ids, configs, leader epochs, producer ids.
+
+A Protocol, so that several nodes can share a catalog one day. Reads come from memory and never wait; a change
+is awaited and is durable when it returns. The catalog is deterministic: ids and random names come from the
+caller.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kohort.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId, TopicName
+from kohort.model.topics import TopicPartition
+
+CLUSTER_DEFAULT = ""
+"""The name under which ``broker_configs`` keeps what holds for every broker; others go by node id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic. A change makes a new value, so that a stale one is recognisable after any ``await``."""
+
+    name: TopicName
+    topic_id: TopicId
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=dict)  # only what was set for this topic
+
+
+class Catalog(Protocol):
+    """The catalog of a cluster. Changes raise ``RefusedError``; KAFKA_STORAGE_ERROR changes nothing."""
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def node_id(self) -> NodeId: ...
+
+    @property
+    def topics(self) -> Mapping[TopicName, Topic]: ...
+
+    @property
+    def broker_configs(self) -> Mapping[str, Mapping[str, str]]:
+        """Dynamic configs by resource name: a node id as text, or ``CLUSTER_DEFAULT``."""
+        ...
+
+    @property
+    def deleted(self) -> Mapping[TopicId, TopicName]:
+        """Topics that are gone but whose files may not be; see ``forget_deleted``."""
+        ...
+
+    def topic_by_id(self, topic_id: TopicId) -> Topic | None: ...
+
+    def leader_epoch(self, partition: TopicPartition) -> LeaderEpoch:
+        """The epoch in which this node leads ``partition``; it grows with every start and never shrinks.
+
+        A start that follows a crash may have lost records that consumers have seen. Only a new epoch lets
+        them find out (OffsetForLeaderEpoch), and a clean start cannot be told apart by them, so every start
+        counts. Raises UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        ...
+
+    async def create_topic(self, topic: Topic) -> None:
+        """Raises TOPIC_ALREADY_EXISTS, or INVALID_TOPIC_EXCEPTION for a name that collides with another."""
+        ...
+
+    async def delete_topic(self, name: TopicName) -> Topic:
+        """Remove a topic and return what it was; raises UNKNOWN_TOPIC_OR_PARTITION."""
+        ...
+
+    async def forget_deleted(self, topic_ids: Iterable[TopicId]) -> None:
+        """Tell the catalog that no files of these deleted topics are left."""
+        ...
+
+    async def add_partitions(self, name: TopicName, total: int) -> Topic:
+        """Raise the number of partitions to ``total``; INVALID_PARTITIONS unless that is more than now."""
+        ...
+
+    async def set_topic_configs(self, name: TopicName, configs: Mapping[str, str]) -> Topic:
+        """Replace all configs of a topic."""
+        ...
+
+    async def set_broker_configs(self, resource: str, configs: Mapping[str, str]) -> None:
+        """Replace all dynamic configs of one broker, or of ``CLUSTER_DEFAULT``."""
+        ...
+
+    async def next_producer_id(self) -> ProducerId:
+        """A producer id that was never handed out before, whatever happened to the process since."""
+        ...
