@@ -1,0 +1,1 @@
+"""One module for each API, generated: its request and its response."""
