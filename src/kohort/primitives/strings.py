@@ -1,0 +1,33 @@
+"""Text as Java sees it: UTF-16 code units, and the hash that places a group."""
+
+
+def java_hash(text: str) -> int:
+    """Java's ``String.hashCode``: 32 bits, signed, over UTF-16 units (a character may count as two)."""
+    value = 0
+    for unit in _units(text):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value - 0x100000000 if value & 0x80000000 else value
+
+
+def partition_for(group_id: str, count: int) -> int:
+    """The partition of ``__consumer_offsets``, of ``count``, that a group lives in."""
+    value = java_hash(group_id)
+    # Java's abs(-2**31) is negative; Kafka takes 0 for it.
+    return 0 if value == -0x80000000 else abs(value) % count
+
+
+def utf16_length(text: str) -> int:
+    """Length in UTF-16 code units, which is how Kafka's limits on strings count."""
+    if text.isascii():
+        return len(text)
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def _units(text: str) -> bytes | memoryview:
+    if text.isascii():
+        return text.encode()
+    # "surrogatepass": a lone surrogate cannot come off the wire, but hashing must not fail on one.
+    return memoryview(text.encode(_NATIVE_UTF16, "surrogatepass")).cast("H")
+
+
+_NATIVE_UTF16 = "utf-16-le" if memoryview(b"\x01\x00").cast("H")[0] == 1 else "utf-16-be"

@@ -1,0 +1,68 @@
+"""Record batches, format version 2: the one module other packages import them from."""
+
+from kohort.records.build import PLAIN, BatchFields, build_batch, rebuild_batch
+from kohort.records.compression import DEFAULT_LIMIT, decompress
+from kohort.records.errors import CorruptBatchError, LegacyFormatError
+from kohort.records.header import (
+    HEADER_SIZE,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    BatchHeader,
+    batches,
+    check_crc,
+    clear_append_time,
+    patch_append_time,
+    patch_offsets,
+    read_header,
+)
+from kohort.records.record import Frame, Header, NewRecord, Record, decode_records
+
+__all__ = [
+    "HEADER_SIZE",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
+    "NO_TIMESTAMP",
+    "PLAIN",
+    "BatchFields",
+    "BatchHeader",
+    "CorruptBatchError",
+    "Header",
+    "LegacyFormatError",
+    "NewRecord",
+    "Record",
+    "batches",
+    "build_batch",
+    "check_crc",
+    "clear_append_time",
+    "patch_append_time",
+    "patch_offsets",
+    "read_header",
+    "read_records",
+    "rebuild_batch",
+]
+
+Buffer = bytes | bytearray | memoryview
+
+
+def read_records(
+    buffer: Buffer, position: int = 0, header: BatchHeader | None = None, *, limit: int = DEFAULT_LIMIT
+) -> list[Record]:
+    """The records of the batch at ``position``, whatever its codec; ``header`` if it has been read already.
+
+    Raises ``CorruptBatchError`` when the batch is not whole, does not decompress to at most ``limit``
+    bytes, or does not hold exactly the records its header counts. The checksum is the caller's business.
+    """
+    if header is None:
+        header = read_header(buffer, position)
+    end = position + header.size
+    if end > len(buffer):
+        raise CorruptBatchError(
+            f"batch at byte {position} has {header.size} bytes, {end - len(buffer)} are missing"
+        )
+    payload = buffer[position + HEADER_SIZE : end]
+    content = decompress(header.codec, payload, limit) if header.codec else bytes(payload)
+    append_time = header.max_timestamp if header.is_log_append_time else None
+    return decode_records(
+        content, Frame(header.records_count, header.base_offset, header.base_timestamp, append_time)
+    )

@@ -1,0 +1,83 @@
+"""The codecs of a batch's payload, with a cap on what may come out.
+
+A few bytes can announce gigabytes, so nothing is reserved on a peer's word alone: gzip is inflated in
+bounded steps, and for the other codecs the block structure bounds the output before memory is asked for.
+Data a codec cannot read raises ``CompressionError`` and nothing else; more than ``limit`` bytes of output
+raise ``OversizedPayloadError``.
+"""
+
+import zlib
+from enum import IntEnum
+
+from kohort.records import lz4, snappy, zstd
+from kohort.records.errors import CompressionError, OversizedPayloadError
+
+Buffer = bytes | bytearray | memoryview
+
+DEFAULT_LIMIT = 128 * 1024 * 1024
+_GZIP = 31  # zlib's "wbits" for a gzip member with a window of 32 KiB
+
+
+class Codec(IntEnum):
+    """Bits 0 to 2 of a batch's attributes; 5 to 7 mean nothing."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def compress(codec: Codec, payload: Buffer) -> bytes:
+    """``payload`` as Kafka's own producer frames it: xerial blocks for snappy, independent blocks for lz4."""
+    match codec:
+        case Codec.NONE:
+            return bytes(payload)
+        case Codec.GZIP:
+            return zlib.compress(payload, wbits=_GZIP)
+        case Codec.SNAPPY:
+            return snappy.compress(payload)
+        case Codec.LZ4:
+            return lz4.compress(payload)
+        case Codec.ZSTD:
+            return zstd.compress(payload)
+
+
+def decompress(codec: int, payload: Buffer, limit: int = DEFAULT_LIMIT) -> bytes:
+    """The bytes that were compressed. ``codec`` may be any number: 5 to 7 are refused, never guessed."""
+    match codec:
+        case Codec.NONE:
+            return _within(limit, bytes(payload))
+        case Codec.GZIP:
+            return _gunzip(payload, limit)
+        case Codec.SNAPPY:
+            return snappy.decompress(payload, limit)
+        case Codec.LZ4:
+            return lz4.decompress(payload, limit)
+        case Codec.ZSTD:
+            return zstd.decompress(payload, limit)
+        case _:
+            raise CompressionError(f"compression codec {codec} does not exist")
+
+
+def _within(limit: int, payload: bytes) -> bytes:
+    if len(payload) > limit:
+        raise OversizedPayloadError(f"payload has {len(payload)} bytes, {limit} are allowed")
+    return payload
+
+
+def _gunzip(payload: Buffer, limit: int) -> bytes:
+    """All members of a gzip file, one after the other."""
+    rest, inflated = bytes(payload), b""
+    while True:
+        member = zlib.decompressobj(_GZIP)
+        try:
+            inflated += member.decompress(rest, limit - len(inflated) + 1)
+        except zlib.error as error:
+            raise CompressionError(f"gzip: {error}") from error
+        if len(inflated) > limit:
+            raise OversizedPayloadError(f"gzip payload inflates to more than {limit} bytes")
+        if not member.eof:
+            raise CompressionError("gzip: the data is cut off")
+        if not (rest := member.unused_data):
+            return inflated

@@ -1,0 +1,115 @@
+"""The value of a committed offset in ``__consumer_offsets``: written as 1, 3 or 4, read from 0 to 4."""
+
+from struct import Struct
+from typing import NamedTuple
+
+from kohort.model.ids import NO_TOPIC_ID, TopicId
+from kohort.primitives.varint import write_uvarint
+from kohort.records.errors import MalformedRecordError, UnsupportedValueError
+from kohort.records.fields import read_compact, read_plain_text, read_tags, reading, string_field
+
+NEWEST_VERSION = 4
+_WITH_EXPIRY, _WITH_EPOCH, _FLEXIBLE = 1, 3, 4
+_NONE = -1
+
+_TO_OFFSET = Struct(">hq")
+_TO_EPOCH = Struct(">hqi")
+_TIMESTAMP = Struct(">q")
+_TWO_TIMESTAMPS = Struct(">qq")
+_PLAIN_3 = Struct(">hqihq")  # version 3 with empty metadata: nearly every commit
+_TOPIC_ID_TAG, _TOPIC_ID_SIZE = 0, 16
+
+
+class OffsetValue(NamedTuple):
+    """What a group has committed for a partition; -1 stands for "none", as in the record."""
+
+    offset: int
+    leader_epoch: int = _NONE
+    metadata: str = ""
+    commit_timestamp: int = _NONE
+    expire_timestamp: int = _NONE
+    topic_id: TopicId = NO_TOPIC_ID
+
+
+def encode_offset_value(value: OffsetValue) -> bytes:
+    """Version 1 with an expiry (it drops the leader epoch), 4 with a topic id, else 3, which all know."""
+    offset, leader_epoch, metadata, committed, expires, topic_id = value
+    if expires != _NONE:
+        return (
+            _TO_OFFSET.pack(_WITH_EXPIRY, offset)
+            + string_field(metadata)
+            + _TWO_TIMESTAMPS.pack(committed, expires)
+        )
+    if topic_id != NO_TOPIC_ID:
+        return _encode_flexible(value)
+    if not metadata:
+        return _PLAIN_3.pack(_WITH_EPOCH, offset, leader_epoch, 0, committed)
+    return (
+        _TO_EPOCH.pack(_WITH_EPOCH, offset, leader_epoch)
+        + string_field(metadata)
+        + _TIMESTAMP.pack(committed)
+    )
+
+
+def _encode_flexible(value: OffsetValue) -> bytes:
+    out = bytearray(_TO_EPOCH.pack(_FLEXIBLE, value.offset, value.leader_epoch))
+    metadata = value.metadata.encode()
+    write_uvarint(out, len(metadata) + 1)
+    out += metadata
+    out += _TIMESTAMP.pack(value.commit_timestamp)
+    out += bytes((1, _TOPIC_ID_TAG, _TOPIC_ID_SIZE))
+    out += value.topic_id
+    return bytes(out)
+
+
+def peek_offset(value: bytes) -> int:
+    """The committed offset alone, without the rest: for loading many values that may never be asked for.
+
+    Raises like ``decode_offset_value`` for a value too short to hold it or of an unknown version.
+    """
+    if len(value) < _TO_OFFSET.size:
+        raise MalformedRecordError(f"an offset value of {len(value)} bytes is cut off")
+    version, offset = _TO_OFFSET.unpack_from(value)
+    if not 0 <= version <= NEWEST_VERSION:
+        raise _unknown(version)
+    return int(offset)
+
+
+def decode_offset_value(value: bytes) -> OffsetValue:
+    """Raises ``MalformedRecordError``, or ``UnsupportedValueError`` for a version above 4."""
+    if len(value) == _PLAIN_3.size:
+        version, offset, epoch, metadata_length, committed = _PLAIN_3.unpack(value)
+        if version == _WITH_EPOCH and metadata_length == 0:
+            return OffsetValue(offset, epoch, "", committed)
+    with reading("an offset value"):
+        version, offset = _TO_OFFSET.unpack_from(value)
+        if not 0 <= version <= NEWEST_VERSION:
+            raise _unknown(version)
+        return _decode(value, version, offset)
+
+
+def _decode(value: bytes, version: int, offset: int) -> OffsetValue:
+    position, epoch = _TO_OFFSET.size, _NONE
+    if version >= _WITH_EPOCH:
+        epoch, position = _TO_EPOCH.unpack_from(value)[2], _TO_EPOCH.size
+    metadata, position = (read_compact if version >= _FLEXIBLE else read_plain_text)(value, position)
+    if metadata is None:
+        raise MalformedRecordError("an offset value has null metadata")
+    expires, topic_id = _NONE, NO_TOPIC_ID
+    if version == _WITH_EXPIRY:
+        committed, expires = _TWO_TIMESTAMPS.unpack_from(value, position)
+    else:
+        committed = _TIMESTAMP.unpack_from(value, position)[0]
+    if version >= _FLEXIBLE:
+        tags, _ = read_tags(value, position + _TIMESTAMP.size)
+        topic_id = TopicId(tags.get(_TOPIC_ID_TAG, NO_TOPIC_ID))
+        if len(topic_id) != _TOPIC_ID_SIZE:
+            raise MalformedRecordError(f"a topic id of {len(topic_id)} bytes")
+    return OffsetValue(offset, epoch, metadata.decode(), committed, expires, topic_id)
+
+
+def _unknown(version: int) -> UnsupportedValueError:
+    return UnsupportedValueError(
+        f"an offset value has version {version}, known are 0 to {NEWEST_VERSION}",
+        hint="a newer broker wrote this log",
+    )

@@ -1,0 +1,116 @@
+"""The records of ``__consumer_offsets``: keys, committed offsets, classic groups.
+
+A key starts with a record type, a value with its own version; a null value is a tombstone. Types this
+module does not read come back as ``OtherKey`` and are skipped. Written are the versions that every Kafka
+since 2.3 reads; read are all that Kafka 4 reads.
+"""
+
+from struct import Struct
+from typing import NamedTuple
+
+from kohort.records.errors import MalformedRecordError, UnsupportedValueError
+from kohort.records.fields import read_plain_text, reading, string_field
+from kohort.records.group_value import GroupMemberValue, GroupValue, decode_group_value, encode_group_value
+from kohort.records.offset_value import OffsetValue, decode_offset_value, encode_offset_value, peek_offset
+
+__all__ = [
+    "GroupKey",
+    "GroupMemberValue",
+    "GroupValue",
+    "Key",
+    "KeyReader",
+    "MalformedRecordError",
+    "OffsetKey",
+    "OffsetValue",
+    "OtherKey",
+    "UnsupportedValueError",
+    "decode_group_value",
+    "decode_key",
+    "decode_offset_value",
+    "encode_group_value",
+    "encode_key",
+    "encode_offset_value",
+    "peek_offset",
+]
+
+_LEGACY_OFFSET, _OFFSET, _GROUP = 0, 1, 2
+_TYPE = Struct(">h")
+_PARTITION = Struct(">i")
+_OFFSET_TYPE = _TYPE.pack(_OFFSET)
+_GROUP_TYPE = _TYPE.pack(_GROUP)
+
+
+class OffsetKey(NamedTuple):
+    """Names the committed offset of one partition in one group."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+class GroupKey(NamedTuple):
+    """Names a classic group."""
+
+    group: str
+
+
+class OtherKey(NamedTuple):
+    """A record type that is not read here: a KIP-848, share or streams group, or something newer."""
+
+    type: int
+
+
+Key = OffsetKey | GroupKey | OtherKey
+
+
+def encode_key(key: OffsetKey | GroupKey) -> bytes:
+    """Raises ``MalformedRecordError`` for a name of more than 32,767 bytes."""
+    if isinstance(key, OffsetKey):
+        return (
+            _OFFSET_TYPE + string_field(key.group) + string_field(key.topic) + _PARTITION.pack(key.partition)
+        )
+    return _GROUP_TYPE + string_field(key.group)
+
+
+def decode_key(key: bytes | None) -> Key:
+    """Raises ``MalformedRecordError`` for a key that is null, has no type, or is cut off."""
+    if key is None or len(key) < _TYPE.size:
+        raise MalformedRecordError("a record has no key, or one of less than 2 bytes")
+    kind = _TYPE.unpack_from(key)[0]
+    if kind not in (_LEGACY_OFFSET, _OFFSET, _GROUP):
+        return OtherKey(kind)
+    with reading("the key of a record"):
+        group, position = _name(key, _TYPE.size)
+        if kind == _GROUP:
+            return GroupKey(group)
+        topic, position = _name(key, position)
+        return OffsetKey(group, topic, _PARTITION.unpack_from(key, position)[0])
+
+
+def _name(key: bytes, position: int) -> tuple[str, int]:
+    text, position = read_plain_text(key, position)
+    if text is None:
+        raise MalformedRecordError("the key of a record has a null name")
+    return text.decode(), position
+
+
+class KeyReader:
+    """``decode_key`` for loading a log: the partitions of a topic share their names, kept once."""
+
+    __slots__ = ("_names",)
+
+    def __init__(self) -> None:
+        self._names: dict[bytes, tuple[str, str]] = {}
+
+    def read(self, key: bytes | None) -> Key:
+        """Like ``decode_key``."""
+        if key is None:
+            return decode_key(key)
+        names = self._names.get(key[:-4])
+        if names is not None:
+            return OffsetKey(names[0], names[1], int.from_bytes(key[-4:], "big", signed=True))
+        decoded = decode_key(key)
+        # Only a key without trailing bytes ends in its partition.
+        if isinstance(decoded, OffsetKey) and encode_key(decoded) == key:
+            self._names[key[:-4]] = (decoded.group, decoded.topic)
+        return decoded

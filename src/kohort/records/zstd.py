@@ -1,0 +1,77 @@
+"""Zstandard frames, usually written by a stream and so without their content size.
+
+The blocks are walked here, so that the output is bounded before memory is asked for.
+"""
+
+from struct import Struct
+
+from kohort.records.errors import CompressionError, OversizedPayloadError
+
+Buffer = bytes | bytearray | memoryview
+
+_MAGIC = 0xFD2FB528
+_SKIPPABLE = 0x184D2A50  # and the fifteen numbers after it
+_MAGIC_AND_LENGTH = Struct("<II")
+_BLOCK_MAX = 128 * 1024
+_LEVEL = 3  # what Kafka's producer uses unless told otherwise
+_RLE, _COMPRESSED = 1, 2  # kinds of blocks; the others stand as they are
+_DICTIONARY_ID_SIZES = (0, 1, 2, 4)
+_CONTENT_SIZE_SIZES = (0, 2, 4, 8)
+
+
+def compress(payload: Buffer) -> bytes:
+    """One frame."""
+    import cramjam  # on first use: most brokers never see a compressed batch
+
+    return bytes(cramjam.zstd.compress(payload, level=_LEVEL))
+
+
+def decompress(payload: Buffer, limit: int) -> bytes:
+    """The content of all frames, one after the other."""
+    import cramjam  # on first use: most brokers never see a compressed batch
+
+    bound = _bound(payload, limit)
+    content = bytearray(min(bound, limit))
+    try:
+        length = cramjam.zstd.decompress_into(payload, content)
+    except (cramjam.DecompressionError, OSError) as error:
+        if bound > limit and "whole buffer" in str(error):
+            raise OversizedPayloadError(f"zstd payload decompresses to more than {limit} bytes") from error
+        raise CompressionError(f"zstd: {error}") from error
+    return bytes(memoryview(content)[:length])
+
+
+def _bound(payload: Buffer, limit: int) -> int:
+    """At most how many bytes the frames can hold, told by their blocks.
+
+    Looks no further once that is more than ``limit``, and stops where the data is cut off or is no frame:
+    the library refuses it there.
+    """
+    position = bound = 0
+    while position + 8 <= len(payload) and bound <= limit:
+        magic, length = _MAGIC_AND_LENGTH.unpack_from(payload, position)
+        if magic & ~0xF == _SKIPPABLE:
+            position += 8 + length
+        elif magic == _MAGIC:
+            position, held = _frame_bound(payload, position + 4, limit - bound)
+            bound += held
+        else:
+            break
+    return bound
+
+
+def _frame_bound(payload: Buffer, position: int, limit: int) -> tuple[int, int]:
+    """Where the frame ends whose descriptor is at ``position``, and at most how much it holds."""
+    descriptor = payload[position]
+    single_segment = descriptor & 0x20
+    content_size_size = _CONTENT_SIZE_SIZES[descriptor >> 6] or (1 if single_segment else 0)
+    position += 1 + (0 if single_segment else 1) + _DICTIONARY_ID_SIZES[descriptor & 3] + content_size_size
+    bound = 0
+    while position + 3 <= len(payload) and bound <= limit:
+        header = payload[position] | payload[position + 1] << 8 | payload[position + 2] << 16
+        kind, size = header >> 1 & 3, header >> 3
+        bound += _BLOCK_MAX if kind == _COMPRESSED else size
+        position += 3 + (1 if kind == _RLE else size)
+        if header & 1:
+            return position + (4 if descriptor & 4 else 0), bound
+    return len(payload), bound
