@@ -1,0 +1,17 @@
+"""What can go wrong between bytes and messages.
+
+KohortError
+├── ProtocolError        the peer sent something that is not the protocol
+│   └── DecodeError      bytes that are not the message they should be
+└── EncodeError          we tried to send a message that cannot be written
+"""
+
+from kohort.model.errors import KohortError, ProtocolError
+
+
+class DecodeError(ProtocolError):
+    """Bytes that are not the message they should be. Says which message, version and field."""
+
+
+class EncodeError(KohortError):
+    """A message that cannot be written in that version: a bug of whoever filled it. Says which field."""
