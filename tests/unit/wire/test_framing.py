@@ -1,0 +1,179 @@
+"""Cutting a stream into frames: any cuts, many frames at once, and what must be refused early."""
+
+import struct
+import tracemalloc
+
+import pytest
+
+from kohort.model.errors import ProtocolError
+from kohort.wire.apis import ApiKey
+from kohort.wire.framing import DEFAULT_LIMIT, LIMITS, MAX_PRODUCE, FrameBuffer, frame
+
+MIB = 1024 * 1024
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def announced(size: int, api: int) -> bytes:
+    return struct.pack(">ih", size, api)
+
+
+def drain(buffer: FrameBuffer) -> list[bytes]:
+    frames = []
+    while (found := buffer.next_frame()) is not None:
+        frames.append(found)
+    return frames
+
+
+def test_many_frames_in_one_piece_come_out_one_by_one() -> None:
+    bodies = [struct.pack(">hi", ApiKey.HEARTBEAT, number) for number in range(100)]
+    buffer = FrameBuffer()
+    buffer.feed(b"".join(map(framed, bodies)))
+    assert drain(buffer) == bodies
+    assert buffer.buffered == 0
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 5, 7, 11])
+def test_frames_come_out_whole_however_the_stream_is_cut(piece: int) -> None:
+    bodies = [b"\0\x0c" + bytes(size) for size in (0, 1, 2, 9, 30)] * 3
+    stream = b"".join(map(framed, bodies))
+    buffer = FrameBuffer()
+    found = []
+    for start in range(0, len(stream), piece):
+        buffer.feed(stream[start : start + piece])
+        found += drain(buffer)
+    assert found == bodies
+    assert buffer.buffered == 0
+
+
+def test_pieces_may_be_fed_before_any_frame_is_taken() -> None:
+    body = b"\0\x0c" + bytes(20)
+    stream = framed(body) * 2
+    buffer = FrameBuffer()
+    for start in range(0, len(stream), 5):
+        buffer.feed(stream[start : start + 5])
+        buffer.feed(b"")
+    assert buffer.buffered == len(stream)
+    assert drain(buffer) == [body, body]
+
+
+@pytest.mark.parametrize("piece", [1, 100])
+@pytest.mark.parametrize("body", [b"", b"x"])
+def test_a_frame_too_short_for_an_api_key_is_passed_on(body: bytes, piece: int) -> None:
+    buffer = FrameBuffer()
+    stream = framed(body) + framed(b"\0\x0cab")
+    found = []
+    for start in range(0, len(stream), piece):
+        buffer.feed(stream[start : start + piece])
+        found += drain(buffer)
+    assert found == [body, b"\0\x0cab"]
+
+
+@pytest.mark.parametrize("piece", [1, 100])
+def test_a_request_too_large_for_its_api_is_refused_after_six_bytes(piece: int) -> None:
+    start = announced(LIMITS[ApiKey.HEARTBEAT] + 1, ApiKey.HEARTBEAT)
+    buffer = FrameBuffer()
+    for position in range(0, len(start), piece):
+        buffer.feed(start[position : position + piece])
+        if position + piece < len(start):
+            assert buffer.next_frame() is None
+    with pytest.raises(ProtocolError, match=r"a request of 65,537 bytes for Heartbeat; 65,536 are allowed"):
+        buffer.next_frame()
+    with pytest.raises(ProtocolError):
+        buffer.next_frame()
+
+
+def test_a_request_as_large_as_allowed_is_waited_for() -> None:
+    for api in ApiKey:
+        limit = MAX_PRODUCE if api is ApiKey.PRODUCE else LIMITS.get(api, DEFAULT_LIMIT)
+        buffer = FrameBuffer()
+        buffer.feed(announced(limit, api))
+        assert buffer.next_frame() is None
+        buffer = FrameBuffer()
+        buffer.feed(announced(limit + 1, api))
+        with pytest.raises(ProtocolError, match="are allowed"):
+            buffer.next_frame()
+
+
+def test_the_limit_of_produce_can_be_set() -> None:
+    buffer = FrameBuffer(max_produce=20)
+    buffer.feed(announced(21, ApiKey.PRODUCE))
+    with pytest.raises(ProtocolError, match="a request of 21 bytes for Produce; 20 are allowed"):
+        buffer.next_frame()
+
+
+def test_an_unknown_api_has_the_default_limit() -> None:
+    buffer = FrameBuffer()
+    buffer.feed(announced(DEFAULT_LIMIT + 1, 999))
+    with pytest.raises(ProtocolError, match="for the unknown API 999"):
+        buffer.next_frame()
+
+
+@pytest.mark.parametrize(
+    ("start", "text"),
+    [
+        (b"\x16\x03\x01\x02", "TLS handshake: the peer is set to SSL"),
+        (b"GET ", r"an HTTP request \(GET\)"),
+        (b"POST", r"an HTTP request \(POST\)"),
+        (b"\xff\xff\xff\xff", "a frame of -1 bytes: this is not the Kafka protocol"),
+        (b"\x7f\xff\xff\xff", "a frame of 2,147,483,647 bytes; 104,857,600 are allowed"),
+    ],
+)
+@pytest.mark.parametrize("rest", [b"", b"\0\0\0\0\0\0\0\0"])
+def test_a_peer_of_another_protocol_is_told_apart_by_its_first_bytes(
+    start: bytes, text: str, rest: bytes
+) -> None:
+    buffer = FrameBuffer()
+    buffer.feed(start + rest)
+    with pytest.raises(ProtocolError, match=text):
+        buffer.next_frame()
+
+
+def test_frames_before_the_wrong_one_still_come_out() -> None:
+    buffer = FrameBuffer()
+    buffer.feed(framed(b"\0\x0cab") + b"GET / HTTP/1.1\r\n")
+    assert buffer.next_frame() == b"\0\x0cab"
+    with pytest.raises(ProtocolError, match="HTTP"):
+        buffer.next_frame()
+
+
+def test_replies_have_one_limit_whatever_their_first_bytes() -> None:
+    buffer = FrameBuffer.for_replies(max_size=MIB)
+    body = struct.pack(">i", ApiKey.HEARTBEAT << 16) + bytes(MIB - 4)
+    buffer.feed(framed(body))
+    assert buffer.next_frame() == body
+    buffer.feed(struct.pack(">i", MIB + 1))
+    with pytest.raises(ProtocolError, match="1,048,577 bytes; 1,048,576 are allowed"):
+        buffer.next_frame()
+
+
+def test_an_announced_frame_reserves_nothing_before_it_arrives() -> None:
+    tracemalloc.start()
+    try:
+        buffers = [FrameBuffer() for _ in range(10)]
+        for buffer in buffers:
+            buffer.feed(announced(MAX_PRODUCE, ApiKey.PRODUCE))
+            assert buffer.next_frame() is None
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < MIB
+
+
+def test_a_large_frame_in_small_pieces_is_put_together_once() -> None:
+    body = struct.pack(">h", ApiKey.PRODUCE) + bytes(4 * MIB)
+    stream = memoryview(framed(body))
+    buffer = FrameBuffer()
+    found = None
+    for start in range(0, len(stream), 1000):
+        assert found is None
+        buffer.feed(bytes(stream[start : start + 1000]))
+        found = buffer.next_frame()
+    assert found == body
+    assert buffer.buffered == 0
+
+
+def test_a_frame_is_its_parts_behind_their_common_size() -> None:
+    assert b"".join(frame([b"head", memoryview(b"body")])) == b"\0\0\0\x08headbody"
