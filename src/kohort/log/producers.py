@@ -1,0 +1,216 @@
+"""Idempotent producers: what each has written here, and what it may write next.
+
+Pure: batch headers in, decisions out. The state is rebuilt from headers, or from the newest snapshot and the
+headers after it; a snapshot knows only the last batch of each producer, as in Kafka.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import Offset, ProducerId, WallTime
+from kohort.primitives.crc import crc32c
+from kohort.records.batch import NO_PRODUCER_ID, BatchHeader
+
+REMEMBERED_BATCHES = 5
+"""How many batches of a producer are recognised when it repeats them: a client has at most 5 in flight."""
+
+NO_EPOCH = -1
+NO_TRANSACTION = Offset(-1)
+_NO_COORDINATOR = -1
+_SEQUENCES = 1 << 31
+
+_SNAPSHOT_VERSION = 1
+_FRONT = Struct(">hI")
+_COUNT = Struct(">i")
+_ENTRY = Struct(">qhiqiqiq")
+
+
+class StoredBatch(NamedTuple):
+    """A batch as the sequence checks remember it."""
+
+    last_sequence: int
+    last_offset: Offset
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def base_offset(self) -> Offset:
+        return Offset(self.last_offset - self.offset_delta)
+
+    @property
+    def base_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) % _SEQUENCES
+
+
+class Producer:
+    """What one producer id has written."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "open_since")
+
+    def __init__(self, epoch: int = NO_EPOCH) -> None:
+        self.epoch = epoch
+        self.batches: list[StoredBatch] = []  # oldest first
+        self.last_timestamp = -1
+        self.coordinator_epoch = _NO_COORDINATOR
+        self.open_since = NO_TRANSACTION  # first offset of its open transaction
+
+
+class CorruptSnapshotError(ValueError):
+    """A ``.snapshot`` that is cut, of another version, or fails its checksum."""
+
+
+class Producers:
+    """All producers of one partition."""
+
+    __slots__ = ("_producers",)
+
+    def __init__(self) -> None:
+        self._producers: dict[ProducerId, Producer] = {}
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def check(self, header: BatchHeader) -> StoredBatch | None:
+        """May a client append this batch? ``None`` says yes; a repetition gets the original.
+
+        Raises INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE.
+        """
+        producer = self._producers.get(ProducerId(header.producer_id))
+        if producer is None:
+            return None  # any sequence: what was known may have expired
+        if header.producer_epoch == producer.epoch:
+            original = _repeated(producer, header)
+            if original is not None:
+                return original
+        _check_epoch(producer, header)
+        _check_sequence(producer, header)
+        if producer.open_since != NO_TRANSACTION and not header.is_transactional:
+            raise RefusedError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {header.producer_id} has a transaction open; this batch is outside of it",
+            )
+        return None
+
+    def update(self, header: BatchHeader, base_offset: Offset, timestamp: int) -> None:
+        """A batch with a producer id was appended at ``base_offset``; control batches end a transaction."""
+        producer = self._producers.get(ProducerId(header.producer_id))
+        if producer is None:
+            producer = self._producers[ProducerId(header.producer_id)] = Producer()
+        if producer.epoch != header.producer_epoch:
+            producer.epoch = header.producer_epoch
+            producer.batches.clear()
+        producer.last_timestamp = timestamp
+        if header.is_control:
+            producer.open_since = NO_TRANSACTION
+            return
+        delta = header.last_offset_delta
+        stored = StoredBatch(header.last_sequence, Offset(base_offset + delta), delta, timestamp)
+        producer.batches.append(stored)
+        del producer.batches[:-REMEMBERED_BATCHES]
+        if header.is_transactional and producer.open_since == NO_TRANSACTION:
+            producer.open_since = base_offset
+
+    def replay(self, header: BatchHeader) -> None:
+        """Learn from a batch that stands in the log."""
+        if header.producer_id != NO_PRODUCER_ID:
+            self.update(header, Offset(header.base_offset), header.max_timestamp)
+
+    def expire(self, now: WallTime, after_ms: int) -> None:
+        """Forget those silent for ``after_ms``, unless they have a transaction open."""
+        limit = now - after_ms
+        expired = [
+            producer_id
+            for producer_id, producer in self._producers.items()
+            if producer.last_timestamp <= limit and producer.open_since == NO_TRANSACTION
+        ]
+        for producer_id in expired:
+            del self._producers[producer_id]
+
+    def last_offsets(self) -> dict[int, Offset]:
+        """The last offset of each producer's last batch: compaction must leave these batches standing."""
+        return {
+            producer_id: producer.batches[-1].last_offset
+            for producer_id, producer in self._producers.items()
+            if producer.batches
+        }
+
+    def snapshot(self) -> bytes:
+        """The content of a ``.snapshot`` file."""
+        entries = b"".join(_entry(producer_id, producer) for producer_id, producer in self._producers.items())
+        body = _COUNT.pack(len(self._producers)) + entries
+        return _FRONT.pack(_SNAPSHOT_VERSION, crc32c(body)) + body
+
+    @classmethod
+    def from_snapshot(cls, content: bytes) -> "Producers":
+        """Raises ``CorruptSnapshotError``."""
+        producers = cls()
+        for producer_id, producer in _read_snapshot(content):
+            producers._producers[producer_id] = producer
+        return producers
+
+
+def _repeated(producer: Producer, header: BatchHeader) -> StoredBatch | None:
+    sequence, delta = header.last_sequence, header.last_offset_delta
+    for stored in producer.batches:
+        if stored.last_sequence == sequence and stored.offset_delta == delta:
+            return stored
+    return None
+
+
+def _check_epoch(producer: Producer, header: BatchHeader) -> None:
+    if header.producer_epoch < producer.epoch:
+        raise RefusedError(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"producer {header.producer_id} is at epoch {producer.epoch}, not {header.producer_epoch}",
+        )
+
+
+def _check_sequence(producer: Producer, header: BatchHeader) -> None:
+    if header.producer_epoch != producer.epoch:
+        expected = 0 if producer.epoch != NO_EPOCH else header.base_sequence
+    else:
+        # After nothing but a marker in this epoch, numbering begins.
+        last = producer.batches[-1].last_sequence if producer.batches else -1
+        expected = (last + 1) % _SEQUENCES
+    if header.base_sequence != expected:
+        raise RefusedError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {header.producer_id} sent sequence {header.base_sequence} where {expected} comes next",
+        )
+
+
+def _entry(producer_id: ProducerId, producer: Producer) -> bytes:
+    last = producer.batches[-1] if producer.batches else StoredBatch(-1, Offset(-1), 0, -1)
+    return _ENTRY.pack(
+        producer_id,
+        producer.epoch,
+        last.last_sequence,
+        last.last_offset,
+        last.offset_delta,
+        producer.last_timestamp,
+        producer.coordinator_epoch,
+        producer.open_since,
+    )
+
+
+def _read_snapshot(content: bytes) -> Iterator[tuple[ProducerId, Producer]]:
+    start = _FRONT.size + _COUNT.size
+    if len(content) < start:
+        raise CorruptSnapshotError("a snapshot is cut off")
+    version, checksum = _FRONT.unpack_from(content)
+    (count,) = _COUNT.unpack_from(content, _FRONT.size)
+    if version != _SNAPSHOT_VERSION or crc32c(memoryview(content)[_FRONT.size :]) != checksum:
+        raise CorruptSnapshotError("a snapshot has another version or a wrong checksum")
+    if len(content) != start + count * _ENTRY.size:
+        raise CorruptSnapshotError(f"a snapshot of {count} producers has {len(content)} bytes")
+    for entry in _ENTRY.iter_unpack(memoryview(content)[start:]):
+        producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, open_since = entry
+        producer = Producer(epoch)
+        producer.last_timestamp = timestamp
+        producer.coordinator_epoch = coordinator_epoch
+        producer.open_since = Offset(open_since)
+        if offset >= 0:
+            producer.batches.append(StoredBatch(sequence, Offset(offset), delta, timestamp))
+        yield ProducerId(producer_id), producer

@@ -1,0 +1,310 @@
+"""One segment: a file of record batches back to back, and the indexes that find them.
+
+A segment trusts its file; whoever opens one that was not closed properly recovers it first. Appends go to the
+last segment of a log only. Reading never decodes a record.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kohort.log.disk import Disk, File, ShortWriteError, read_file, remove_if_there, write_all
+from kohort.log.index import MOST_ENTRIES, CorruptIndexError, OffsetIndex, TimeIndex
+from kohort.log.walk import batch_size, headers, spans, timestamp_of, whole_batches
+from kohort.model.ids import Offset
+from kohort.records.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, CorruptBatchError, read_header
+
+LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".txnindex", ".snapshot"
+SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
+
+_MOST_HINTS = 64
+_MOST_OFFSETS = (1 << 31) - 1
+_BASE_OFFSET_SIZE = 8
+
+
+def file_name(offset: int) -> str:
+    """The base name of the files of a segment, or of a snapshot: the offset in twenty digits."""
+    return f"{offset:020d}"
+
+
+class OpenFiles:
+    """Bounds how many segments keep their file open; one that was not used lately gives way."""
+
+    def __init__(self, most: int = 256) -> None:
+        self._most = most
+        self._segments: OrderedDict[Segment, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def add(self, segment: "Segment") -> None:
+        self._segments[segment] = None
+        while len(self._segments) > self._most:
+            oldest, _ = self._segments.popitem(last=False)
+            # A second chance for what was used since it was last looked at: cheaper than a move at each use.
+            if oldest.used:
+                oldest.used = False
+                self._segments[oldest] = None
+            else:
+                oldest.let_go()
+
+    def discard(self, segment: "Segment") -> None:
+        self._segments.pop(segment, None)
+
+
+class Place(NamedTuple):
+    """Where the segments of a log are, and what they share."""
+
+    disk: Disk
+    directory: str
+    open_files: OpenFiles
+    index_interval: int  # bytes between two index entries
+
+
+class Segment:
+    """The batches from ``base_offset`` up to the next segment."""
+
+    __slots__ = (
+        "_file",
+        "_first_timestamp",
+        "_hints",
+        "_index",
+        "_place",
+        "_sealed",
+        "_since_entry",
+        "_times",
+        "_youngest",
+        "base_offset",
+        "modified",
+        "path",
+        "size",
+        "used",
+    )
+
+    def __init__(self, place: Place, base_offset: Offset, size: int = 0, modified: int = 0) -> None:
+        self.base_offset = base_offset
+        self.path = f"{place.directory}/{file_name(base_offset)}"  # of its files, without their suffix
+        self.size = size
+        self.modified = modified  # milliseconds since 1970; stands in where records have no timestamps
+        self.used = True
+        self._place = place
+        self._file: File | None = None
+        self._index: OffsetIndex | None = None
+        self._times: TimeIndex | None = None
+        self._sealed = True
+        self._youngest: tuple[int, int] | None = None  # timestamp, last offset of its batch
+        self._first_timestamp: int | None = None
+        self._since_entry = 0
+        self._hints: dict[int, int] = {}  # offsets that readers will ask for next, and where they are
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path}, {self.size} bytes)"
+
+    # -- files -----------------------------------------------------------------------------------------
+
+    def create(self) -> File:
+        """Make the file of a new, empty segment."""
+        file = self._place.disk.open(self.path + LOG, create=True)
+        if file.size():
+            file.truncate(0)
+        self._file = file
+        self._place.open_files.add(self)
+        self.forget_indexes()
+        return file
+
+    def file(self) -> File:
+        self.used = True
+        file = self._file
+        if file is None:
+            file = self._file = self._place.disk.open(self.path + LOG)
+            self._place.open_files.add(self)
+        return file
+
+    def let_go(self) -> None:
+        """Close the file for now, and drop what can be read again."""
+        self._file = None
+        if self._sealed:
+            self._index = self._times = None
+
+    def close(self) -> None:
+        self._place.open_files.discard(self)
+        self._file = None
+
+    def remove(self) -> None:
+        """Close and remove all files. The log goes first: an index without one is swept up by recovery."""
+        self.close()
+        for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT):
+            remove_if_there(self._place.disk, self.path + suffix)
+
+    # -- indexes ---------------------------------------------------------------------------------------
+
+    @property
+    def index(self) -> OffsetIndex:
+        return self._index or self._load_indexes()[0]
+
+    @property
+    def times(self) -> TimeIndex:
+        return self._times or self._load_indexes()[1]
+
+    def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        """Read both indexes; where one is missing or makes no sense, build them again from the batches."""
+        offsets, times = (read_file(self._place.disk, self.path + suffix) for suffix in (INDEX, TIME_INDEX))
+        try:
+            self._index = OffsetIndex.decode(offsets, self.size)
+            self._times = TimeIndex.decode(times)
+        except CorruptIndexError:
+            self.rebuild_indexes(self.size)
+            self.save_indexes()
+        assert self._index is not None
+        assert self._times is not None
+        return self._index, self._times
+
+    @property
+    def youngest(self) -> tuple[int, int]:
+        """The youngest timestamp and the last offset of the (first) batch that has it; -1 if none has one."""
+        if self._youngest is None:
+            timestamp, relative = self.times.last
+            self._youngest = (timestamp, self.base_offset + relative)
+        return self._youngest
+
+    @property
+    def first_timestamp(self) -> int:
+        """The timestamp of the first batch, from which the age of a segment counts."""
+        if self._first_timestamp is None:
+            self._first_timestamp = read_header(self.file().read(HEADER_SIZE, 0)).max_timestamp
+        return self._first_timestamp
+
+    def has_room(self, last_offset: int) -> bool:
+        """Whether an offset can be told relative to this segment, and the indexes take another entry."""
+        return last_offset - self.base_offset <= _MOST_OFFSETS and self.index.count < MOST_ENTRIES
+
+    def forget_indexes(self) -> None:
+        """Begin again with nothing, to ``learn`` the batches that are there."""
+        self._index, self._times = OffsetIndex(), TimeIndex()
+        self._youngest = (NO_TIMESTAMP, self.base_offset)
+        self._first_timestamp = None
+        self._since_entry = self.size = 0
+        self._sealed = False
+        self._hints.clear()
+
+    def rebuild_indexes(self, size: int) -> None:
+        """Learn again what the first ``size`` bytes hold; a tail that is no whole batch is left out."""
+        self.forget_indexes()
+        for _, header in headers(self.file(), 0, size):
+            self.learn(header.size, header.last_offset, timestamp_of(header))
+
+    def learn(self, size: int, last_offset: int, timestamp: int) -> None:
+        """A batch of ``size`` bytes stands at the end: count it, and index it where it is due."""
+        youngest = self._youngest or self.youngest
+        if timestamp > youngest[0]:
+            youngest = self._youngest = (timestamp, last_offset)
+        if self._since_entry > self._place.index_interval:
+            self.index.add(last_offset - self.base_offset, self.size)
+            self.times.add(youngest[0], youngest[1] - self.base_offset)
+            self._since_entry = 0
+        self._since_entry += size
+        self.size += size
+
+    def resume(self) -> Offset:
+        """Load what appending needs, after a clean shutdown; returns the offset after the last batch.
+
+        Only the batches after the last index entry are looked at. Raises ``CorruptBatchError`` when the file
+        does not end with a batch: a clean shutdown does not leave that.
+        """
+        position = self.index.last_position
+        youngest = self.youngest
+        next_offset, end = self.base_offset, 0
+        for at, header in headers(self.file(), position, self.size):
+            if timestamp_of(header) > youngest[0]:
+                youngest = (timestamp_of(header), header.last_offset)
+            next_offset, end = Offset(header.next_offset), at + header.size
+        if end != self.size:
+            raise CorruptBatchError(f"{self.size - end} bytes at the end of {self.path}{LOG} are no batch")
+        self._youngest = youngest
+        self._since_entry = self.size - position
+        self._sealed = False
+        return next_offset
+
+    def save_indexes(self) -> list[File]:
+        """Write both indexes, closed with the youngest timestamp; returns the files, which want a sync."""
+        youngest, its_offset = self.youngest
+        self.times.add(youngest, its_offset - self.base_offset)
+        saved = []
+        for suffix, content in ((INDEX, self.index.encode()), (TIME_INDEX, self.times.encode())):
+            file = self._place.disk.open(self.path + suffix, create=True)
+            write_all(file, content, 0)
+            file.truncate(len(content))
+            saved.append(file)
+        return saved
+
+    def seal(self) -> None:
+        """There will be no more appends, and the indexes are saved: they may be dropped from memory."""
+        self._sealed = True
+
+    # -- writing ---------------------------------------------------------------------------------------
+
+    def append(self, batch: bytearray, last_offset: int, timestamp: int) -> None:
+        """Write a batch at the end. Raises ``OSError``; what was written then is not part of the segment."""
+        file = self._file or self.file()
+        self.used = True
+        size = len(batch)
+        written = file.write(batch, self.size)
+        if written != size:
+            raise ShortWriteError(written, size)
+        self.learn(size, last_offset, timestamp)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file at the start of a batch, and make it one that can be appended to."""
+        self.file().truncate(size)
+        self.rebuild_indexes(size)
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    def floor(self, offset: int) -> int:
+        """A position at or shortly before the batch that holds ``offset``; reads no log."""
+        hint = self._hints.get(offset)
+        return self.index.floor(offset - self.base_offset) if hint is None else hint
+
+    def locate(self, offset: int) -> int | None:
+        """The position of the first batch that ends at or after ``offset``; ``None`` if there is none."""
+        hint = self._hints.get(offset)
+        if hint is not None:
+            return hint if hint < self.size else None
+        for position, last_offset in spans(self.file(), self.floor(offset), self.size):
+            if last_offset >= offset:
+                return position
+        return None
+
+    def remember(self, offset: int, position: int) -> None:
+        """``offset`` comes at ``position``: a reader that got everything before it will come back."""
+        hints = self._hints
+        if len(hints) >= _MOST_HINTS:
+            del hints[next(iter(hints))]
+        hints[offset] = position
+
+    def read(self, start: int, end: int, max_bytes: int, at_least_one: bool) -> tuple[bytes, int | None]:
+        """Whole batches from ``start`` on, up to ``end``, both starts of batches.
+
+        Also the offset after them; ``None`` when they reach ``end``, where only the caller knows.
+        """
+        file = self.file()
+        content = file.read(min(max_bytes, end - start), start)
+        if start + len(content) == end:
+            return content, None
+        # The index knows a batch near the end of what was read: only the few after it must be looked at.
+        known = max(self.index.floor_of_position(start + len(content) - _BASE_OFFSET_SIZE) - start, 0)
+        whole, next_offset = whole_batches(content, known)
+        if whole:
+            return content[:whole], next_offset
+        if not at_least_one:
+            return b"", None
+        size = batch_size(file, start)
+        content = file.read(size, start)
+        return content, None if start + size == end else whole_batches(content, 0)[1]
+
+    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each batch from ``position`` on."""
+        return headers(self.file(), position, self.size)
+
+    def read_batch(self, position: int, header: BatchHeader) -> bytes:
+        return self.file().read(header.size, position)

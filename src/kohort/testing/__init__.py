@@ -1,0 +1,1 @@
+"""Shipped with the package: what tests of consumer applications need."""

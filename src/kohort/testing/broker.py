@@ -1,0 +1,160 @@
+"""An embedded broker: ``with Broker() as broker`` or ``async with AsyncBroker() as broker``.
+
+It lives in memory unless it is given a directory, listens on a free port of the loopback
+address, and is a real broker in every other respect.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from kohort.broker.clock import VirtualClock
+from kohort.broker.server import Server
+from kohort.broker.settings import Settings
+from kohort.testing.intercept import Action, Interceptions, Rule, Where, rule
+
+_T = TypeVar("_T")
+
+
+def _settings(data: Path | str | None, configs: Mapping[str, str | int | bool] | None) -> Settings:
+    overrides = {name: _as_text(value) for name, value in (configs or {}).items()}
+    return Settings(port=0, data=Path(data) if data is not None else None, overrides=overrides)
+
+
+def _as_text(value: str | int | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class AsyncBroker:
+    """A broker on the caller's own event loop.
+
+    ``configs`` are Kafka's broker settings by name, for example
+    ``{"group.initial.rebalance.delay.ms": 0}``. With ``virtual_time=True`` sessions, rebalances,
+    retention and timestamps run on ``broker.clock``, which stands still until ``advance`` moves it.
+    """
+
+    def __init__(
+        self,
+        *,
+        data: Path | str | None = None,
+        configs: Mapping[str, str | int | bool] | None = None,
+        virtual_time: bool = False,
+    ) -> None:
+        self.clock = VirtualClock() if virtual_time else None
+        self.server = Server(_settings(data, configs), clock=self.clock)
+        self._interceptions = Interceptions()
+        self.bootstrap = ""
+
+    async def __aenter__(self) -> Self:
+        address = await self.server.start()
+        self.server.dispatch.interceptor = self._interceptions
+        self.bootstrap = str(address)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.server.stop()
+
+    def intercept(self, action: Action, **where: Unpack[Where]) -> Rule:
+        """Apply an action of :mod:`kohort.testing.intercept` to the requests that match every filter."""
+        return self._interceptions.add(rule(action, **where))
+
+    def stop_intercepting(self) -> None:
+        """Forget every rule."""
+        self._interceptions.clear()
+
+
+class Broker:
+    """A broker on a thread and an event loop of its own, for synchronous tests."""
+
+    def __init__(
+        self,
+        *,
+        data: Path | str | None = None,
+        configs: Mapping[str, str | int | bool] | None = None,
+        virtual_time: bool = False,
+    ) -> None:
+        self._broker = AsyncBroker(data=data, configs=configs, virtual_time=virtual_time)
+        self._loop = _new_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="kohort broker", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        try:
+            self.run(self._broker.__aenter__())
+        except BaseException:
+            self._end_loop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self.run(self._broker.__aexit__(kind, error, traceback))
+        finally:
+            self._end_loop()
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port``, for the ``bootstrap_servers`` setting of any client."""
+        return self._broker.bootstrap
+
+    @property
+    def server(self) -> Server:
+        """The server inside; touch it only through :meth:`run`, on its own loop."""
+        return self._broker.server
+
+    def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine on the broker's loop and wait for its result."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def advance(self, milliseconds: int) -> None:
+        """Move virtual time on; everything that comes due has happened when this returns."""
+        clock = self._broker.clock
+        if clock is None:
+            raise ValueError("this broker runs on real time; ask for virtual_time=True")
+
+        async def move() -> None:
+            clock.advance(milliseconds)
+
+        self.run(move())
+
+    def intercept(self, action: Action, **where: Unpack[Where]) -> Rule:
+        """As :meth:`AsyncBroker.intercept`."""
+
+        async def add() -> Rule:
+            return self._broker.intercept(action, **where)
+
+        return self.run(add())
+
+    def stop_intercepting(self) -> None:
+        """Forget every rule."""
+
+        async def forget() -> None:
+            self._broker.stop_intercepting()
+
+        self.run(forget())
+
+    def _end_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
