@@ -1,0 +1,62 @@
+# Two commands matter: `make run` and `make test`. Both set everything up first; the second run starts at once.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help run demo check lint types test interop bench soak fuzz explore docs lock clean
+
+help: ## what there is to run
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Kohort needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	@echo "setting up .venv (once; PyPI only) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(READY)
+
+run: $(READY) ## everything Kohort has, on embedded defaults, in the foreground
+	@$(BIN)/kohort up
+
+lint: $(READY) ## format, lint and import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+
+types: $(READY) ## mypy --strict
+	$(BIN)/mypy
+
+check: lint types ## what to run before every commit: lint, types and the quick tests
+	$(PYTEST) tests/unit tests/scenario tests/property tests/docs
+
+test: lint types ## all tests that need nothing beyond PyPI
+	$(PYTEST) tests -m "not interop and not soak" --durations=10
+
+interop: $(READY) ## Java, Go, JavaScript clients and a real Kafka broker (fetched from Maven, npm, Go)
+	$(PYTEST) tests/interop -m "interop and not soak" --timeout=480
+
+soak: $(READY) ## long rounds: 50 kills, slow disks, deep exploration
+	$(PYTEST) tests -m soak --timeout=7200
+
+fuzz: $(READY) ## mutate valid requests of every API for a long time
+	KOHORT_FUZZ_EXAMPLES=50 $(PYTEST) tests/property/wire tests/fault --timeout=7200
+
+explore: $(READY) ## every interleaving of three members' requests and timers, deeper than in the tests
+	$(BIN)/python -m kohort.sim.explore --depth 8
+
+bench: $(READY) ## measure, side by side with what is there to compare with
+	$(BIN)/python -m benchmarks
+
+docs: $(READY) ## regenerate the generated pages
+	$(BIN)/python tools/generate_docs.py
+
+lock: ## pin dependencies anew (needs uv)
+	uv pip compile pyproject.toml --group dev --generate-hashes --no-emit-index-url --no-emit-find-links \
+	  --universal --python-version 3.11 --no-header --upgrade -o requirements.lock
+
+clean: ## remove what was built, not your data
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache

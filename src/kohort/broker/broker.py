@@ -1,0 +1,61 @@
+"""What one broker owns apart from its sockets: the parts that handlers work with."""
+
+import shutil
+
+from kohort.broker.clock import Clock
+from kohort.broker.config_values import ConfigValues
+from kohort.broker.fetch import FetchWaiters
+from kohort.broker.fetch_sessions import FetchSessions
+from kohort.broker.settings import Settings
+from kohort.broker.topics import ServedTopic, Topics
+from kohort.log.catalog import Catalog
+from kohort.log.log import Storage
+
+
+class Broker:
+    """The state behind the APIs. One event loop owns it; nothing here is called from another thread."""
+
+    def __init__(self, settings: Settings, catalog: Catalog, storage: Storage, clock: Clock) -> None:
+        self.settings = settings
+        self.catalog = catalog
+        self.storage = storage
+        self.clock = clock
+        self.configs = ConfigValues(catalog, settings.node_id, settings.overrides)
+        self.topics = Topics(catalog, storage, self.configs)
+        self.fetch_sessions = FetchSessions(self.configs.number("max.incremental.fetch.session.cache.slots"))
+        self.fetch_waiters = FetchWaiters()
+        self.advertised_host = settings.advertised_host or settings.host
+        self.advertised_port = settings.advertised_port or settings.port
+        storage.on_advance(self.fetch_waiters.look_again)
+
+    @property
+    def node_id(self) -> int:
+        return self.settings.node_id
+
+    @property
+    def log_dir(self) -> str:
+        """The absolute path DescribeLogDirs shows; memory has none, so it gets a telling one."""
+        return str(self.settings.data.resolve()) if self.settings.data is not None else "/memory"
+
+    def identity(self) -> dict[str, str]:
+        """What tools ask a broker about itself; shown by DescribeConfigs, never altered."""
+        listener = f"PLAINTEXT://{self.settings.host}:{self.advertised_port}"
+        advertised = f"PLAINTEXT://{self.advertised_host}:{self.advertised_port}"
+        return {
+            "broker.id": str(self.node_id),
+            "node.id": str(self.node_id),
+            "log.dirs": self.log_dir,
+            "listeners": listener,
+            "advertised.listeners": advertised,
+        }
+
+    def volume_sizes(self) -> tuple[int, int]:
+        """Total and usable bytes of the volume the data is on; -1 when it is in memory."""
+        if self.settings.data is None:
+            return -1, -1
+        usage = shutil.disk_usage(self.settings.data)
+        return usage.total, usage.free
+
+    async def delete_topic(self, topic: ServedTopic) -> None:
+        """Delete a topic and everything that refers to it."""
+        await self.topics.delete(topic)

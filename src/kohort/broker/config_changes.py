@@ -1,0 +1,85 @@
+"""Changing configs at run time: what both AlterConfigs APIs do once they know the new values."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from kohort.broker.config_values import check_topic_configs
+from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey, ConfigType
+from kohort.log.catalog import CLUSTER_DEFAULT
+from kohort.model.errors import ErrorCode, RefusedError
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+
+class ResourceType(IntEnum):
+    """Codes of the config APIs; the ones we know."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+def check_resource(broker: "Broker", kind: int, name: str) -> ResourceType:
+    """The type of a resource that exists here, or RefusedError."""
+    if kind == ResourceType.TOPIC:
+        if broker.topics.get(name) is None:
+            raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        return ResourceType.TOPIC
+    if kind == ResourceType.BROKER:
+        if name not in (CLUSTER_DEFAULT, str(broker.node_id)):
+            raise RefusedError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
+            )
+        return ResourceType.BROKER
+    raise RefusedError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+
+
+def current(broker: "Broker", kind: ResourceType, name: str) -> Mapping[str, str]:
+    """What has been set for a resource, without what it inherits."""
+    if kind is ResourceType.TOPIC:
+        topic = broker.topics.get(name)
+        return topic.configs if topic is not None else {}
+    return broker.catalog.broker_configs.get(name, {})
+
+
+def key_of(kind: ResourceType, name: str) -> ConfigKey:
+    """The declaration of a config that may be altered, or RefusedError."""
+    key = (TOPIC_CONFIGS if kind is ResourceType.TOPIC else BROKER_CONFIGS).get(name)
+    if key is None:
+        what = "topic" if kind is ResourceType.TOPIC else "broker"
+        code = ErrorCode.INVALID_CONFIG if kind is ResourceType.TOPIC else ErrorCode.INVALID_REQUEST
+        raise RefusedError(code, f"Unknown {what} config name: {name}")
+    if kind is ResourceType.BROKER and not key.dynamic:
+        raise RefusedError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: Set({name})")
+    return key
+
+
+def require_list(key: ConfigKey) -> None:
+    """Appending and subtracting make sense for lists alone."""
+    if key.type is not ConfigType.LIST:
+        raise RefusedError(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't APPEND or SUBTRACT to key {key.name} because its type is not LIST.",
+        )
+
+
+async def replace(
+    broker: "Broker", kind: ResourceType, name: str, configs: Mapping[str, str], *, validate_only: bool
+) -> None:
+    """Check the whole new set of a resource and put it in force."""
+    if kind is ResourceType.TOPIC:
+        checked = check_topic_configs(configs)
+        topic = broker.topics.get(name)
+        if topic is not None and not validate_only:
+            await broker.topics.set_configs(topic, checked)
+        return
+    for config, value in configs.items():
+        if wrong := key_of(kind, config).check(value):
+            raise RefusedError(
+                ErrorCode.INVALID_CONFIG, f"Invalid value {value} for configuration {config}: {wrong}"
+            )
+    if not validate_only:
+        await broker.catalog.set_broker_configs(name, configs)
+        broker.topics.reconfigure_all()

@@ -1,0 +1,81 @@
+"""The values configs have now: topic, else this broker, else the cluster, else start-up, else default."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigSource
+from kohort.log.catalog import CLUSTER_DEFAULT, Catalog
+from kohort.model.errors import ErrorCode, RefusedError
+
+
+class ConfigValue(NamedTuple):
+    """A value under the name it was set by, and where it comes from."""
+
+    name: str
+    value: str
+    source: ConfigSource
+
+
+class ConfigValues:
+    """Looks values up in the order of precedence. Holds nothing itself but what was set at start."""
+
+    def __init__(self, catalog: Catalog, node_id: int, at_start: Mapping[str, str]) -> None:
+        self._catalog = catalog
+        self._node = str(node_id)
+        self._at_start = at_start
+
+    def synonyms(self, name: str) -> list[ConfigValue]:
+        """Every value a broker config has, the one in force first."""
+        altered = self._catalog.broker_configs
+        found = [
+            ConfigValue(name, configs[name], source)
+            for configs, source in (
+                (altered.get(self._node, {}), ConfigSource.DYNAMIC_BROKER),
+                (altered.get(CLUSTER_DEFAULT, {}), ConfigSource.DYNAMIC_DEFAULT_BROKER),
+                (self._at_start, ConfigSource.STATIC_BROKER),
+            )
+            if name in configs
+        ]
+        return [*found, ConfigValue(name, BROKER_CONFIGS[name].default, ConfigSource.DEFAULT)]
+
+    def topic_synonyms(self, overrides: Mapping[str, str], name: str) -> list[ConfigValue]:
+        """Every value a topic config has, the one in force first."""
+        key = TOPIC_CONFIGS[name]
+        own = [ConfigValue(name, overrides[name], ConfigSource.TOPIC)] if name in overrides else []
+        if not key.synonym:
+            return [*own, ConfigValue(name, key.default, ConfigSource.DEFAULT)]
+        return own + self.synonyms(key.synonym)
+
+    def text(self, name: str) -> str:
+        return self.synonyms(name)[0].value
+
+    def number(self, name: str) -> int:
+        return int(self.text(name))
+
+    def flag(self, name: str) -> bool:
+        return self.text(name).lower() == "true"
+
+    def topic_text(self, overrides: Mapping[str, str], name: str) -> str:
+        return self.topic_synonyms(overrides, name)[0].value
+
+    def topic_number(self, overrides: Mapping[str, str], name: str) -> int:
+        return int(self.topic_text(overrides, name))
+
+
+def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+    """The overrides a topic may carry, or RefusedError(INVALID_CONFIG) that names the first bad one."""
+    checked: dict[str, str] = {}
+    for name, value in configs.items():
+        key = TOPIC_CONFIGS.get(name)
+        if key is None:
+            raise RefusedError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+        if value is None:
+            raise RefusedError(
+                ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}"
+            )
+        if wrong := key.check(value):
+            raise RefusedError(
+                ErrorCode.INVALID_CONFIG, f"Invalid value {value} for configuration {name}: {wrong}"
+            )
+        checked[name] = value
+    return checked

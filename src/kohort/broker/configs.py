@@ -1,0 +1,234 @@
+"""The vocabulary of configs: which keys exist, what they may hold, what they default to.
+
+One table serves CreateTopics, the three config APIs, the broker's own behaviour and the
+generated documentation. A key that is accepted without an effect here says so in ``effect``.
+"""
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import NamedTuple
+
+_INT_MAX = 2**31 - 1
+_LONG_MAX = 2**63 - 1
+
+
+class ConfigType(IntEnum):
+    """Codes of DescribeConfigs v3+."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from; codes of DescribeConfigs v1+."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class ConfigKey(NamedTuple):
+    """One config: its type, its default in Kafka's text form, and the check of a value."""
+
+    name: str
+    type: ConfigType
+    default: str
+    check: Callable[[str], str | None]  # what is wrong with a text, or None
+    synonym: str = ""  # of a topic config: the broker config that sets its default
+    effect: str = ""  # of an accepted config without an effect: why
+    dynamic: bool = True  # of a broker config: may be altered while it runs
+
+
+def _number(parse: Callable[[str], float], low: float, high: float) -> Callable[[str], str | None]:
+    def check(text: str) -> str | None:
+        try:
+            value = parse(text)
+        except ValueError:
+            return "Not a number"
+        if not low <= value <= high:
+            return f"Value must be {f'at least {low}' if value < low else f'no more than {high}'}"
+        return None
+
+    return check
+
+
+def _one_of(*allowed: str) -> Callable[[str], str | None]:
+    def check(text: str) -> str | None:
+        return None if text in allowed else f"String must be one of: {', '.join(allowed)}"
+
+    return check
+
+
+def _list_of(*allowed: str) -> Callable[[str], str | None]:
+    def check(text: str) -> str | None:
+        wrong = [item for item in split_list(text) if item not in allowed]
+        return f"String must be one of: {', '.join(allowed)}" if wrong else None
+
+    return check
+
+
+def _boolean(text: str) -> str | None:
+    return None if text.lower() in ("true", "false") else "Expected value to be either true or false"
+
+
+def _anything(_text: str) -> str | None:
+    return None
+
+
+def split_list(text: str) -> list[str]:
+    """The items of a list-typed value."""
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+class _Range(NamedTuple):
+    """The values a number may have, both ends included."""
+
+    low: float = 0
+    high: float = _LONG_MAX
+
+
+_ANY_LONG = _Range()
+_ANY_INT = _Range(0, _INT_MAX)
+
+
+def _long(
+    name: str, default: int, synonym: str = "", allowed: _Range = _ANY_LONG, effect: str = ""
+) -> ConfigKey:
+    return ConfigKey(name, ConfigType.LONG, str(default), _number(int, *allowed), synonym, effect)
+
+
+def _int(
+    name: str, default: int, synonym: str = "", allowed: _Range = _ANY_INT, effect: str = ""
+) -> ConfigKey:
+    return ConfigKey(name, ConfigType.INT, str(default), _number(int, *allowed), synonym, effect)
+
+
+def _flag(name: str, default: bool, synonym: str = "", effect: str = "") -> ConfigKey:
+    return ConfigKey(name, ConfigType.BOOLEAN, str(default).lower(), _boolean, synonym, effect)
+
+
+def _text(
+    name: str, default: str, check: Callable[[str], str | None], synonym: str = "", effect: str = ""
+) -> ConfigKey:
+    return ConfigKey(name, ConfigType.STRING, default, check, synonym, effect)
+
+
+_UNREPLICATED = "one replica"
+_NO_TIERS = "no tiered storage"
+_CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+
+TOPIC_CONFIGS: dict[str, ConfigKey] = {
+    key.name: key
+    for key in (
+        ConfigKey(
+            "cleanup.policy", ConfigType.LIST, "delete", _list_of("compact", "delete"), "log.cleanup.policy"
+        ),
+        _text("compression.type", "producer", _one_of(*_CODECS), "compression.type"),
+        _int(
+            "compression.gzip.level", -1, "compression.gzip.level", _Range(-1, 9), "cramjam's level is used"
+        ),
+        _int("compression.lz4.level", 9, "compression.lz4.level", _Range(1, 17), "cramjam's level is used"),
+        _int(
+            "compression.zstd.level",
+            3,
+            "compression.zstd.level",
+            _Range(-131072, 22),
+            "cramjam's level is used",
+        ),
+        _long("delete.retention.ms", 86_400_000, "log.cleaner.delete.retention.ms"),
+        _long("file.delete.delay.ms", 60_000, "log.segment.delete.delay.ms", effect="files go at once"),
+        _long("flush.messages", _LONG_MAX, "log.flush.interval.messages", _Range(1), "see --fsync"),
+        _long("flush.ms", _LONG_MAX, "log.flush.interval.ms", effect="see --fsync"),
+        ConfigKey(
+            "follower.replication.throttled.replicas", ConfigType.LIST, "", _anything, effect=_UNREPLICATED
+        ),
+        _int("index.interval.bytes", 4_096, "log.index.interval.bytes"),
+        ConfigKey(
+            "leader.replication.throttled.replicas", ConfigType.LIST, "", _anything, effect=_UNREPLICATED
+        ),
+        _long("local.retention.bytes", -2, "log.local.retention.bytes", _Range(-2), _NO_TIERS),
+        _long("local.retention.ms", -2, "log.local.retention.ms", _Range(-2), _NO_TIERS),
+        _long("max.compaction.lag.ms", _LONG_MAX, "log.cleaner.max.compaction.lag.ms", _Range(1)),
+        _int("max.message.bytes", 1_048_588, "message.max.bytes"),
+        _long("message.timestamp.after.max.ms", 3_600_000, "log.message.timestamp.after.max.ms"),
+        _long("message.timestamp.before.max.ms", _LONG_MAX, "log.message.timestamp.before.max.ms"),
+        _text(
+            "message.timestamp.type",
+            "CreateTime",
+            _one_of("CreateTime", "LogAppendTime"),
+            "log.message.timestamp.type",
+        ),
+        ConfigKey(
+            "min.cleanable.dirty.ratio",
+            ConfigType.DOUBLE,
+            "0.5",
+            _number(float, 0, 1),
+            "log.cleaner.min.cleanable.ratio",
+        ),
+        _long("min.compaction.lag.ms", 0, "log.cleaner.min.compaction.lag.ms"),
+        _int("min.insync.replicas", 1, "min.insync.replicas", _Range(1, _INT_MAX), _UNREPLICATED),
+        _flag("preallocate", False, "log.preallocate", "files grow as they are written"),
+        _flag("remote.log.copy.disable", False, effect=_NO_TIERS),
+        _flag("remote.log.delete.on.disable", False, effect=_NO_TIERS),
+        _flag("remote.storage.enable", False, effect=_NO_TIERS),
+        _long("retention.bytes", -1, "log.retention.bytes", _Range(-1)),
+        _long("retention.ms", 604_800_000, "log.retention.ms", _Range(-1)),
+        _int("segment.bytes", 1_073_741_824, "log.segment.bytes", _Range(1_048_576, _INT_MAX)),
+        _int(
+            "segment.index.bytes",
+            10_485_760,
+            "log.index.size.max.bytes",
+            _Range(4, _INT_MAX),
+            "index files grow",
+        ),
+        _long("segment.jitter.ms", 0, "log.roll.jitter.ms", effect="one broker: nothing to spread"),
+        _long("segment.ms", 604_800_000, "log.roll.ms", _Range(1)),
+        _flag(
+            "unclean.leader.election.enable", False, "unclean.leader.election.enable", effect=_UNREPLICATED
+        ),
+    )
+}
+
+_OWN_BROKER_CONFIGS = (
+    _flag("auto.create.topics.enable", True),
+    _int("num.partitions", 1, allowed=_Range(1, _INT_MAX)),
+    ConfigKey("default.replication.factor", ConfigType.INT, "1", _number(int, 1, 1), dynamic=False),
+    _flag("delete.topic.enable", True),
+    _int("group.initial.rebalance.delay.ms", 3_000),
+    _int("group.max.session.timeout.ms", 1_800_000),
+    _int("group.max.size", _INT_MAX, allowed=_Range(1, _INT_MAX)),
+    _int("group.min.session.timeout.ms", 6_000),
+    _int("offset.metadata.max.bytes", 4_096),
+    _long("offsets.retention.check.interval.ms", 600_000, allowed=_Range(1)),
+    _int("offsets.retention.minutes", 10_080, allowed=_Range(1, _INT_MAX)),
+    ConfigKey("offsets.topic.num.partitions", ConfigType.INT, "50", _number(int, 1, _INT_MAX), dynamic=False),
+    ConfigKey("offsets.topic.replication.factor", ConfigType.SHORT, "1", _number(int, 1, 1), dynamic=False),
+    ConfigKey(
+        "offsets.topic.segment.bytes", ConfigType.INT, "104857600", _number(int, 1, _INT_MAX), dynamic=False
+    ),
+    _long("log.retention.check.interval.ms", 300_000, allowed=_Range(1)),
+    _long("log.cleaner.backoff.ms", 15_000),
+    _int("max.incremental.fetch.session.cache.slots", 1_000),
+    _int("fetch.max.bytes", 57_671_680, allowed=_Range(1_024, _INT_MAX)),
+    _long("connections.max.idle.ms", 600_000),
+    _long("producer.id.expiration.ms", 86_400_000, allowed=_Range(1)),
+)
+
+# A few keys that tools read; they say what this broker is and cannot be altered.
+READ_ONLY = ("broker.id", "node.id", "log.dirs", "log.dir", "advertised.listeners", "listeners")
+
+BROKER_CONFIGS: dict[str, ConfigKey] = {
+    **{
+        key.synonym: key._replace(name=key.synonym, synonym="", dynamic=True)
+        for key in TOPIC_CONFIGS.values()
+        if key.synonym
+    },
+    **{key.name: key for key in _OWN_BROKER_CONFIGS},
+}

@@ -1,0 +1,180 @@
+"""One client connection: frames in, replies out, in the order of the requests.
+
+Kafka's rule: requests of a connection are handled one after another, the next one when the
+reply of the previous is queued. A request that has to wait (a long poll, a JoinGroup) parks the
+connection: nothing more is read from it, and nobody else notices. Replies that are ready at once
+and came from one read leave in one write.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from kohort.model.errors import ProtocolError
+from kohort.wire.framing import FrameBuffer
+
+Buffers = list[bytes | memoryview]
+
+logger = logging.getLogger("kohort.connection")
+
+# Replies of one read are gathered up to this size before they are written.
+_GATHER = 256 * 1024
+
+
+class Parked(Protocol):
+    """A request whose reply is not ready. ``parts`` may be called once ``future`` is done."""
+
+    @property
+    def future(self) -> asyncio.Future[object]: ...
+
+    def parts(self) -> Buffers | None: ...
+
+
+class Requests(Protocol):
+    """Who answers: reply bytes at once, ``None`` for no reply at all, or a parked request."""
+
+    def serve(self, frame: bytes, connection: "Connection") -> Buffers | Parked | None: ...
+
+
+class Connection(asyncio.Protocol):
+    """The bytes of one client. A fault of the peer closes this connection and nothing else."""
+
+    def __init__(
+        self,
+        requests: Requests,
+        frames: FrameBuffer,
+        *,
+        opened: Callable[["Connection"], None],
+        closed: Callable[["Connection"], None],
+    ) -> None:
+        self._requests = requests
+        self._frames = frames
+        self._opened = opened
+        self._closed = closed
+        self._loop = asyncio.get_running_loop()
+        self._parked: Parked | None = None
+        self._choked = False  # the peer does not read its replies
+        self._reading = True
+        self._open = True
+        self.peer = ""
+        self.client_host = ""  # as Kafka records it: "/127.0.0.1"
+        self.last_active = 0.0
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        address = transport.get_extra_info("peername") or ("", 0)
+        self.peer = f"{address[0]}:{address[1]}"
+        self.client_host = f"/{address[0]}"
+        self.last_active = self._loop.time()
+        self._opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.last_active = self._loop.time()
+        self._frames.feed(data)
+        self._serve()
+
+    def eof_received(self) -> bool:
+        return False  # an end of input is a close: nobody is left who could read a reply
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open = False
+        if self._parked is not None:
+            self._parked.future.cancel()  # drops the wait; what the request did to a group stays
+            self._parked = None
+        self._closed(self)
+
+    def pause_writing(self) -> None:
+        self._choked = True
+
+    def resume_writing(self) -> None:
+        self._choked = False
+        self._serve()
+
+    # What we do
+
+    @property
+    def is_idle(self) -> bool:
+        """Nobody waits for us. A peer that does not read its replies counts as idle: it may be gone."""
+        return self._parked is None
+
+    def close(self, reason: str = "") -> None:
+        """Close after what is queued has been sent; with a reason, say so in one line."""
+        if not self._open:
+            return
+        self._open = False
+        if reason:
+            logger.warning("closed %s: %s", self.peer, reason)
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once, dropping what is queued."""
+        self._open = False
+        self._transport.abort()
+
+    def _serve(self) -> None:
+        """Answer requests until there are none, one has to wait, or the peer stops reading."""
+        while self._open and self._parked is None and not self._choked:
+            if not self._serve_some():
+                break
+        self._set_reading(self._open and self._parked is None and not self._choked)
+
+    def _serve_some(self) -> bool:
+        """Answer what fits in one write; whether there may be more to answer."""
+        gathered: Buffers = []
+        size = 0
+        more = True
+        try:
+            while size < _GATHER and self._parked is None:
+                frame = self._frames.next_frame()
+                if frame is None:
+                    more = False
+                    break
+                answer = self._requests.serve(frame, self)
+                if isinstance(answer, list):
+                    gathered += answer
+                    size += sum(map(len, answer))
+                elif answer is not None:
+                    self._park(answer)
+        except ProtocolError as error:
+            self._write(gathered)
+            self.close(str(error))
+            return False
+        self._write(gathered)
+        return more
+
+    def _park(self, parked: Parked) -> None:
+        self._parked = parked
+        parked.future.add_done_callback(self._unpark)
+
+    def _unpark(self, future: asyncio.Future[object]) -> None:
+        parked = self._parked
+        if parked is None or parked.future is not future:
+            return  # the connection was lost meanwhile
+        self._parked = None
+        self.last_active = self._loop.time()
+        try:
+            self._write(parked.parts() or [])
+        except ProtocolError as error:
+            self.close(str(error))
+            return
+        self._serve()
+
+    def _write(self, parts: Buffers) -> None:
+        if not parts or self._transport.is_closing():
+            return
+        if len(parts) == 1:
+            self._transport.write(parts[0])
+        else:
+            self._transport.writelines(parts)
+
+    def _set_reading(self, wanted: bool) -> None:
+        # While parked we go on reading until something comes: only then is the socket told to
+        # wait. So a long poll costs no system call, and a peer that hangs up is seen at once.
+        if wanted == self._reading or (not wanted and not self._frames.buffered):
+            return
+        self._reading = wanted
+        if not self._transport.is_closing():
+            (self._transport.resume_reading if wanted else self._transport.pause_reading)()

@@ -1,0 +1,51 @@
+"""Who sent a request, and in which version: what a handler may ask besides the request itself."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from kohort.wire.apis import APIS
+from kohort.wire.schema import Message
+
+if TYPE_CHECKING:
+    from kohort.broker.connection import Connection
+
+
+class Context:
+    """The envelope of one request. Plain and slotted: one is made for every request."""
+
+    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "version")
+
+    def __init__(
+        self, api_key: int, version: int, correlation_id: int, client_id: str, connection: "Connection"
+    ) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.connection = connection
+
+    @property
+    def client_host(self) -> str:
+        """The peer's address as Kafka records it, with a leading slash."""
+        return self.connection.client_host
+
+    def __str__(self) -> str:
+        spec = APIS.get(self.api_key)
+        name = spec.name if spec is not None else f"API {self.api_key}"
+        return f"{name} v{self.version} of client {self.client_id!r}"
+
+
+class RawReply:
+    """The body of a reply as bytes, header left out: how a test sends a client something broken."""
+
+    __slots__ = ("body",)
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+
+Response = Message | RawReply | None
+Result = Response | Awaitable[Response]
+
+# Test equipment: sees every request, may answer it, wait, or let the handler ``proceed``.
+Interceptor = Callable[[Context, Message, Callable[[], Result]], Result]

@@ -1,0 +1,206 @@
+"""Reading for consumers: which partitions, how many bytes, and waiting until there are enough."""
+
+import asyncio
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from kohort.broker.fetch_sessions import PartitionKey, TopicKey, Wanted
+from kohort.broker.leadership import check_epoch
+from kohort.broker.topics import ServedTopic
+from kohort.log.log import Log
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import LeaderEpoch, Offset
+from kohort.model.topics import TopicPartition
+from kohort.records.compression import Codec
+from kohort.wire.messages.fetch import EpochEndOffset, PartitionData
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+_FIRST_VERSION_WITH_ZSTD = 10
+
+
+class Terms(NamedTuple):
+    """What holds for all partitions of one Fetch."""
+
+    version: int
+    min_bytes: int
+    max_bytes: int
+    committed_only: bool  # isolation level read_committed
+
+
+class Planned(NamedTuple):
+    """One partition of a Fetch: its log, or why there is none to read."""
+
+    key: PartitionKey
+    wanted: Wanted
+    log: Log | None
+    error: ErrorCode = ErrorCode.NONE
+    diverging: EpochEndOffset | None = None
+
+
+def plan(broker: "Broker", wanted: dict[PartitionKey, Wanted], terms: Terms) -> list[Planned]:
+    """Find the logs; every check that does not need to read."""
+    return [_plan_one(broker, key, ask, terms) for key, ask in wanted.items()]
+
+
+def _plan_one(broker: "Broker", key: PartitionKey, wanted: Wanted, terms: Terms) -> Planned:
+    try:
+        topic = _topic(broker, key[0])
+        log = topic.log(key[1])
+        if log is None:
+            raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if topic.codec is Codec.ZSTD and terms.version < _FIRST_VERSION_WITH_ZSTD:
+            raise RefusedError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        if log.failure is not None:
+            raise RefusedError(ErrorCode.KAFKA_STORAGE_ERROR)
+        check_epoch(log, wanted.leader_epoch)
+        if not log.start_offset <= wanted.offset <= log.end_offset:
+            raise RefusedError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    except RefusedError as error:
+        return Planned(key, wanted, None, error.code)
+    return Planned(key, wanted, log, diverging=_divergence(log, wanted))
+
+
+def _topic(broker: "Broker", key: TopicKey) -> ServedTopic:
+    if isinstance(key, str):
+        topic = broker.topics.get(key)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    else:
+        topic = broker.topics.by_id(key)
+        code = ErrorCode.UNKNOWN_TOPIC_ID
+    if topic is None:
+        raise RefusedError(code)
+    return topic
+
+
+def _divergence(log: Log, wanted: Wanted) -> EpochEndOffset | None:
+    """Where the reader's history leaves ours, if it says from which epoch it read last (KIP-595)."""
+    if wanted.last_fetched_epoch < 0:
+        return None
+    end = log.end_offset_for_epoch(LeaderEpoch(wanted.last_fetched_epoch))
+    if end.leader_epoch < wanted.last_fetched_epoch or end.end_offset < wanted.offset:
+        return EpochEndOffset(epoch=end.leader_epoch, end_offset=end.end_offset)
+    return None
+
+
+def _limit(log: Log, terms: Terms) -> Offset:
+    return log.last_stable_offset if terms.committed_only else log.high_watermark
+
+
+def is_satisfied(planned: list[Planned], terms: Terms) -> bool:
+    """Whether a Fetch can be answered now: something is wrong, or there are bytes enough."""
+    readable = 0
+    for part in planned:
+        if part.log is None or part.diverging is not None or part.log.failure is not None:
+            return True
+        readable += part.log.readable_bytes(Offset(part.wanted.offset), _limit(part.log, terms))
+        if readable >= terms.min_bytes:
+            return True
+    return terms.min_bytes <= 0 or not planned
+
+
+def read(planned: list[Planned], terms: Terms) -> list[tuple[PartitionKey, PartitionData]]:
+    """Every partition of the plan, in its order: whole batches within both byte budgets.
+
+    The first batch of the reply comes whole even if it is larger than a budget; otherwise a
+    consumer with a small budget would never get past it. Partitions that find the budget used
+    up are there, with no records.
+    """
+    results: list[tuple[PartitionKey, PartitionData]] = []
+    left = terms.max_bytes
+    nothing_yet = True
+    for part in planned:
+        answer, size = _read_one(part, terms, left, at_least_one=nothing_yet)
+        left -= size
+        nothing_yet = nothing_yet and size == 0
+        results.append((part.key, answer))
+    return results
+
+
+def _read_one(part: Planned, terms: Terms, left: int, *, at_least_one: bool) -> tuple[PartitionData, int]:
+    log = part.log
+    if log is None:
+        return _failed(part, part.error), 0
+    limit = _limit(log, terms)
+    answer = PartitionData(
+        partition_index=part.key[1],
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.start_offset,
+        aborted_transactions=[] if terms.committed_only else None,
+        records=b"",
+        diverging_epoch=part.diverging,
+    )
+    budget = min(left, part.wanted.max_bytes)
+    if part.diverging is not None or (budget <= 0 and not at_least_one):
+        return answer, 0
+    try:
+        found = log.read(Offset(part.wanted.offset), budget, limit=limit, at_least_one=at_least_one)
+    except RefusedError as error:  # retention or truncation was faster
+        return _failed(part, error.code), 0
+    answer.records = found.buffers
+    return answer, found.size
+
+
+def _failed(part: Planned, code: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=part.key[1],
+        error_code=code,
+        high_watermark=-1,
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+class FetchWaiters:
+    """Fetches that wait for bytes, by the partitions they wait on."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[TopicPartition, dict[WaitingFetch, None]] = defaultdict(dict)
+
+    def wait(self, planned: list[Planned], terms: Terms, max_wait_ms: int) -> "asyncio.Future[None]":
+        """A future that is done when the plan is satisfied or the wait is over; cancel it to give up."""
+        waiting = WaitingFetch(planned, terms, asyncio.get_running_loop().create_future())
+        partitions = [part.log.partition for part in planned if part.log is not None]
+        for partition in partitions:
+            self._waiting[partition][waiting] = None
+        alarm = asyncio.get_running_loop().call_later(max_wait_ms / 1_000, waiting.finish)
+
+        def forget(_future: object) -> None:
+            alarm.cancel()
+            for partition in partitions:
+                here = self._waiting[partition]
+                here.pop(waiting, None)
+                if not here:
+                    del self._waiting[partition]
+
+        waiting.future.add_done_callback(forget)
+        return waiting.future
+
+    def look_again(self, partition: TopicPartition) -> None:
+        """Something happened to a partition: whoever has enough now is answered."""
+        for waiting in list(self._waiting.get(partition, ())):
+            waiting.look_again()
+
+    def __len__(self) -> int:
+        return len({waiting for here in self._waiting.values() for waiting in here})
+
+
+class WaitingFetch:
+    """One Fetch in its long poll."""
+
+    __slots__ = ("_planned", "_terms", "future")
+
+    def __init__(self, planned: list[Planned], terms: Terms, future: "asyncio.Future[None]") -> None:
+        self._planned = planned
+        self._terms = terms
+        self.future = future
+
+    def look_again(self) -> None:
+        if not self.future.done() and is_satisfied(self._planned, self._terms):
+            self.finish()
+
+    def finish(self) -> None:
+        if not self.future.done():
+            self.future.set_result(None)

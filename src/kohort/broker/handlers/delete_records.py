@@ -1,0 +1,69 @@
+"""DeleteRecords (21): move the start of partitions up. v2: flexible."""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.context import Context
+from kohort.log.log import Cleanup
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import Offset
+from kohort.model.topics import CONSUMER_OFFSETS
+from kohort.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+TO_HIGH_WATERMARK = -1
+
+
+async def handle(broker: "Broker", request: DeleteRecordsRequest, _context: Context) -> DeleteRecordsResponse:
+    response = DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name, partitions=[_delete(broker, topic.name, part) for part in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+    await broker.storage.checkpoint()  # the new starts must survive a crash before anybody hears of them
+    return response
+
+
+def refuse(request: DeleteRecordsRequest, code: ErrorCode) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name, partitions=[_refused(part, code) for part in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _refused(part: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=part.partition_index, low_watermark=-1, error_code=code
+    )
+
+
+def _delete(broker: "Broker", name: str, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    log = broker.topics.log(name, part.partition_index)
+    if log is None:
+        return _refused(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if name == CONSUMER_OFFSETS:
+        return _refused(part, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    if Cleanup.DELETE not in log.config.cleanup:
+        return _refused(part, ErrorCode.POLICY_VIOLATION)
+    if part.offset < TO_HIGH_WATERMARK:
+        return _refused(part, ErrorCode.OFFSET_OUT_OF_RANGE)
+    offset = log.high_watermark if part.offset == TO_HIGH_WATERMARK else Offset(part.offset)
+    try:
+        start = log.delete_before(offset)
+    except RefusedError as error:
+        return _refused(part, error.code)
+    return DeleteRecordsPartitionResult(partition_index=part.partition_index, low_watermark=start)

@@ -1,0 +1,62 @@
+"""DeleteTopics (20): by name, or (v6) by id. v4: flexible; v5: error messages."""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.context import Context
+from kohort.broker.topics import ServedTopic
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import NO_TOPIC_ID
+from kohort.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+
+async def handle(broker: "Broker", request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
+    if not broker.configs.flag("delete.topic.enable"):
+        return refuse(request, ErrorCode.TOPIC_DELETION_DISABLED)
+    return DeleteTopicsResponse(responses=[await _delete(broker, wanted) for wanted in _wanted(request)])
+
+
+def refuse(request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsResponse:
+    return DeleteTopicsResponse(responses=[_refused(wanted, code) for wanted in _wanted(request)])
+
+
+def _wanted(request: DeleteTopicsRequest) -> list[DeleteTopicState]:
+    return request.topics + [DeleteTopicState(name=name) for name in request.topic_names]
+
+
+def _refused(wanted: DeleteTopicState, code: ErrorCode, message: str | None = None) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=wanted.name, topic_id=wanted.topic_id, error_code=code, error_message=message or code.name
+    )
+
+
+def _find(broker: "Broker", wanted: DeleteTopicState) -> ServedTopic:
+    if wanted.name is not None and wanted.topic_id != NO_TOPIC_ID:
+        raise RefusedError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if wanted.name is None and wanted.topic_id == NO_TOPIC_ID:
+        raise RefusedError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if wanted.name is None:
+        topic = broker.topics.by_id(wanted.topic_id)
+        code = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        topic = broker.topics.get(wanted.name)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic is None:
+        raise RefusedError(code)
+    return topic
+
+
+async def _delete(broker: "Broker", wanted: DeleteTopicState) -> DeletableTopicResult:
+    try:
+        topic = _find(broker, wanted)
+        await broker.delete_topic(topic)
+    except RefusedError as error:
+        return _refused(wanted, error.code, str(error))
+    return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)

@@ -1,0 +1,42 @@
+"""DescribeCluster (60): brokers, controller and cluster id. v1: endpoint types; v2: fenced brokers."""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.context import Context
+from kohort.broker.handlers.metadata import ALL_CLUSTER_OPERATIONS
+from kohort.model.errors import ErrorCode
+from kohort.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+BROKERS = 1
+CONTROLLERS = 2
+
+
+def handle(broker: "Broker", request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
+    if request.endpoint_type != BROKERS:
+        if context.version == 0:
+            return refuse(request, ErrorCode.INVALID_REQUEST)
+        if request.endpoint_type == CONTROLLERS:
+            return refuse(request, ErrorCode.MISMATCHED_ENDPOINT_TYPE)
+        return refuse(request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)
+    here = DescribeClusterBroker(
+        broker_id=broker.node_id, host=broker.advertised_host, port=broker.advertised_port
+    )
+    response = DescribeClusterResponse(
+        cluster_id=broker.catalog.cluster_id, controller_id=broker.node_id, brokers=[here]
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = ALL_CLUSTER_OPERATIONS
+    return response
+
+
+def refuse(request: DescribeClusterRequest, code: ErrorCode) -> DescribeClusterResponse:
+    return DescribeClusterResponse(
+        error_code=code, error_message=code.name, endpoint_type=request.endpoint_type
+    )

@@ -1,0 +1,97 @@
+"""DescribeConfigs (32): every config of a topic or a broker, with where its value comes from.
+
+v1: sources and synonyms; v3: types and documentation; v4: flexible.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kohort.broker.config_changes import ResourceType, check_resource
+from kohort.broker.config_values import ConfigValue
+from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey, ConfigSource, ConfigType
+from kohort.broker.context import Context
+from kohort.log.catalog import CLUSTER_DEFAULT
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+
+def handle(broker: "Broker", request: DescribeConfigsRequest, _context: Context) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_describe(broker, resource, request) for resource in request.resources]
+    )
+
+
+def refuse(request: DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_result(resource, RefusedError(code)) for resource in request.resources]
+    )
+
+
+def _result(resource: DescribeConfigsResource, error: RefusedError | None) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=error.code if error else ErrorCode.NONE,
+        error_message=str(error) if error else None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _describe(
+    broker: "Broker", resource: DescribeConfigsResource, request: DescribeConfigsRequest
+) -> DescribeConfigsResult:
+    try:
+        kind = check_resource(broker, resource.resource_type, resource.resource_name)
+    except RefusedError as error:
+        return _result(resource, error)
+    wanted = set(resource.configuration_keys or ())
+    result = _result(resource, None)
+    for key, values in _values(broker, kind, resource.resource_name):
+        if not wanted or key.name in wanted:
+            result.configs.append(_entry(key, values, request, read_only=not key.dynamic))
+    return result
+
+
+def _values(broker: "Broker", kind: ResourceType, name: str) -> Iterator[tuple[ConfigKey, list[ConfigValue]]]:
+    """Every config of a resource with all its values, the one in force first."""
+    if kind is ResourceType.TOPIC:
+        topic = broker.topics.get(name)
+        overrides = topic.configs if topic is not None else {}
+        for key in TOPIC_CONFIGS.values():
+            yield key, broker.configs.topic_synonyms(overrides, key.name)
+    elif name == CLUSTER_DEFAULT:
+        for config, value in broker.catalog.broker_configs.get(CLUSTER_DEFAULT, {}).items():
+            yield BROKER_CONFIGS[config], [ConfigValue(config, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)]
+    else:
+        for key in BROKER_CONFIGS.values():
+            yield key, broker.configs.synonyms(key.name)
+        for config, value in broker.identity().items():
+            key = ConfigKey(config, ConfigType.STRING, value, lambda _text: None, dynamic=False)
+            yield key, [ConfigValue(config, value, ConfigSource.STATIC_BROKER)]
+
+
+def _entry(
+    key: ConfigKey, values: list[ConfigValue], request: DescribeConfigsRequest, *, read_only: bool
+) -> DescribeConfigsResourceResult:
+    synonyms = values if request.include_synonyms else []
+    return DescribeConfigsResourceResult(
+        name=key.name,
+        value=values[0].value,
+        read_only=read_only,
+        config_source=values[0].source,
+        synonyms=[
+            DescribeConfigsSynonym(name=value.name, value=value.value, source=value.source)
+            for value in synonyms
+        ],
+        config_type=key.type,
+        documentation=(key.effect or None) if request.include_documentation else None,
+    )

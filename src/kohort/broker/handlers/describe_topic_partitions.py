@@ -1,0 +1,93 @@
+"""DescribeTopicPartitions (75): topics page by page, at most 2,000 partitions in a reply."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kohort.broker.context import Context
+from kohort.broker.handlers.metadata import ALL_TOPIC_OPERATIONS
+from kohort.broker.topics import ServedTopic
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.topics import is_legal_name
+from kohort.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+MAX_PARTITIONS = 2_000
+
+
+def handle(
+    broker: "Broker", request: DescribeTopicPartitionsRequest, _context: Context
+) -> DescribeTopicPartitionsResponse:
+    response = DescribeTopicPartitionsResponse()
+    budget = max(1, min(request.response_partition_limit, MAX_PARTITIONS))
+    for name, first in _from_cursor(broker, request):
+        topic = broker.topics.get(name)
+        if topic is None:
+            response.topics.append(_unknown(name))
+            continue
+        last = min(len(topic.logs), first + budget)
+        if budget > 0:
+            response.topics.append(_describe(broker, topic, range(first, last)))
+        if last < len(topic.logs) or budget == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=last)
+            break
+        budget -= last - first
+    return response
+
+
+def refuse(request: DescribeTopicPartitionsRequest, code: ErrorCode) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name) for topic in request.topics
+        ]
+    )
+
+
+def _from_cursor(broker: "Broker", request: DescribeTopicPartitionsRequest) -> Iterator[tuple[str, int]]:
+    """Names in order, each with the first partition to show."""
+    names = sorted({topic.name for topic in request.topics}) or [topic.name for topic in broker.topics]
+    cursor = request.cursor
+    if cursor is None:
+        yield from ((name, 0) for name in names)
+        return
+    if cursor.partition_index < 0:
+        raise RefusedError(ErrorCode.INVALID_REQUEST)
+    if request.topics and cursor.topic_name not in names:
+        raise RefusedError(ErrorCode.INVALID_REQUEST)
+    for name in names:
+        if name >= cursor.topic_name:
+            yield name, cursor.partition_index if name == cursor.topic_name else 0
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name)
+
+
+def _describe(
+    broker: "Broker", topic: ServedTopic, partitions: range
+) -> DescribeTopicPartitionsResponseTopic:
+    here = [broker.node_id]
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                partition_index=index,
+                leader_id=broker.node_id,
+                leader_epoch=topic.logs[index].leader_epoch,
+                replica_nodes=here,
+                isr_nodes=here,
+            )
+            for index in partitions
+        ],
+        topic_authorized_operations=ALL_TOPIC_OPERATIONS,
+    )

@@ -1,0 +1,123 @@
+"""Fetch (1): batches as they are stored, by a long poll, in sessions if the consumer likes.
+
+v4: isolation level; v5: log start offset; v7: sessions; v9: leader epochs; v10: zstd; v11: rack;
+v12: flexible, last fetched epoch; v13: topic ids; v15: replica state; v16: node endpoints;
+v17 and v18: for followers.
+"""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.context import Context, Result
+from kohort.broker.fetch import Planned, Terms, is_satisfied, plan, read
+from kohort.broker.fetch_sessions import (
+    OPEN_SESSION,
+    SESSIONLESS,
+    FetchSession,
+    Opened,
+    PartitionKey,
+    Told,
+    TopicKey,
+    Wanted,
+)
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import TopicId, TopicName
+from kohort.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+_FIRST_VERSION_WITH_IDS = 13
+
+
+def handle(broker: "Broker", request: FetchRequest, context: Context) -> Result:
+    by_id = context.version >= _FIRST_VERSION_WITH_IDS
+    opened = _open(broker, request, by_id=by_id)
+    if isinstance(opened, ErrorCode):
+        return FetchResponse(error_code=opened)
+    terms = Terms(
+        context.version,
+        request.min_bytes,
+        min(request.max_bytes, broker.configs.number("fetch.max.bytes")),
+        request.isolation_level == 1,
+    )
+    planned = plan(broker, opened.wanted, terms)
+    if request.max_wait_ms <= 0 or is_satisfied(planned, terms):
+        return _answer(planned, terms, opened)
+    return _wait_and_answer(broker, planned, terms, opened, request.max_wait_ms)
+
+
+def refuse(_request: FetchRequest, code: ErrorCode) -> FetchResponse:
+    return FetchResponse(error_code=code)
+
+
+async def _wait_and_answer(
+    broker: "Broker", planned: list[Planned], terms: Terms, opened: Opened, max_wait_ms: int
+) -> FetchResponse:
+    await broker.fetch_waiters.wait(planned, terms, max_wait_ms)
+    # Topics may have gone or moved meanwhile: look everything up again.
+    return _answer(plan(broker, opened.wanted, terms), terms, opened)
+
+
+def _open(broker: "Broker", request: FetchRequest, *, by_id: bool) -> Opened | ErrorCode:
+    def key(name: str, topic_id: bytes) -> TopicKey:
+        return TopicId(topic_id) if by_id else TopicName(name)
+
+    wanted: dict[PartitionKey, Wanted] = {
+        (key(topic.topic, topic.topic_id), part.partition): Wanted(
+            part.fetch_offset, part.partition_max_bytes, part.current_leader_epoch, part.last_fetched_epoch
+        )
+        for topic in request.topics
+        for part in topic.partitions
+    }
+    now = broker.clock.now().instant
+    if request.session_epoch in (SESSIONLESS, OPEN_SESSION):
+        return broker.fetch_sessions.open(
+            request.session_id, request.session_epoch, wanted, by_id=by_id, now=now
+        )
+    forgotten = [
+        (key(topic.topic, topic.topic_id), partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    return broker.fetch_sessions.resume(
+        request.session_id, request.session_epoch, (wanted, forgotten), by_id=by_id, now=now
+    )
+
+
+def _answer(planned: list[Planned], terms: Terms, opened: Opened) -> FetchResponse:
+    session = opened.session
+    results = read(planned, terms)
+    if session is not None:
+        news = [(key, part) for key, part in results if _is_news(session, key, part)]
+        if opened.incremental:
+            results = news
+    return FetchResponse(session_id=session.session_id if session else 0, responses=_by_topic(results))
+
+
+def _is_news(session: FetchSession, key: PartitionKey, part: PartitionData) -> bool:
+    return session.is_news(
+        key,
+        Told(part.high_watermark, part.log_start_offset),
+        has_records=bool(part.records),
+        failed=part.error_code != 0 or part.diverging_epoch is not None,
+    )
+
+
+def _by_topic(results: list[tuple[PartitionKey, PartitionData]]) -> list[FetchableTopicResponse]:
+    """Partitions gathered under their topics, in the order topics first appear."""
+    topics: dict[TopicKey, FetchableTopicResponse] = {}
+    for (topic, _), part in results:
+        entry = topics.get(topic)
+        if entry is None:
+            entry = topics[topic] = (
+                FetchableTopicResponse(topic=topic)
+                if isinstance(topic, str)
+                else FetchableTopicResponse(topic_id=topic)
+            )
+        entry.partitions.append(part)
+    return list(topics.values())

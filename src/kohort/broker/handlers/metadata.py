@@ -1,0 +1,159 @@
+"""Metadata (3): brokers, topics, partitions and their leaders; may create topics that are asked for.
+
+v0: an empty list means all topics; v1: null means all, empty none, controller id; v2: cluster id;
+v3: throttle time; v4: auto-creation can be declined; v5: offline replicas; v7: leader epochs; v8: authorized
+operations; v9: flexible; v10: topic ids; v12: topics by id; v13: an error for the whole reply.
+"""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.context import Context, Result
+from kohort.broker.topics import NewTopic, ServedTopic, offsets_topic
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import NO_TOPIC_ID
+from kohort.model.topics import CONSUMER_OFFSETS, is_legal_name
+from kohort.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+# Bit sets of AclOperation codes: what a client may do where no authorizer is configured.
+ALL_TOPIC_OPERATIONS = 3576
+ALL_CLUSTER_OPERATIONS = 8096
+_NOT_ASKED = -(2**31)
+
+
+def handle(broker: "Broker", request: MetadataRequest, context: Context) -> Result:
+    if wrong := _check(request, context.version):
+        return refuse(request, wrong)
+    missing = _to_create(broker, request, context.version)
+    if missing:
+        return _create_and_answer(broker, request, context.version, missing)
+    return _answer(broker, request, context.version)
+
+
+def refuse(request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
+    topics = [
+        MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
+        for topic in request.topics or []
+    ]
+    return MetadataResponse(topics=topics, error_code=code)
+
+
+def _check(request: MetadataRequest, version: int) -> ErrorCode | None:
+    if version < 12 and any(
+        topic.name is None or topic.topic_id != NO_TOPIC_ID for topic in request.topics or []
+    ):
+        return ErrorCode.INVALID_REQUEST
+    return None
+
+
+def _wants_all(request: MetadataRequest, version: int) -> bool:
+    return request.topics is None or (version == 0 and not request.topics)
+
+
+def _to_create(broker: "Broker", request: MetadataRequest, version: int) -> list[str]:
+    """Names that do not exist, may be created, and were asked for by name."""
+    if not request.topics or not request.allow_auto_topic_creation:
+        return []
+    if not broker.configs.flag("auto.create.topics.enable"):
+        return []
+    names = dict.fromkeys(topic.name for topic in request.topics if topic.name)
+    return [name for name in names if is_legal_name(name) and broker.topics.get(name) is None]
+
+
+async def _create_and_answer(
+    broker: "Broker", request: MetadataRequest, version: int, missing: list[str]
+) -> MetadataResponse:
+    """Kafka creates in the background and says "unknown" at first; we finish, and nobody has to retry."""
+    refused: dict[str, ErrorCode] = {}
+    for name in missing:
+        new = offsets_topic(broker.configs) if name == CONSUMER_OFFSETS else NewTopic(name)
+        try:
+            await broker.topics.create(new)
+        except RefusedError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # another client was faster
+                refused[name] = error.code
+    return _answer(broker, request, version, refused)
+
+
+def _answer(
+    broker: "Broker", request: MetadataRequest, version: int, refused: dict[str, ErrorCode] | None = None
+) -> MetadataResponse:
+    operations = ALL_TOPIC_OPERATIONS if request.include_topic_authorized_operations else _NOT_ASKED
+    if _wants_all(request, version):
+        topics = [_describe(broker, topic, operations) for topic in broker.topics]
+    else:
+        topics = _asked_for(broker, request.topics or [], operations, refused or {})
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(
+                node_id=broker.node_id, host=broker.advertised_host, port=broker.advertised_port
+            )
+        ],
+        cluster_id=broker.catalog.cluster_id,
+        controller_id=broker.node_id,
+        topics=topics,
+        cluster_authorized_operations=(
+            ALL_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else _NOT_ASKED
+        ),
+    )
+
+
+def _asked_for(
+    broker: "Broker", asked: list[MetadataRequestTopic], operations: int, refused: dict[str, ErrorCode]
+) -> list[MetadataResponseTopic]:
+    """One entry for each topic asked for, however often it was; errors in their place."""
+    entries: dict[str | bytes, MetadataResponseTopic] = {}
+    for wanted in asked:
+        key = wanted.name if wanted.name is not None else wanted.topic_id
+        if key not in entries:
+            entries[key] = _one(broker, wanted, operations, refused)
+    return list(entries.values())
+
+
+def _one(
+    broker: "Broker", wanted: MetadataRequestTopic, operations: int, refused: dict[str, ErrorCode]
+) -> MetadataResponseTopic:
+    if wanted.name is None:
+        topic = broker.topics.by_id(wanted.topic_id)
+        if topic is None:
+            return MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id
+            )
+        return _describe(broker, topic, operations)
+    topic = broker.topics.get(wanted.name)
+    if topic is not None:
+        return _describe(broker, topic, operations)
+    if not is_legal_name(wanted.name):
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    else:
+        code = refused.get(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return MetadataResponseTopic(error_code=code, name=wanted.name)
+
+
+def _describe(broker: "Broker", topic: ServedTopic, operations: int) -> MetadataResponseTopic:
+    here = [broker.node_id]
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[
+            MetadataResponsePartition(
+                partition_index=index,
+                leader_id=broker.node_id,
+                leader_epoch=log.leader_epoch,
+                replica_nodes=here,
+                isr_nodes=here,
+            )
+            for index, log in enumerate(topic.logs)
+        ],
+        topic_authorized_operations=operations,
+    )

@@ -1,0 +1,104 @@
+"""A running broker: opens its data, listens, and shuts everything down in order."""
+
+import asyncio
+import logging
+from typing import NamedTuple
+
+from kohort.broker.broker import Broker
+from kohort.broker.clock import Clock, RealClock
+from kohort.broker.connection import Connection
+from kohort.broker.dispatch import Dispatch
+from kohort.broker.maintenance import Maintenance
+from kohort.broker.settings import Settings
+from kohort.broker.storage import open_data
+from kohort.model.errors import KohortError
+from kohort.wire.framing import FrameBuffer
+
+logger = logging.getLogger("kohort.server")
+
+_IDLE_CHECK_S = 30.0
+
+
+class Address(NamedTuple):
+    """Where a broker can be reached."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Server:
+    """One broker with its listening socket. ``start`` and ``stop`` are called once each, on one loop."""
+
+    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._clock = clock or RealClock()
+        self._connections: set[Connection] = set()
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+        return len(self._connections)
+
+    async def start(self) -> Address:
+        """Open the data, listen, and return the address clients are told."""
+        settings = self._settings
+        catalog, storage = await open_data(settings)
+        try:
+            self.broker = Broker(settings, catalog, storage, self._clock)
+            self.broker.topics.open_all()
+            for repair in storage.take_repairs():
+                logger.warning("recovered %s: %s", repair.directory, repair.what)
+            self.dispatch = Dispatch(self.broker)
+            address = await self._listen()
+        except BaseException:
+            await storage.close()
+            raise
+        self._maintenance = Maintenance(self.broker)
+        self._maintenance.start()
+        self._idle_check = asyncio.get_running_loop().call_later(_IDLE_CHECK_S, self._close_idle)
+        return address
+
+    async def stop(self) -> None:
+        """Stop listening, drop the connections, end the background work, close the data cleanly."""
+        self._idle_check.cancel()
+        self._listening.close()
+        for connection in list(self._connections):
+            connection.abort()
+        await self._maintenance.stop()
+        await self.broker.storage.close()
+
+    async def _listen(self) -> Address:
+        settings = self._settings
+        try:
+            self._listening = await asyncio.get_running_loop().create_server(
+                self._connect, settings.host, settings.port, backlog=1_024, reuse_address=True
+            )
+        except OSError as error:
+            raise KohortError(
+                f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}",
+                hint="choose another address with --listen, or port 0 for any free one",
+            ) from error
+        port: int = self._listening.sockets[0].getsockname()[1]
+        self.broker.advertised_port = settings.advertised_port or port
+        return Address(settings.host, port)
+
+    def _connect(self) -> Connection:
+        frames = FrameBuffer(max_produce=self._settings.max_produce_frame)
+        return Connection(self.dispatch, frames, opened=self._opened, closed=self._connections.discard)
+
+    def _opened(self, connection: Connection) -> None:
+        if len(self._connections) >= self._settings.max_connections:
+            connection.close(f"{self._settings.max_connections} connections are open already")
+            return
+        self._connections.add(connection)
+
+    def _close_idle(self) -> None:
+        loop = asyncio.get_running_loop()
+        oldest = loop.time() - self.broker.configs.number("connections.max.idle.ms") / 1_000
+        for connection in list(self._connections):
+            if connection.is_idle and connection.last_active < oldest:
+                connection.close()
+        self._idle_check = loop.call_later(_IDLE_CHECK_S, self._close_idle)

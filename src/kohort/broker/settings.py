@@ -1,0 +1,29 @@
+"""What is fixed when a broker starts. What can change while it runs lives in the catalog."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kohort.log.log import SyncPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of one broker process, read once by whoever starts it.
+
+    ``data`` is the directory of the logs, or ``None`` for a broker that lives in memory.
+    ``overrides`` are Kafka's own broker settings by their Kafka names (``num.partitions`` …).
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 9092  # 0 picks a free one
+    advertised_host: str | None = None  # what clients are told; the bound address when absent
+    advertised_port: int | None = None
+    node_id: int = 1
+    data: Path | None = None
+    fsync: SyncPolicy = SyncPolicy.INTERVAL
+    fsync_internal: SyncPolicy = SyncPolicy.COMMIT
+    fsync_interval_ms: int = 1_000
+    max_produce_frame: int = 104_857_600  # Kafka's socket.request.max.bytes
+    max_connections: int = 10_000
+    overrides: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,272 @@
+"""Topics as the broker serves them: what the catalog knows, with the logs that belong to it.
+
+The catalog decides what exists; logs follow. A topic is visible here, with all its logs open,
+before anybody is told that it was created.
+"""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from kohort.broker.config_values import ConfigValues, check_topic_configs
+from kohort.broker.configs import split_list
+from kohort.log.catalog import Catalog, Topic
+from kohort.log.log import Cleanup, Log, LogConfig, LogSpec, Storage
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import Partition, TopicId, TopicName
+from kohort.model.topics import (
+    CONSUMER_OFFSETS,
+    INTERNAL_TOPICS,
+    TopicPartition,
+    collision_key,
+    is_legal_name,
+    show_topic_id,
+)
+from kohort.records.compression import Codec
+
+# A topic with more partitions than this is a mistake; each is a directory with open files.
+MAX_PARTITIONS = 10_000
+
+_CODECS = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic somebody asks for; -1 leaves a number to the broker."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str | None] | None = None
+    assignment: Mapping[int, list[int]] | None = None
+
+
+@dataclass(slots=True)
+class ServedTopic:
+    """A topic with its open logs, and the configs the produce path needs on every batch."""
+
+    name: TopicName
+    topic_id: TopicId
+    logs: list[Log]
+    configs: Mapping[str, str]
+    max_message_bytes: int
+    segment_bytes: int
+    compacted: bool
+    log_append_time: bool
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+    codec: Codec | None  # None: as the producer chose
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+    def log(self, partition: int) -> Log | None:
+        return self.logs[partition] if 0 <= partition < len(self.logs) else None
+
+
+class Topics:
+    """Every topic this broker serves, by name and by id."""
+
+    def __init__(self, catalog: Catalog, storage: Storage, configs: ConfigValues) -> None:
+        self._catalog = catalog
+        self._storage = storage
+        self._configs = configs
+        self._by_name: dict[TopicName, ServedTopic] = {}
+        self._by_id: dict[TopicId, ServedTopic] = {}
+
+    def open_all(self) -> None:
+        """Open the logs of every topic in the catalog; at start."""
+        for topic in self._catalog.topics.values():
+            self._serve(topic)
+
+    def get(self, name: str) -> ServedTopic | None:
+        return self._by_name.get(TopicName(name))
+
+    def by_id(self, topic_id: bytes) -> ServedTopic | None:
+        return self._by_id.get(TopicId(topic_id))
+
+    def __iter__(self) -> Iterator[ServedTopic]:
+        """In the order of names; a snapshot, because topics may come and go meanwhile."""
+        return iter(sorted(self._by_name.values(), key=lambda topic: topic.name))
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def log(self, name: str, partition: int) -> Log | None:
+        topic = self._by_name.get(TopicName(name))
+        return topic.log(partition) if topic is not None else None
+
+    def check_new(self, new: NewTopic) -> tuple[int, dict[str, str]]:
+        """The partition count and the overrides a new topic would get, or RefusedError."""
+        self._check_name(new.name)
+        partitions = self._count_partitions(new)
+        if partitions > MAX_PARTITIONS:
+            raise RefusedError(
+                ErrorCode.INVALID_PARTITIONS, f"Number of partitions must be at most {MAX_PARTITIONS}."
+            )
+        return partitions, check_topic_configs(new.configs or {})
+
+    async def create(self, new: NewTopic) -> ServedTopic:
+        """Create a topic durably, or RefusedError; when this returns, clients can produce to it."""
+        partitions, overrides = self.check_new(new)
+        topic = Topic(TopicName(new.name), _new_topic_id(), partitions, overrides)
+        await self._catalog.create_topic(topic)
+        return self._serve(topic)
+
+    async def delete(self, topic: ServedTopic) -> None:
+        """Remove a topic from the catalog, then from everywhere else."""
+        await self._catalog.delete_topic(topic.name)
+        del self._by_name[topic.name]
+        del self._by_id[topic.topic_id]
+        for log in topic.logs:
+            self._storage.delete_log(log.partition)
+        await self._catalog.forget_deleted([topic.topic_id])
+
+    async def add_partitions(self, topic: ServedTopic, total: int) -> None:
+        self._serve(await self._catalog.add_partitions(topic.name, total))
+
+    async def set_configs(self, topic: ServedTopic, configs: Mapping[str, str]) -> None:
+        """Replace the overrides of a topic; they are in force when this returns."""
+        self._serve(await self._catalog.set_topic_configs(topic.name, configs))
+
+    def replace_log(self, log: Log) -> None:
+        """A failed log has been recovered: serve the new one."""
+        topic = self._by_name.get(log.partition.topic)
+        if topic is not None:
+            topic.logs[log.partition.partition] = log
+
+    def reconfigure_all(self) -> None:
+        """Broker configs changed: what topics inherit from them may have too."""
+        for topic in self._catalog.topics.values():
+            self._serve(topic)
+
+    def _check_name(self, name: str) -> None:
+        if not is_legal_name(name):
+            raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"The topic name {name!r} is not legal.")
+        if TopicName(name) in self._by_name:
+            raise RefusedError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if "." in name or "_" in name:
+            key = collision_key(name)
+            for other in self._by_name:
+                if collision_key(other) == key:
+                    raise RefusedError(
+                        ErrorCode.INVALID_TOPIC_EXCEPTION,
+                        f"Topic '{name}' collides with existing topic: {other}",
+                    )
+
+    def _count_partitions(self, new: NewTopic) -> int:
+        if new.assignment:
+            if new.partitions != -1 or new.replication_factor != -1:
+                raise RefusedError(
+                    ErrorCode.INVALID_REQUEST,
+                    "A manual partition assignment was specified, but numPartitions or replicationFactor was"
+                    " not set to -1.",
+                )
+            if sorted(new.assignment) != list(range(len(new.assignment))):
+                raise RefusedError(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based range"
+                )
+            if any(replicas != [self._catalog.node_id] for replicas in new.assignment.values()):
+                raise RefusedError(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                    "this cluster has one broker: each partition goes to it",
+                )
+            return len(new.assignment)
+        if new.replication_factor not in (-1, 1):
+            raise RefusedError(
+                ErrorCode.INVALID_REPLICATION_FACTOR, _replication_error(new.replication_factor)
+            )
+        if new.partitions == -1:
+            return self._configs.number("num.partitions")
+        if new.partitions < 1:
+            raise RefusedError(
+                ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
+            )
+        return new.partitions
+
+    def _serve(self, topic: Topic) -> ServedTopic:
+        """Bring logs and looked-up configs in line with what the catalog says of a topic."""
+        config = self._log_config(topic)
+        known = self._by_name.get(topic.name)
+        logs = known.logs if known is not None else []
+        for log in logs:
+            log.reconfigure(config)
+        for index in range(len(logs), topic.partitions):
+            partition = TopicPartition(topic.name, Partition(index))
+            epoch = self._catalog.leader_epoch(partition)
+            spec = LogSpec(partition=partition, topic_id=topic.topic_id, leader_epoch=epoch, config=config)
+            logs.append(self._storage.open_log(spec))
+        number = partial(self._configs.topic_number, topic.configs)
+        served = ServedTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            logs=logs,
+            configs=topic.configs,
+            max_message_bytes=number("max.message.bytes"),
+            segment_bytes=number("segment.bytes"),
+            compacted=Cleanup.COMPACT in config.cleanup,
+            log_append_time=config.log_append_time,
+            timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
+            timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
+            codec=_CODECS.get(self._configs.topic_text(topic.configs, "compression.type")),
+        )
+        self._by_name[topic.name] = self._by_id[topic.topic_id] = served
+        return served
+
+    def _log_config(self, topic: Topic) -> LogConfig:
+        text = partial(self._configs.topic_text, topic.configs)
+        cleanup = Cleanup(0)
+        for policy in split_list(text("cleanup.policy")):
+            cleanup |= Cleanup[policy.upper()]
+        return LogConfig(
+            segment_bytes=int(text("segment.bytes")),
+            segment_ms=int(text("segment.ms")),
+            retention_ms=int(text("retention.ms")),
+            retention_bytes=int(text("retention.bytes")),
+            cleanup=cleanup,
+            delete_retention_ms=int(text("delete.retention.ms")),
+            min_cleanable_dirty_ratio=float(text("min.cleanable.dirty.ratio")),
+            min_compaction_lag_ms=int(text("min.compaction.lag.ms")),
+            max_compaction_lag_ms=int(text("max.compaction.lag.ms")),
+            index_interval_bytes=int(text("index.interval.bytes")),
+            log_append_time=text("message.timestamp.type") == "LogAppendTime",
+            internal=topic.name in INTERNAL_TOPICS,
+        )
+
+
+def _replication_error(factor: int) -> str:
+    if factor < 1:
+        return "Replication factor must be larger than 0, or -1 to use the default value."
+    return f"Unable to replicate the partition {factor} time(s): this cluster has 1 broker."
+
+
+def _new_topic_id() -> TopicId:
+    """A random (version 4) id; Kafka avoids the ones whose text begins with a dash."""
+    while True:
+        raw = bytearray(secrets.token_bytes(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        topic_id = TopicId(bytes(raw))
+        if not show_topic_id(topic_id).startswith("-"):
+            return topic_id
+
+
+def offsets_topic(configs: ConfigValues) -> NewTopic:
+    """``__consumer_offsets`` as the broker's own settings want it."""
+    return NewTopic(
+        CONSUMER_OFFSETS,
+        configs.number("offsets.topic.num.partitions"),
+        configs={
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": configs.text("offsets.topic.segment.bytes"),
+        },
+    )
