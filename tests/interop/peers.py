@@ -1,0 +1,192 @@
+"""Foreign clients as processes: started with steps to do, read as a stream of events.
+
+Every program in ``java/``, ``js/`` and ``go/`` has the same command line (BOOTSTRAP STEPS name=value …) and
+prints the same events, so one test speaks for all of them. ``README.md`` lists steps and events.
+"""
+
+import json
+import os
+import queue
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
+
+from tools.peers import fetch, jvm
+from tools.peers.cache import JS_SOURCES
+from tools.peers.pins import Peer
+
+Event = dict[str, Any]
+ALL_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+EVENT_SECONDS = 40.0
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One client library and what it can do."""
+
+    name: str
+    peer: Peer
+    codecs: tuple[str, ...] = ALL_CODECS
+    assignors: tuple[str, ...] = ("range", "roundrobin", "sticky")
+    static: bool = True
+
+    def __str__(self) -> str:
+        return self.name
+
+    def command(self, bootstrap: str, steps: str, options: dict[str, object]) -> list[str]:
+        """The argument list that runs ``steps`` against a broker."""
+        args = [bootstrap, steps, *(f"{name}={value}" for name, value in options.items())]
+        if self.peer is Peer.KAFKAJS:
+            return ["node", str(JS_SOURCES / "peer.js"), *args]
+        if self.peer is Peer.GO:
+            return [str(fetch.go_programs() / self.name), *args]
+        return jvm.command(fetch.class_path(self.peer), "Peer", *args)
+
+    def environment(self) -> dict[str, str]:
+        """What the program needs beside our own environment."""
+        return {"NODE_PATH": str(fetch.node_modules())} if self.peer is Peer.KAFKAJS else {}
+
+
+COOPERATIVE = ("range", "roundrobin", "sticky", "cooperative-sticky")
+CLIENTS = (
+    Client("java-3.9", Peer.JAVA_39, assignors=COOPERATIVE),
+    Client("java-4", Peer.JAVA_4, assignors=COOPERATIVE),
+    Client("kafkajs", Peer.KAFKAJS, codecs=("none", "gzip", "snappy"), assignors=(), static=False),
+    Client("franz", Peer.GO, assignors=COOPERATIVE),
+    Client("sarama", Peer.GO),
+)
+BY_NAME = {client.name: client for client in CLIENTS}
+
+
+class PeerError(AssertionError):
+    """A peer reported an error, ended early, or stayed silent; the message holds all it said."""
+
+
+class PeerProcess:
+    """A running client. Made by ``started``; all methods are for the thread that made it."""
+
+    def __init__(self, name: str, process: "subprocess.Popen[str]", errors: IO[str]) -> None:
+        self.name = name
+        self.events: list[Event] = []
+        self._process = process
+        self._errors = errors
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        stream = self._process.stdout
+        assert stream is not None
+        for line in stream:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def _next(self, deadline: float, waiting_for: str) -> Event | None:
+        """The next event, or None when the process has ended."""
+        try:
+            line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            raise PeerError(f"{self.name}: no {waiting_for} in time\n{self.story()}") from None
+        if line is None:
+            return None
+        event: Event = json.loads(line)
+        self.events.append(event)
+        if event["event"] == "error" and not event.get("restart"):
+            raise PeerError(f"{self.name}: {event}\n{self.story()}")
+        return event
+
+    def until(
+        self, waiting_for: str, enough: Callable[["PeerProcess"], bool], seconds: float = EVENT_SECONDS
+    ) -> None:
+        """Read events until ``enough`` is true of what was seen so far; raises PeerError."""
+        deadline = time.monotonic() + seconds
+        while not enough(self):
+            if self._next(deadline, waiting_for) is None:
+                raise PeerError(f"{self.name}: ended without {waiting_for}\n{self.story()}")
+
+    def finish(self, seconds: float = EVENT_SECONDS) -> list[Event]:
+        """Read to the end and return all events; raises PeerError unless the last one is "done"."""
+        deadline = time.monotonic() + seconds
+        while self._next(deadline, "end") is not None:
+            pass
+        self._process.wait(5.0)
+        if not self.events or self.events[-1]["event"] != "done":
+            raise PeerError(f"{self.name}: ended with {self._process.returncode}\n{self.story()}")
+        return self.events
+
+    def tell(self, word: str) -> None:
+        """Send a word: "stop" leaves the group, "die" vanishes."""
+        pipe = self._process.stdin
+        assert pipe is not None
+        pipe.write(word + "\n")
+        pipe.flush()
+
+    def die(self) -> None:
+        """Vanish without a word to the broker."""
+        self.tell("die")
+        self._process.wait(10.0)
+
+    def leave(self) -> list[Event]:
+        """Leave the group in good order and return all events."""
+        self.tell("stop")
+        return self.finish()
+
+    def named(self, event: str) -> list[Event]:
+        """The events of one kind seen so far."""
+        return [each for each in self.events if each["event"] == event]
+
+    def owned(self) -> set[str]:
+        """The partitions this member holds after the events seen so far."""
+        held: set[str] = set()
+        for event in self.events:
+            if event["event"] == "assigned":
+                held |= set(event["partitions"])
+            elif event["event"] in ("revoked", "lost"):
+                held -= set(event["partitions"])
+        return held
+
+    def story(self) -> str:
+        """Everything the peer said, for a failure message."""
+        self._errors.seek(0)
+        said = "\n".join(json.dumps(event) for event in self.events[-40:])
+        return f"--- events\n{said}\n--- standard error\n{self._errors.read()[-3000:]}"
+
+    def close(self) -> None:
+        """End the process if it has not ended."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+@contextmanager
+def started(client: Client, bootstrap: str, steps: str, **options: object) -> Iterator[PeerProcess]:
+    """A client doing ``steps``; stopped when the block ends."""
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            client.command(bootstrap, steps, options),
+            env={**os.environ, **client.environment()},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        peer = PeerProcess(client.name, process, errors)
+        try:
+            yield peer
+        finally:
+            peer.close()
+
+
+def run_steps(client: Client, bootstrap: str, steps: str, **options: object) -> list[Event]:
+    """Do the steps and return all events; raises PeerError."""
+    with started(client, bootstrap, steps, **options) as peer:
+        return peer.finish(100.0)
