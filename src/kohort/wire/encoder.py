@@ -44,6 +44,7 @@ class _Compiler:
     def compile(self) -> Source:
         self._struct(self._message, "m")
         self._flush()
+        self._source.add("return")  # for the messages that are empty
         return self._source
 
     # Fixed width: collected in a run and packed at once; pieces: collected and appended at once.

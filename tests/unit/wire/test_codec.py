@@ -19,6 +19,7 @@ from kohort.wire.messages.fetch import (
 )
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupResponse
+from kohort.wire.messages.list_groups import ListGroupsRequest
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -103,6 +104,13 @@ def test_a_field_the_version_lacks_is_not_written_and_reads_as_its_default() -> 
     assert encode(reply, 0) == b"\0\x1b"
     read = decode(HeartbeatResponse, 0, b"\0\x1b")
     assert (read.throttle_time_ms, read.error_code) == (0, 27)
+
+
+def test_a_message_without_fields_is_no_bytes_or_an_empty_tag_section() -> None:
+    for version, data in ((0, b""), (3, b"\0")):
+        assert encode(ListGroupsRequest(), version) == data
+        assert encode_parts(ListGroupsRequest(), version) == ([data] if data else [])
+        assert decode(ListGroupsRequest, version, data) == ListGroupsRequest()
 
 
 def test_decoding_starts_at_the_given_position() -> None:
