@@ -22,8 +22,16 @@ class VarintRangeError(KohortError, ValueError):
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
     """An unsigned integer of at most 32 bits, in at most 5 bytes."""
-    if position < len(buffer) and (first := buffer[position]) < 0x80:
-        return first, position + 1
+    try:
+        # Nearly all have one or two bytes; a loop would cost them twice the time.
+        first = buffer[position]
+        if first < 0x80:
+            return first, position + 1
+        second = buffer[position + 1]
+    except IndexError:
+        raise _cut_off(position) from None
+    if second < 0x80:
+        return first & 0x7F | second << 7, position + 2
     value, position = _read_groups(buffer, position, _INT32_BYTES)
     if value > 0xFFFFFFFF:
         raise VarintError(f"uvarint before byte {position} has more than 32 bits")
@@ -38,6 +46,16 @@ def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
     """A signed 64-bit integer, zig-zag, in at most 10 bytes."""
+    try:
+        first = buffer[position]
+        if first < 0x80:
+            return (first >> 1) ^ -(first & 1), position + 1
+        second = buffer[position + 1]
+    except IndexError:
+        raise _cut_off(position) from None
+    if second < 0x80:
+        value = first & 0x7F | second << 7
+        return (value >> 1) ^ -(value & 1), position + 2
     value, position = _read_groups(buffer, position, _INT64_BYTES)
     if value > 0xFFFFFFFFFFFFFFFF:
         raise VarintError(f"varlong before byte {position} has more than 64 bits")
@@ -48,13 +66,17 @@ def _read_groups(buffer: Buffer, position: int, at_most: int) -> tuple[int, int]
     value = shift = 0
     for byte in buffer[position : position + at_most]:
         position += 1
-        value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, position
+            return value | byte << shift, position
+        value |= (byte & 0x7F) << shift
         shift += 7
     if shift == 7 * at_most:
         raise VarintError(f"variable-length integer before byte {position} takes more than {at_most} bytes")
-    raise VarintError(f"variable-length integer is cut off at byte {position}")
+    raise _cut_off(position)
+
+
+def _cut_off(position: int) -> VarintError:
+    return VarintError(f"variable-length integer is cut off at byte {position}")
 
 
 def write_uvarint(out: bytearray, value: int) -> None:

@@ -11,12 +11,12 @@ from kohort.records.header import (
     BatchHeader,
     batches,
     check_crc,
-    clear_append_time,
     patch_append_time,
+    patch_create_time,
     patch_offsets,
     read_header,
 )
-from kohort.records.record import Frame, Header, NewRecord, Record, decode_records
+from kohort.records.record import Header, NewRecord, Record, decode_records
 
 __all__ = [
     "HEADER_SIZE",
@@ -34,8 +34,8 @@ __all__ = [
     "batches",
     "build_batch",
     "check_crc",
-    "clear_append_time",
     "patch_append_time",
+    "patch_create_time",
     "patch_offsets",
     "read_header",
     "read_records",
@@ -62,7 +62,4 @@ def read_records(
         )
     payload = buffer[position + HEADER_SIZE : end]
     content = decompress(header.codec, payload, limit) if header.codec else bytes(payload)
-    append_time = header.max_timestamp if header.is_log_append_time else None
-    return decode_records(
-        content, Frame(header.records_count, header.base_offset, header.base_timestamp, append_time)
-    )
+    return decode_records(content, header)

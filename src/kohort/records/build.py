@@ -110,6 +110,13 @@ def rebuild_batch(
     return _rebuilt(header, attributes | codec, (base_timestamp, newest), content)
 
 
+def recompress_batch(header: BatchHeader, payload: bytes, codec: Codec) -> bytes:
+    """The batch of ``header`` with its payload, handed in uncompressed, in another codec."""
+    attributes = header.attributes & ~CODEC_MASK | codec
+    timestamps = (header.base_timestamp, header.max_timestamp)
+    return _rebuilt(header, attributes, timestamps, (header.records_count, compress(codec, payload)))
+
+
 def _deltas(header: BatchHeader, records: Sequence[Record]) -> list[int]:
     deltas = [record.offset - header.base_offset for record in records]
     if deltas[0] < 0 or deltas[-1] > header.last_offset_delta:

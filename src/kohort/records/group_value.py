@@ -4,16 +4,13 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from kohort.primitives.varint import read_uvarint
-from kohort.records.errors import MalformedRecordError, UnsupportedValueError
+from kohort.records.errors import UnsupportedValueError
 from kohort.records.fields import (
+    UNREADABLE,
+    FieldReader,
     bytes_field,
+    malformed,
     nullable_string_field,
-    read_compact,
-    read_plain_bytes,
-    read_plain_text,
-    read_tags,
-    reading,
     string_field,
 )
 
@@ -80,87 +77,39 @@ def encode_group_value(value: GroupValue) -> bytes:
 
 def decode_group_value(value: bytes) -> GroupValue:
     """Raises ``MalformedRecordError``, or ``UnsupportedValueError`` for a version above 4."""
-    with reading("a group value"):
+    try:
         version = _INT16.unpack_from(value)[0]
         if not 0 <= version <= NEWEST_VERSION:
             raise UnsupportedValueError(
                 f"a group value has version {version}, known are 0 to {NEWEST_VERSION}",
                 hint="a newer broker wrote this log",
             )
-        return _GroupReader(value, version).group()
+        return _group(FieldReader(value, _INT16.size, flexible=version >= _FLEXIBLE), version)
+    except UNREADABLE as error:
+        raise malformed("a group value", error) from error
 
 
-class _GroupReader:
-    """Goes through one value; the version decides the notation and which fields are there."""
+def _group(reader: FieldReader, version: int) -> GroupValue:
+    protocol_type = reader.string()
+    generation = reader.int32()
+    protocol = reader.nullable_string()
+    leader = reader.nullable_string()
+    timestamp = reader.int64() if version >= _WITH_TIMESTAMP else _NONE
+    members = [_member(reader, version) for _ in range(reader.count(_SMALLEST_MEMBER))]
+    reader.tags()
+    return GroupValue(protocol_type, generation, protocol, leader, timestamp, members)
 
-    __slots__ = ("_flexible", "_position", "_value", "_version")
 
-    def __init__(self, value: bytes, version: int) -> None:
-        self._value = value
-        self._version = version
-        self._flexible = version >= _FLEXIBLE
-        self._position = _INT16.size
-
-    def group(self) -> GroupValue:
-        protocol_type = self._string()
-        generation = self._int32()
-        protocol = self._nullable_string()
-        leader = self._nullable_string()
-        timestamp = _NONE
-        if self._version >= _WITH_TIMESTAMP:
-            timestamp = _INT64.unpack_from(self._value, self._position)[0]
-            self._position += _INT64.size
-        members = [self._member() for _ in range(self._member_count())]
-        self._skip_tags()
-        return GroupValue(protocol_type, generation, protocol, leader, timestamp, members)
-
-    def _member(self) -> GroupMemberValue:
-        member = GroupMemberValue(
-            member_id=self._string(),
-            instance_id=self._nullable_string() if self._version >= _WITH_INSTANCE_ID else None,
-            client_id=self._string(),
-            client_host=self._string(),
-            rebalance_timeout=self._int32() if self._version >= _WITH_REBALANCE_TIMEOUT else _NONE,
-            session_timeout=self._int32(),
-            subscription=self._bytes(),
-            assignment=self._bytes(),
-        )
-        self._skip_tags()
-        return member
-
-    def _member_count(self) -> int:
-        if self._flexible:
-            count, self._position = read_uvarint(self._value, self._position)
-            count -= 1
-        else:
-            count = self._int32()
-        if not 0 <= count <= (len(self._value) - self._position) // _SMALLEST_MEMBER:
-            raise MalformedRecordError(f"a group value declares {count} members, more than it can hold")
-        return count
-
-    def _int32(self) -> int:
-        value: int = _INT32.unpack_from(self._value, self._position)[0]
-        self._position += _INT32.size
-        return value
-
-    def _nullable_string(self) -> str | None:
-        read = read_compact if self._flexible else read_plain_text
-        text, self._position = read(self._value, self._position)
-        return None if text is None else text.decode()
-
-    def _string(self) -> str:
-        text = self._nullable_string()
-        if text is None:
-            raise MalformedRecordError(f"a string before byte {self._position} of a group value is null")
-        return text
-
-    def _bytes(self) -> bytes:
-        read = read_compact if self._flexible else read_plain_bytes
-        content, self._position = read(self._value, self._position)
-        if content is None:
-            raise MalformedRecordError(f"a byte field before byte {self._position} of a group value is null")
-        return content
-
-    def _skip_tags(self) -> None:
-        if self._flexible:
-            _, self._position = read_tags(self._value, self._position)
+def _member(reader: FieldReader, version: int) -> GroupMemberValue:
+    member = GroupMemberValue(
+        member_id=reader.string(),
+        instance_id=reader.nullable_string() if version >= _WITH_INSTANCE_ID else None,
+        client_id=reader.string(),
+        client_host=reader.string(),
+        rebalance_timeout=reader.int32() if version >= _WITH_REBALANCE_TIMEOUT else _NONE,
+        session_timeout=reader.int32(),
+        subscription=reader.content(),
+        assignment=reader.content(),
+    )
+    reader.tags()
+    return member

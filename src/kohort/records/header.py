@@ -25,7 +25,7 @@ NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 
-_HEADER = Struct(">qiibIhiqqqhii")
+HEADER = Struct(">qiibIhiqqqhii")
 _BASE_OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
 _CRC = Struct(">I")
@@ -103,7 +103,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """
     if len(buffer) - position < HEADER_SIZE:
         raise _cut_off(buffer, position)
-    header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    header = BatchHeader._make(HEADER.unpack_from(buffer, position))
     if header.magic != MAGIC:
         raise _other_magic(header.magic, position)
     if header.batch_length < HEADER_SIZE - LENGTH_END:
@@ -167,18 +167,16 @@ def patch_offsets(batch: bytearray, base_offset: int, leader_epoch: int) -> None
 
 def patch_append_time(batch: bytearray, wall: int) -> None:
     """Stamp the batch with the time of its append, which all its records then have; redo the checksum."""
+    _stamp(batch, wall, LOG_APPEND_TIME)
+
+
+def patch_create_time(batch: bytearray, max_timestamp: int) -> None:
+    """Let the records have their own timestamps, of which this is the newest; redo the checksum."""
+    _stamp(batch, max_timestamp, 0)
+
+
+def _stamp(batch: bytearray, max_timestamp: int, timestamp_type: int) -> None:
     attributes = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_AT)[0]
-    _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
-    _MAX_TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, wall)
-    _redo_crc(batch)
-
-
-def clear_append_time(batch: bytearray) -> None:
-    """Let the records have their own timestamps again; redo the checksum."""
-    attributes = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_AT)[0]
-    _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes & ~LOG_APPEND_TIME)
-    _redo_crc(batch)
-
-
-def _redo_crc(batch: bytearray) -> None:
+    _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes & ~LOG_APPEND_TIME | timestamp_type)
+    _MAX_TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, max_timestamp)
     _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[CHECKED_FROM:]))

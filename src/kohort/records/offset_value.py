@@ -6,7 +6,7 @@ from typing import NamedTuple
 from kohort.model.ids import NO_TOPIC_ID, TopicId
 from kohort.primitives.varint import write_uvarint
 from kohort.records.errors import MalformedRecordError, UnsupportedValueError
-from kohort.records.fields import read_compact, read_plain_text, read_tags, reading, string_field
+from kohort.records.fields import UNREADABLE, FieldReader, malformed, string_field
 
 NEWEST_VERSION = 4
 _WITH_EXPIRY, _WITH_EPOCH, _FLEXIBLE = 1, 3, 4
@@ -81,31 +81,24 @@ def decode_offset_value(value: bytes) -> OffsetValue:
         version, offset, epoch, metadata_length, committed = _PLAIN_3.unpack(value)
         if version == _WITH_EPOCH and metadata_length == 0:
             return OffsetValue(offset, epoch, "", committed)
-    with reading("an offset value"):
-        version, offset = _TO_OFFSET.unpack_from(value)
-        if not 0 <= version <= NEWEST_VERSION:
-            raise _unknown(version)
-        return _decode(value, version, offset)
+    offset = peek_offset(value)
+    try:
+        return _decode(value, offset)
+    except UNREADABLE as error:
+        raise malformed("an offset value", error) from error
 
 
-def _decode(value: bytes, version: int, offset: int) -> OffsetValue:
-    position, epoch = _TO_OFFSET.size, _NONE
-    if version >= _WITH_EPOCH:
-        epoch, position = _TO_EPOCH.unpack_from(value)[2], _TO_EPOCH.size
-    metadata, position = (read_compact if version >= _FLEXIBLE else read_plain_text)(value, position)
-    if metadata is None:
-        raise MalformedRecordError("an offset value has null metadata")
-    expires, topic_id = _NONE, NO_TOPIC_ID
-    if version == _WITH_EXPIRY:
-        committed, expires = _TWO_TIMESTAMPS.unpack_from(value, position)
-    else:
-        committed = _TIMESTAMP.unpack_from(value, position)[0]
-    if version >= _FLEXIBLE:
-        tags, _ = read_tags(value, position + _TIMESTAMP.size)
-        topic_id = TopicId(tags.get(_TOPIC_ID_TAG, NO_TOPIC_ID))
-        if len(topic_id) != _TOPIC_ID_SIZE:
-            raise MalformedRecordError(f"a topic id of {len(topic_id)} bytes")
-    return OffsetValue(offset, epoch, metadata.decode(), committed, expires, topic_id)
+def _decode(value: bytes, offset: int) -> OffsetValue:
+    version = value[1]
+    reader = FieldReader(value, _TO_OFFSET.size, flexible=version >= _FLEXIBLE)
+    epoch = reader.int32() if version >= _WITH_EPOCH else _NONE
+    metadata = reader.string()
+    committed = reader.int64()
+    expires = reader.int64() if version == _WITH_EXPIRY else _NONE
+    topic_id = TopicId(reader.tags().get(_TOPIC_ID_TAG, NO_TOPIC_ID))
+    if len(topic_id) != _TOPIC_ID_SIZE:
+        raise MalformedRecordError(f"a topic id of {len(topic_id)} bytes")
+    return OffsetValue(offset, epoch, metadata, committed, expires, topic_id)
 
 
 def _unknown(version: int) -> UnsupportedValueError:

@@ -9,7 +9,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from kohort.records.errors import MalformedRecordError, UnsupportedValueError
-from kohort.records.fields import read_plain_text, reading, string_field
+from kohort.records.fields import UNREADABLE, FieldReader, malformed, string_field
 from kohort.records.group_value import GroupMemberValue, GroupValue, decode_group_value, encode_group_value
 from kohort.records.offset_value import OffsetValue, decode_offset_value, encode_offset_value, peek_offset
 
@@ -79,19 +79,13 @@ def decode_key(key: bytes | None) -> Key:
     kind = _TYPE.unpack_from(key)[0]
     if kind not in (_LEGACY_OFFSET, _OFFSET, _GROUP):
         return OtherKey(kind)
-    with reading("the key of a record"):
-        group, position = _name(key, _TYPE.size)
+    reader = FieldReader(key, _TYPE.size)
+    try:
         if kind == _GROUP:
-            return GroupKey(group)
-        topic, position = _name(key, position)
-        return OffsetKey(group, topic, _PARTITION.unpack_from(key, position)[0])
-
-
-def _name(key: bytes, position: int) -> tuple[str, int]:
-    text, position = read_plain_text(key, position)
-    if text is None:
-        raise MalformedRecordError("the key of a record has a null name")
-    return text.decode(), position
+            return GroupKey(reader.string())
+        return OffsetKey(reader.string(), reader.string(), reader.int32())
+    except UNREADABLE as error:
+        raise malformed("the key of a record", error) from error
 
 
 class KeyReader:
@@ -108,7 +102,7 @@ class KeyReader:
             return decode_key(key)
         names = self._names.get(key[:-4])
         if names is not None:
-            return OffsetKey(names[0], names[1], int.from_bytes(key[-4:], "big", signed=True))
+            return OffsetKey(*names, *_PARTITION.unpack_from(key, -4))
         decoded = decode_key(key)
         # Only a key without trailing bytes ends in its partition.
         if isinstance(decoded, OffsetKey) and encode_key(decoded) == key:

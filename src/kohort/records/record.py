@@ -5,11 +5,13 @@ from typing import NamedTuple
 
 from kohort.primitives.varint import VarintError, read_uvarint, read_varlong, write_varint, write_varlong
 from kohort.records.errors import CorruptBatchError
+from kohort.records.header import BatchHeader
 
 Header = tuple[str, bytes | None]
 
 # Length, attributes, two deltas, two lengths and the number of headers take a byte each.
 SMALLEST_RECORD = 7
+TIMESTAMP_LIMIT = 1 << 63
 
 
 class Record(NamedTuple):
@@ -82,53 +84,83 @@ def _encode_headers(headers: Sequence[Header]) -> bytes:
     return b"".join(parts)
 
 
-class Frame(NamedTuple):
-    """What the header of a batch says about its records."""
-
-    records_count: int
-    base_offset: int
-    base_timestamp: int
-    append_time: int | None  # if set, the timestamp of every record
-
-
-def decode_records(payload: bytes, frame: Frame) -> list[Record]:
-    """All records of an uncompressed payload; it must hold exactly as many as the header says.
+def decode_records(payload: bytes, header: BatchHeader) -> list[Record]:
+    """All records of a payload that is not compressed (any more): exactly as many as its header says.
 
     Raises ``CorruptBatchError``, also when the lengths inside a record do not add up.
     """
-    if frame.records_count < 0 or frame.records_count * SMALLEST_RECORD > len(payload):
-        raise CorruptBatchError(
-            f"{len(payload)} bytes cannot hold the {frame.records_count} records of the header"
-        )
+    check_room(payload, header)
     try:
-        records, position = _decode(payload, frame)
+        records, position = _decode(payload, header)
     except (IndexError, VarintError) as error:
-        raise CorruptBatchError("a record is cut off or not a record") from error
+        raise CorruptBatchError("a record is cut off, or is no record") from error
     if position != len(payload):
-        raise CorruptBatchError(
-            f"{len(payload) - position} bytes are left after {frame.records_count} records"
-        )
+        raise CorruptBatchError(f"{len(payload) - position} bytes are left after {len(records)} records")
     return records
 
 
-def _decode(payload: bytes, frame: Frame) -> tuple[list[Record], int]:
-    """Records, and where they end. Reads single-byte integers in place: most of them are."""
-    count, base_offset, base_timestamp, append_time = frame
+def check_room(payload: bytes, header: BatchHeader) -> None:
+    """Raise ``CorruptBatchError`` if there is no room for the records or their timestamps, without a look."""
+    if header.records_count < 0 or header.records_count * SMALLEST_RECORD > len(payload):
+        raise CorruptBatchError(
+            f"{len(payload)} bytes cannot hold the {header.records_count} records of the header"
+        )
+    if not -TIMESTAMP_LIMIT + 64 <= header.base_timestamp < TIMESTAMP_LIMIT - 64:
+        raise CorruptBatchError(f"the base timestamp {header.base_timestamp} leaves no room for deltas")
+
+
+def _decode(payload: bytes, header: BatchHeader) -> tuple[list[Record], int]:  # noqa: C901 - see below
+    """Records, and where they end.
+
+    The hottest loop of reading: short integers, which most are, are read in place, and nothing is called
+    for them. Positions only grow, so that one check at the end of a record covers all its lengths.
+    """
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    append_time = header.max_timestamp if header.is_log_append_time else None
     records: list[Record] = []
+    new = tuple.__new__  # half the time of calling the class
     position = 0
-    for _ in range(count):
+    for _ in range(header.records_count):
         length = payload[position]
         position += 1
         if length > 0x7F:
-            length, position = read_uvarint(payload, position - 1)
+            if (second := payload[position]) < 0x80:
+                length = length & 0x7F | second << 7
+                position += 1
+            else:
+                length, position = read_uvarint(payload, position - 1)
         end = position + (length >> 1)
-        timestamp, position = read_varlong(payload, position + 1)
+        timestamp = payload[position + 1]
+        position += 2
+        if timestamp > 0x7F:
+            timestamp, position = _delta(payload, position - 1, base_timestamp)
+        else:
+            timestamp = (timestamp >> 1) ^ -(timestamp & 1)
         offset = payload[position]
         position += 1
         if offset > 0x7F:
             offset, position = read_uvarint(payload, position - 1)
-        key, position = _bytes(payload, position)
-        value, position = _bytes(payload, position)
+        size = payload[position]
+        position += 1
+        if size > 0x7F:
+            size, position = read_uvarint(payload, position - 1)
+        key = value = None
+        if not size & 1:
+            key = payload[position : (position := position + (size >> 1))]
+        elif size != 1:
+            raise _negative_length(position)
+        size = payload[position]
+        position += 1
+        if size > 0x7F:
+            if (second := payload[position]) < 0x80:
+                size = size & 0x7F | second << 7
+                position += 1
+            else:
+                size, position = read_uvarint(payload, position - 1)
+        if not size & 1:
+            value = payload[position : (position := position + (size >> 1))]
+        elif size != 1:
+            raise _negative_length(position)
         headers: Sequence[Header] = ()
         if payload[position]:
             headers, position = _headers(payload, position, end)
@@ -138,33 +170,38 @@ def _decode(payload: bytes, frame: Frame) -> tuple[list[Record], int]:
             raise CorruptBatchError(f"the record before byte {position} should end at byte {end}")
         timestamp = base_timestamp + timestamp if append_time is None else append_time
         offset = base_offset + ((offset >> 1) ^ -(offset & 1))
-        records.append(Record(offset, timestamp, key, value, headers))
+        records.append(new(Record, (offset, timestamp, key, value, headers)))
     return records, position
 
 
-def _bytes(payload: bytes, position: int) -> tuple[bytes | None, int]:
-    length = payload[position]
-    position += 1
-    if length > 0x7F:
-        length, position = read_uvarint(payload, position - 1)
-    if length & 1:
-        if length == 1:
-            return None, position
-        raise CorruptBatchError(f"the length before byte {position} is negative")
-    end = position + (length >> 1)
-    return payload[position:end], end
+def _delta(payload: bytes, position: int, base: int) -> tuple[int, int]:
+    """A timestamp delta of more than one byte; the sum must still be a timestamp."""
+    delta, position = read_varlong(payload, position)
+    if not -TIMESTAMP_LIMIT <= base + delta < TIMESTAMP_LIMIT:
+        raise CorruptBatchError(f"the timestamp before byte {position} does not fit 64 bits")
+    return delta, position
+
+
+def _negative_length(position: int) -> CorruptBatchError:
+    return CorruptBatchError(f"the length before byte {position} is negative")
 
 
 def _headers(payload: bytes, position: int, end: int) -> tuple[Sequence[Header], int]:
     count, position = read_uvarint(payload, position)
-    # Two lengths at least for each header: what does not fit is refused before it is read.
+    # A header has two lengths at least: what cannot fit is refused before it is read.
     if count & 1 or count > end - position:
         raise CorruptBatchError(f"{end - position} bytes cannot hold the declared headers")
     headers: list[Header] = []
     for _ in range(count >> 1):
-        key, position = _bytes(payload, position)
-        value, position = _bytes(payload, position)
-        if key is None:
-            raise CorruptBatchError(f"a header before byte {position} has no key")
+        size, position = read_uvarint(payload, position)
+        if size & 1:
+            raise CorruptBatchError(f"the header before byte {position} has no key")
+        key = payload[position : (position := position + (size >> 1))]
+        size, position = read_uvarint(payload, position)
+        value = None
+        if not size & 1:
+            value = payload[position : (position := position + (size >> 1))]
+        elif size != 1:
+            raise _negative_length(position)
         headers.append((key.decode("utf-8", "surrogateescape"), value))
     return headers, position

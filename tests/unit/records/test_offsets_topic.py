@@ -195,7 +195,7 @@ def test_an_offset_value_of_an_unknown_version_is_not_guessed(version: int) -> N
 
 
 def test_null_metadata_and_a_short_topic_id_are_malformed() -> None:
-    with pytest.raises(MalformedRecordError, match="null metadata"):
+    with pytest.raises(MalformedRecordError, match="before byte 16 is null"):
         decode_offset_value(bytes.fromhex(f"0003 000000000000002a ffffffff ffff {T_HEX}"))
     with pytest.raises(MalformedRecordError, match="topic id of 2 bytes"):
         decode_offset_value(bytes.fromhex(f"0004 000000000000002a 00000005 01 {T_HEX} 01 00 02 abcd"))

@@ -1,0 +1,225 @@
+"""What a broker makes of a batch that a producer sent."""
+
+import struct
+from collections.abc import Sequence
+
+import pytest
+
+from kohort.model.errors import ErrorCode
+from kohort.primitives.crc import crc32c
+from kohort.records.batch import (
+    BatchFields,
+    BatchHeader,
+    NewRecord,
+    Record,
+    build_batch,
+    check_crc,
+    read_header,
+    read_records,
+    rebuild_batch,
+)
+from kohort.records.compression import Codec
+from kohort.records.produced import UNLIMITED, Produced, ProduceRules, RefusedBatchError, check_produced
+
+NOW = 1_700_000_000_000
+RULES = ProduceRules(now=NOW, api_version=13)
+SHALLOW = RULES._replace(deep=False)
+RECORDS = [NewRecord(NOW - 5, b"a", b"1"), NewRecord(NOW, b"b", None), NewRecord(NOW - 9, b"c", b"3")]
+BATCH = build_batch(RECORDS)
+
+FIELDS = {"base_offset": (0, ">q"), "length": (8, ">i"), "magic": (16, ">b"), "attributes": (21, ">h")}
+FIELDS |= {"last_offset_delta": (23, ">i"), "base_timestamp": (27, ">q"), "max_timestamp": (35, ">q")}
+FIELDS |= {"producer_id": (43, ">q"), "base_sequence": (53, ">i"), "records_count": (57, ">i")}
+
+
+def altered(batch: bytes = BATCH, **fields: int) -> bytes:
+    """The batch with other numbers in its header, and a checksum that is right for them."""
+    out = bytearray(batch)
+    for name, value in fields.items():
+        place, kind = FIELDS[name]
+        struct.pack_into(kind, out, place, value)
+    struct.pack_into(">I", out, 17, crc32c(out[21:]))
+    return bytes(out)
+
+
+def refusal(batch: bytes, rules: ProduceRules = RULES) -> RefusedBatchError:
+    with pytest.raises(RefusedBatchError) as caught:
+        check_produced(batch, rules)
+    return caught.value
+
+
+def stored(produced: Produced) -> list[Record]:
+    """The records of a rewritten batch, whose checksum must be right."""
+    assert produced.replacement is not None
+    check_crc(produced.replacement, 0, produced.header)
+    assert produced.header == read_header(produced.replacement)
+    return read_records(produced.replacement)
+
+
+def plain(records: Sequence[Record]) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(record.timestamp, record.key, record.value) for record in records]
+
+
+@pytest.mark.parametrize("rules", [RULES, SHALLOW])
+@pytest.mark.parametrize("codec", Codec)
+def test_a_good_batch_is_stored_as_it_came(codec: Codec, rules: ProduceRules) -> None:
+    batch = build_batch(RECORDS, BatchFields(codec=codec, producer_id=4, producer_epoch=0, base_sequence=0))
+    assert check_produced(batch, rules) == Produced(read_header(batch), None)
+    assert check_produced(memoryview(batch), rules).replacement is None
+
+
+@pytest.mark.parametrize("blob", [b"", b"\x00" * 60, BATCH[:-1], BATCH + b"\x00", BATCH + BATCH])
+def test_anything_but_one_batch_is_an_invalid_record(blob: bytes) -> None:
+    assert refusal(blob).code is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(
+    ("batch", "code"),
+    [
+        (altered(magic=0), ErrorCode.INVALID_RECORD),
+        (altered(magic=1), ErrorCode.INVALID_RECORD),
+        (altered(magic=3), ErrorCode.CORRUPT_MESSAGE),
+        (altered(length=48), ErrorCode.CORRUPT_MESSAGE),
+        (BATCH[:17] + b"\x00\x00\x00\x00" + BATCH[21:], ErrorCode.CORRUPT_MESSAGE),
+        (altered(base_offset=1), ErrorCode.INVALID_RECORD),
+        (altered(records_count=2), ErrorCode.INVALID_RECORD),
+        (altered(records_count=0, last_offset_delta=-1), ErrorCode.INVALID_RECORD),
+        (altered(records_count=-3, last_offset_delta=-4), ErrorCode.INVALID_RECORD),
+        (altered(last_offset_delta=0), ErrorCode.INVALID_RECORD),
+        (altered(attributes=0x20), ErrorCode.INVALID_RECORD),
+        (altered(attributes=5), ErrorCode.INVALID_RECORD),
+        (altered(producer_id=0), ErrorCode.INVALID_RECORD),
+        (altered(attributes=0x08, max_timestamp=-1), ErrorCode.INVALID_TIMESTAMP),
+    ],
+)
+@pytest.mark.parametrize("rules", [RULES, SHALLOW])
+def test_a_bad_header_is_refused(batch: bytes, code: ErrorCode, rules: ProduceRules) -> None:
+    refused = refusal(batch, rules)
+    assert refused.code is code
+    assert refused.record_errors == []
+
+
+def test_zstd_needs_version_7_of_produce() -> None:
+    batch = build_batch(RECORDS, BatchFields(codec=Codec.ZSTD))
+    assert refusal(batch, RULES._replace(api_version=6)).code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert check_produced(batch, RULES._replace(api_version=7)).replacement is None
+
+
+def test_a_batch_may_be_as_large_as_the_limits_and_no_larger() -> None:
+    size = len(BATCH)
+    check_produced(BATCH, RULES._replace(max_message_bytes=size, segment_bytes=size))
+    assert refusal(BATCH, RULES._replace(max_message_bytes=size - 1)).code is ErrorCode.MESSAGE_TOO_LARGE
+    assert refusal(BATCH, RULES._replace(segment_bytes=size - 1)).code is ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_records_that_are_none_are_refused_unless_nobody_looks(codec: Codec) -> None:
+    garbage = altered(BATCH[:61] + b"\x50" + BATCH[62:], attributes=codec)
+    assert check_produced(garbage, SHALLOW).replacement is None
+    assert refusal(garbage).code is ErrorCode.INVALID_RECORD
+
+
+def test_a_payload_that_would_grow_beyond_the_limit_is_too_large() -> None:
+    batch = build_batch([NewRecord(NOW, None, bytes(100_000))], BatchFields(codec=Codec.ZSTD))
+    assert refusal(batch, RULES._replace(decompressed_limit=50_000)).code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("rules", [RULES, SHALLOW])
+def test_records_without_a_key_are_named_in_a_compacted_topic(rules: ProduceRules) -> None:
+    records = [NewRecord(NOW, key, b"v") for key in (None, b"k", None, b"")]
+    refused = refusal(build_batch(records), rules._replace(compacted=True))
+    assert refused.code is ErrorCode.INVALID_RECORD
+    assert [place for place, _ in refused.record_errors] == [0, 2]
+    assert check_produced(BATCH, rules._replace(compacted=True)).replacement is None
+
+
+@pytest.mark.parametrize("rules", [RULES, SHALLOW])
+def test_a_topic_of_append_time_stamps_the_batch(rules: ProduceRules) -> None:
+    produced = check_produced(BATCH, rules._replace(log_append_time=True, now=NOW + 77))
+    assert [record.timestamp for record in stored(produced)] == [NOW + 77] * 3
+    assert produced.header.is_log_append_time
+
+
+def test_a_client_may_not_claim_append_time_where_the_broker_sets_it() -> None:
+    refused = refusal(altered(attributes=0x08), RULES._replace(log_append_time=True))
+    assert refused.code is ErrorCode.INVALID_TIMESTAMP
+
+
+@pytest.mark.parametrize("rules", [RULES, SHALLOW])
+def test_a_clients_claim_of_append_time_is_dropped_elsewhere(rules: ProduceRules) -> None:
+    produced = check_produced(altered(attributes=0x08), rules)
+    assert plain(stored(produced)) == plain(read_records(BATCH))
+    assert not produced.header.is_log_append_time
+
+
+def test_a_wrong_newest_timestamp_is_put_right() -> None:
+    produced = check_produced(altered(max_timestamp=NOW + 50), RULES)
+    assert produced.header.max_timestamp == NOW
+    assert plain(stored(produced)) == plain(read_records(BATCH))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "places"), [(8, 0, [2]), (4, 0, [0, 2]), (UNLIMITED, -1, [1]), (9, 0, [])]
+)
+def test_timestamps_out_of_range_are_named(before: int, after: int, places: list[int]) -> None:
+    for rules in (RULES, SHALLOW):
+        bounded = rules._replace(timestamp_before_max_ms=before, timestamp_after_max_ms=after)
+        if places and (rules.deep or before != UNLIMITED):
+            refused = refusal(BATCH, bounded)
+            assert refused.code is ErrorCode.INVALID_TIMESTAMP
+            assert [place for place, _ in refused.record_errors] == places
+        elif not places:
+            assert check_produced(BATCH, bounded).replacement is None
+
+
+def test_a_header_too_far_ahead_is_refused_without_a_look_at_the_records() -> None:
+    assert refusal(BATCH, SHALLOW._replace(now=NOW - 3_600_001)).code is ErrorCode.INVALID_TIMESTAMP
+    assert check_produced(BATCH, SHALLOW._replace(now=NOW - 3_600_000)).replacement is None
+
+
+def test_a_record_without_a_timestamp_is_never_out_of_range() -> None:
+    batch = build_batch([NewRecord(-1, b"k", b"v"), NewRecord(NOW, b"k", b"v")])
+    assert check_produced(batch, RULES._replace(timestamp_before_max_ms=10)).replacement is None
+
+
+def test_append_time_makes_timestamps_irrelevant() -> None:
+    rules = RULES._replace(log_append_time=True, timestamp_before_max_ms=0, timestamp_after_max_ms=0)
+    assert stored(check_produced(BATCH, rules))[0].timestamp == NOW
+    assert stored(check_produced(BATCH, rules._replace(deep=False)))[0].timestamp == NOW
+
+
+@pytest.mark.parametrize("wanted", Codec)
+@pytest.mark.parametrize("sent", Codec)
+def test_a_topic_with_its_own_codec_gets_it(sent: Codec, wanted: Codec) -> None:
+    batch = build_batch(RECORDS, BatchFields(codec=sent, producer_id=4, producer_epoch=1, base_sequence=9))
+    produced = check_produced(batch, SHALLOW._replace(codec=wanted))
+    if sent is wanted:
+        assert produced.replacement is None
+        return
+    assert stored(produced) == read_records(batch)
+    assert (produced.header.codec, produced.header.base_sequence) == (wanted, 9)
+
+
+def test_a_batch_that_another_codec_makes_too_large_is_refused() -> None:
+    batch = build_batch([NewRecord(NOW, None, bytes(10_000))], BatchFields(codec=Codec.ZSTD))
+    refused = refusal(batch, RULES._replace(max_message_bytes=1_000, codec=Codec.NONE))
+    assert refused.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_records_out_of_place_are_numbered_anew(codec: Codec) -> None:
+    header: BatchHeader = read_header(build_batch(RECORDS, BatchFields(codec=codec)))._replace(
+        last_offset_delta=9
+    )
+    gaps = [Record(offset, NOW, b"k", b"v") for offset in (1, 4, 9)]
+    batch = altered(rebuild_batch(header, gaps), last_offset_delta=2)
+    produced = check_produced(batch, RULES)
+    assert [record.offset for record in stored(produced)] == [0, 1, 2]
+    assert produced.header.codec == codec
+    claimed = altered(batch, attributes=codec | 0x08)
+    assert [record.timestamp for record in stored(check_produced(claimed, RULES))] == [NOW] * 3
+
+
+def test_a_refusal_says_what_is_wrong() -> None:
+    assert str(refusal(altered(base_offset=8))) == "the base offset is 8, a producer must send 0"
+    assert refusal(altered(base_offset=8)).retriable is False
