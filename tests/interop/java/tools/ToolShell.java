@@ -10,6 +10,8 @@ import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.kafka.common.utils.Exit;
 
 /**
@@ -47,6 +49,9 @@ public final class ToolShell {
 
     private static final Switchable OUT = new Switchable();
     private static final Switchable ERR = new Switchable();
+    /** What a tool wants done when its JVM ends: the console producer sends what it still has. */
+    private static final List<Runnable> HOOKS = new ArrayList<>();
+
     private static volatile Integer exitCode;
 
     private ToolShell() {}
@@ -92,7 +97,9 @@ public final class ToolShell {
         OUT.target = out;
         ERR.target = err;
         System.setIn(new ByteArrayInputStream(request.get("stdin").asText().getBytes(StandardCharsets.UTF_8)));
+        HOOKS.clear();
         call(request.get("main").asText(), args);
+        List.copyOf(HOOKS).forEach(Runnable::run);
         System.out.flush();
         System.err.flush();
         ObjectNode reply = JSON.createObjectNode();
@@ -109,7 +116,7 @@ public final class ToolShell {
         System.setErr(new PrintStream(ERR, true, StandardCharsets.UTF_8));
         Exit.setExitProcedure(ToolShell::exit);
         Exit.setHaltProcedure(ToolShell::exit);
-        Exit.setShutdownHookAdder((name, hook) -> {});
+        Exit.setShutdownHookAdder((name, hook) -> HOOKS.add(hook));
         BufferedReader lines = new BufferedReader(new InputStreamReader(commands, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             replies.println(JSON.writeValueAsString(answer(JSON.readTree(line))));
