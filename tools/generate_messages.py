@@ -172,8 +172,9 @@ def read_field(source: DataclassField[Any], version: int, structs: dict[str, Str
         our_type = annotation = found.type_.__name__
     else:
         our_type, annotation = TYPES[kio_type]
-    # kio types a uuid as nullable because all zeros mean "none"; on the wire it is not.
-    is_nullable = kio_type != "uuid" and "None" in str(source.type)
+    # kio has None for a uuid of zeros and an instant of -1; on the wire nothing of fixed width is null.
+    has_null = not isinstance(found, PrimitiveField) or kio_type in ("string", "bytes", "records")
+    is_nullable = has_null and "None" in str(source.type)
     tag = source.metadata.get("tag")
     return FieldInfo(
         # kio drops the unit from the names of times; Kafka's names have it.
