@@ -1,0 +1,171 @@
+"""The group coordinator: which shard a group lives in, and whether that shard can be asked.
+
+Every group belongs to one partition of ``__consumer_offsets`` (``partition_for``); whoever leads
+that partition coordinates the group. Here one node leads them all.
+"""
+
+import asyncio
+import logging
+
+from kohort.broker.clock import Clock
+from kohort.broker.config_values import ConfigValues
+from kohort.broker.shard import GroupShard, Journal, ShardLog, Status
+from kohort.broker.shard_loading import load
+from kohort.broker.topics import ServedTopic, Topics, offsets_topic
+from kohort.groups.commands import TopicDeleted
+from kohort.groups.settings import GroupSettings
+from kohort.log.log import Storage
+from kohort.model.errors import ErrorCode, KohortError, RefusedError
+from kohort.model.ids import TopicName
+from kohort.model.topics import CONSUMER_OFFSETS
+from kohort.primitives.strings import partition_for
+
+logger = logging.getLogger("kohort.coordinator")
+
+
+class GroupCoordinator:
+    """The shards of this node, made when ``__consumer_offsets`` exists, loaded in the background."""
+
+    def __init__(
+        self, topics: Topics, storage: Storage, configs: ConfigValues, clock: Clock, journal: Journal
+    ) -> None:
+        self._topics = topics
+        self._storage = storage
+        self._configs = configs
+        self._clock = clock
+        self._journal = journal
+        self._shards: list[GroupShard] = []
+        self._loading: asyncio.Task[None] | None = None
+        self._creating: asyncio.Task[ServedTopic] | None = None
+        self._running = False
+
+    def start(self) -> None:
+        """Begin to load what ``__consumer_offsets`` holds; requests are answered meanwhile."""
+        self._running = True
+        topic = self._topics.get(CONSUMER_OFFSETS)
+        if topic is not None:
+            self._open(topic)
+
+    async def stop(self) -> None:
+        """Answer everyone who waits, and forget the groups."""
+        self._running = False
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.gather(self._loading, return_exceptions=True)
+        for shard in self._shards:
+            shard.stop()
+
+    async def ready(self) -> None:
+        """Wait until everything that was being loaded is loaded."""
+        if self._loading is not None:
+            await self._loading
+
+    async def ensure_offsets_topic(self) -> None:
+        """Create ``__consumer_offsets`` if there is none; requests that come meanwhile share the attempt.
+
+        Kafka answers COORDINATOR_NOT_AVAILABLE and creates it in the background; a node that can do it
+        by itself does it inside the request.
+        """
+        if self._shards:
+            return
+        if self._creating is None:
+            self._creating = asyncio.get_running_loop().create_task(
+                self._topics.create(offsets_topic(self._configs)), name="kohort create offsets topic"
+            )
+        try:
+            topic = await asyncio.shield(self._creating)
+        finally:
+            self._creating = None
+        if not self._shards:
+            self._open(topic)
+
+    def shard_of(self, group_id: str) -> GroupShard:
+        """The shard that can be asked about a group, or RefusedError with the reason it cannot.
+
+        COORDINATOR_NOT_AVAILABLE: not running; COORDINATOR_LOAD_IN_PROGRESS: wait; NOT_COORDINATOR: its
+        log could not be loaded, or does not exist yet.
+        """
+        if not self._running:
+            raise RefusedError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if not self._shards:
+            raise RefusedError(ErrorCode.NOT_COORDINATOR)
+        shard = self._shards[partition_for(group_id, len(self._shards))]
+        if shard.status is Status.ACTIVE:
+            return shard
+        if shard.status is Status.LOADING:
+            raise RefusedError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        raise RefusedError(ErrorCode.NOT_COORDINATOR)
+
+    def active_shards(self) -> list[GroupShard]:
+        """All shards, for a listing; while one is loading there is no complete answer."""
+        if not self._running:
+            raise RefusedError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if any(shard.status is Status.LOADING for shard in self._shards):
+            raise RefusedError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return [shard for shard in self._shards if shard.status is Status.ACTIVE]
+
+    def topic_deleted(self, topic: TopicName) -> None:
+        """What groups have committed for a topic goes with it."""
+        if topic == CONSUMER_OFFSETS:
+            for shard in self._shards:
+                shard.stop()
+            self._shards = []
+            return
+        for shard in self._shards:
+            if shard.status is Status.ACTIVE:
+                shard.tell(TopicDeleted(topic))
+
+    def settings(self) -> GroupSettings:
+        """What the core is told about limits and times; read when a shard is made."""
+        number = self._configs.number
+        return GroupSettings(
+            min_session_timeout_ms=number("group.min.session.timeout.ms"),
+            max_session_timeout_ms=number("group.max.session.timeout.ms"),
+            initial_rebalance_delay_ms=number("group.initial.rebalance.delay.ms"),
+            max_size=number("group.max.size"),
+            offset_metadata_max_bytes=number("offset.metadata.max.bytes"),
+            offsets_retention_ms=number("offsets.retention.minutes") * 60_000,
+            offsets_retention_check_interval_ms=number("offsets.retention.check.interval.ms"),
+        )
+
+    def _open(self, topic: ServedTopic) -> None:
+        self._shards = [self._make(topic, partition) for partition in range(len(topic.logs))]
+        self._load(self._shards)
+
+    def _make(self, topic: ServedTopic, partition: int) -> GroupShard:
+        stored = ShardLog(self._storage, lambda: topic.logs[partition], topic.max_message_bytes)
+        return GroupShard(stored, self.settings(), self._clock, self._journal, self._rebuild)
+
+    def _load(self, shards: list[GroupShard]) -> None:
+        """Shards with nothing stored are active at once; the others are loaded one after another."""
+        filled = []
+        for shard in shards:
+            if shard.is_stored:
+                filled.append(shard)
+            else:
+                shard.activate()
+        if filled:
+            self._loading = asyncio.get_running_loop().create_task(
+                self._load_all(filled, self._loading), name="kohort load groups"
+            )
+
+    async def _load_all(self, shards: list[GroupShard], before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await before
+        for shard in shards:
+            try:
+                await load(shard.core, shard.log)
+            except KohortError as error:
+                logger.error("%s cannot be loaded, its groups are not served: %s", shard.log.partition, error)
+                shard.drop(Status.FAILED)
+            else:
+                shard.activate()
+
+    def _rebuild(self, broken: GroupShard) -> None:
+        """A bug in the core: drop what is in memory and start again from what is stored."""
+        topic = self._topics.get(CONSUMER_OFFSETS)
+        if topic is None or broken not in self._shards:
+            return
+        partition = self._shards.index(broken)
+        self._shards[partition] = self._make(topic, partition)
+        self._load([self._shards[partition]])

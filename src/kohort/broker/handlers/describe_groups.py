@@ -1,0 +1,73 @@
+"""DescribeGroups (15): state and members of groups.
+
+v1: throttle time; v3: authorized operations; v4: instance ids; v5: flexible;
+v6: GROUP_ID_NOT_FOUND, error messages.
+"""
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from kohort.broker.context import Context
+from kohort.groups.commands import DescribeGroup
+from kohort.groups.replies import DescribeReply
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import GroupId
+from kohort.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+# Bit set of AclOperation codes: what a client may do with a group where no authorizer is configured.
+ALL_GROUP_OPERATIONS = 3400
+
+
+async def handle(
+    broker: "Broker", request: DescribeGroupsRequest, context: Context
+) -> DescribeGroupsResponse:
+    described = [await _describe(broker, group, context.version) for group in request.groups]
+    if request.include_authorized_operations:
+        for group in described:
+            if not group.error_code:
+                group.authorized_operations = ALL_GROUP_OPERATIONS
+    return DescribeGroupsResponse(groups=described)
+
+
+def refuse(request: DescribeGroupsRequest, code: ErrorCode) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(
+        groups=[DescribedGroup(group_id=group, error_code=code) for group in request.groups]
+    )
+
+
+async def _describe(broker: "Broker", group: str, version: int) -> DescribedGroup:
+    try:
+        answer = broker.coordinator.shard_of(group).ask(
+            lambda reply_to: DescribeGroup(reply_to=reply_to, group_id=GroupId(group), version=version)
+        )
+        reply = await answer if isinstance(answer, Awaitable) else answer
+    except RefusedError as error:
+        return DescribedGroup(group_id=group, error_code=error.code)
+    assert isinstance(reply, DescribeReply)
+    return DescribedGroup(
+        error_code=reply.error,
+        error_message=reply.error_message,
+        group_id=group,
+        group_state=reply.state,
+        protocol_type=reply.protocol_type,
+        protocol_data=reply.protocol,
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in reply.members
+        ],
+    )

@@ -1,0 +1,60 @@
+"""FindCoordinator (10): which broker coordinates a group.
+
+v1: key types, error messages; v3: flexible; v4: several keys; v5: TRANSACTION_ABORTABLE; v6: share groups.
+"""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.context import Context, Result
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+GROUP = 0
+_FIRST_VERSION_WITH_KEYS = 4
+_NOT_AVAILABLE = "The coordinator is not available."
+_ONLY_GROUPS = "Kohort coordinates consumer groups; transactions and share groups are not served."
+
+
+async def handle(
+    broker: "Broker", request: FindCoordinatorRequest, context: Context
+) -> FindCoordinatorResponse:
+    if request.key_type != GROUP:
+        return _answer(request, context.version, ErrorCode.INVALID_REQUEST, _ONLY_GROUPS)
+    try:
+        await broker.coordinator.ensure_offsets_topic()
+    except RefusedError:
+        return _answer(request, context.version, ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOT_AVAILABLE)
+    response = _answer(request, context.version, ErrorCode.NONE, "NONE")
+    for found in [response, *response.coordinators]:
+        found.node_id = broker.node_id
+        found.host = broker.advertised_host
+        found.port = broker.advertised_port
+    return response
+
+
+def refuse(request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
+    version = _FIRST_VERSION_WITH_KEYS if request.coordinator_keys else 0
+    return _answer(request, version, code, code.name)
+
+
+def _answer(
+    request: FindCoordinatorRequest, version: int, code: ErrorCode, message: str
+) -> FindCoordinatorResponse:
+    """One entry for each key, in order; before v4 there is one key, and it is the whole reply."""
+    if version < _FIRST_VERSION_WITH_KEYS:
+        return FindCoordinatorResponse(error_code=code, error_message=message, node_id=-1, port=-1)
+    # Kafka leaves the message empty here unless the request itself is wrong.
+    text = message if code is ErrorCode.INVALID_REQUEST else ""
+    return FindCoordinatorResponse(
+        coordinators=[
+            Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=text)
+            for key in request.coordinator_keys
+        ]
+    )

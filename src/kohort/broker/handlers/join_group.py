@@ -1,0 +1,91 @@
+"""JoinGroup (11): become a member, and wait until everyone has. Decided in ``kohort.groups.classic.join``.
+
+v1: rebalance timeout; v2: throttle time; v4: member ids are handed out first; v5: static members;
+v6: flexible; v7: protocol type, nullable protocol name; v8: reason; v9: skip assignment.
+"""
+
+import uuid
+from typing import TYPE_CHECKING
+
+from kohort.broker.context import Context, Result
+from kohort.broker.shard import then
+from kohort.groups.commands import Join, Protocol
+from kohort.groups.replies import JoinReply
+from kohort.groups.validate import check_join
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import GroupId, InstanceId, MemberId, ReplyTo
+from kohort.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+_FIRST_VERSION_WITH_NULL_NAME = 7
+
+
+def handle(broker: "Broker", request: JoinGroupRequest, context: Context) -> Result:
+    def command(reply_to: ReplyTo) -> Join:
+        return _command(request, context, reply_to)
+
+    def respond(reply: JoinReply) -> JoinGroupResponse:
+        return _response(reply, context.version)
+
+    try:
+        shard = broker.coordinator.shard_of(request.group_id)
+    except RefusedError as error:
+        return respond(_refused(broker, command(ReplyTo(0)), error.code))
+    return then(shard.ask(command), respond)
+
+
+def refuse(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=code, protocol_name="", member_id=request.member_id)
+
+
+def _refused(broker: "Broker", join: Join, code: ErrorCode) -> JoinReply:
+    """A wrong request is told so even while its group cannot be asked, but not by a stopped coordinator."""
+    if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        return JoinReply(error=code, member_id=join.member_id)
+    if wrong := check_join(join, broker.coordinator.settings()):
+        return JoinReply(error=wrong, member_id=join.member_id)
+    return JoinReply(error=code)
+
+
+def _command(request: JoinGroupRequest, context: Context, reply_to: ReplyTo) -> Join:
+    instance = request.group_instance_id
+    return Join(
+        reply_to=reply_to,
+        group_id=GroupId(request.group_id),
+        member_id=MemberId(request.member_id),
+        instance_id=InstanceId(instance) if instance is not None else None,
+        protocol_type=request.protocol_type,
+        protocols=tuple(Protocol(each.name, each.metadata) for each in request.protocols),
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        client_id=context.client_id,
+        client_host=context.client_host,
+        reason=request.reason,
+        version=context.version,
+        fresh_id=str(uuid.uuid4()),
+    )
+
+
+def _response(reply: JoinReply, version: int) -> JoinGroupResponse:
+    name = reply.protocol_name
+    return JoinGroupResponse(
+        error_code=reply.error,
+        generation_id=reply.generation,
+        protocol_type=reply.protocol_type,
+        protocol_name=name if version >= _FIRST_VERSION_WITH_NULL_NAME else name or "",
+        leader=reply.leader,
+        skip_assignment=reply.skip_assignment,
+        member_id=reply.member_id,
+        members=[
+            JoinGroupResponseMember(
+                member_id=member.member_id, group_instance_id=member.instance_id, metadata=member.metadata
+            )
+            for member in reply.members
+        ],
+    )

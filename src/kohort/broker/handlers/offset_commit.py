@@ -1,0 +1,137 @@
+"""OffsetCommit (8): remember how far a group has read. Decided in ``kohort.groups.offsets.commit``.
+
+v2 to v4: retention time; v3: throttle time; v6: leader epochs; v7: static members; v8: flexible;
+v9: GROUP_ID_NOT_FOUND; v10: topic ids.
+"""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.context import Context, Result
+from kohort.broker.shard import then
+from kohort.broker.topics import ServedTopic
+from kohort.groups.commands import CommitOffsets, CommitRow
+from kohort.groups.replies import CommitReply
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, Partition, ReplyTo, TopicId
+from kohort.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+_FIRST_VERSION_WITH_IDS = 10
+
+
+def handle(broker: "Broker", request: OffsetCommitRequest, context: Context) -> Result:
+    """What does not exist is refused first; if nothing is left, the group is not even looked at."""
+    refused = OffsetCommitResponse()
+    rows: list[CommitRow] = []
+    for asked in request.topics:
+        _sort_out(broker, asked, context.version, rows, refused)
+    if not rows:
+        return refused
+    try:
+        shard = broker.coordinator.shard_of(request.group_id)
+    except RefusedError as error:
+        return _merged(refused, [(row, error.code) for row in rows], context.version)
+
+    def respond(reply: CommitReply) -> OffsetCommitResponse:
+        results = [(row, result.error) for row, result in zip(rows, reply.rows, strict=True)]
+        return _merged(refused, results, context.version)
+
+    return then(shard.ask(lambda reply_to: _command(request, context.version, rows, reply_to)), respond)
+
+
+def refuse(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _sort_out(
+    broker: "Broker",
+    asked: OffsetCommitRequestTopic,
+    version: int,
+    rows: list[CommitRow],
+    refused: OffsetCommitResponse,
+) -> None:
+    """Rows for the coordinator, and an entry for what it will not see."""
+    topic, code = _find(broker, asked, version)
+    entry = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id)
+    for part in asked.partitions:
+        if topic is None or topic.log(part.partition_index) is None:
+            entry.partitions.append(
+                OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+            )
+            continue
+        rows.append(
+            CommitRow(
+                topic.name,
+                Partition(part.partition_index),
+                part.committed_offset,
+                part.committed_leader_epoch,
+                part.committed_metadata,
+                TopicId(asked.topic_id),
+            )
+        )
+    if entry.partitions:
+        refused.topics.append(entry)
+
+
+def _find(
+    broker: "Broker", asked: OffsetCommitRequestTopic, version: int
+) -> tuple[ServedTopic | None, ErrorCode]:
+    if version >= _FIRST_VERSION_WITH_IDS:
+        topic = broker.topics.by_id(asked.topic_id)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return topic, unknown
+    return broker.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _command(
+    request: OffsetCommitRequest, version: int, rows: list[CommitRow], reply_to: ReplyTo
+) -> CommitOffsets:
+    instance = request.group_instance_id
+    return CommitOffsets(
+        reply_to=reply_to,
+        group_id=GroupId(request.group_id),
+        rows=tuple(rows),
+        generation=Generation(request.generation_id_or_member_epoch),
+        member_id=MemberId(request.member_id),
+        instance_id=InstanceId(instance) if instance is not None else None,
+        retention_ms=request.retention_time_ms,
+        version=version,
+    )
+
+
+def _merged(
+    refused: OffsetCommitResponse, results: list[tuple[CommitRow, ErrorCode]], version: int
+) -> OffsetCommitResponse:
+    """Refused topics first, then the coordinator's; partitions of one topic under one entry."""
+    by_id = version >= _FIRST_VERSION_WITH_IDS
+    topics: dict[str | bytes, OffsetCommitResponseTopic] = {
+        topic.topic_id if by_id else topic.name: topic for topic in refused.topics
+    }
+    for row, code in results:
+        key: str | bytes = row.topic_id if by_id else row.topic
+        entry = topics.get(key)
+        if entry is None:
+            entry = topics[key] = OffsetCommitResponseTopic(name=row.topic, topic_id=row.topic_id)
+            refused.topics.append(entry)
+        entry.partitions.append(OffsetCommitResponsePartition(partition_index=row.partition, error_code=code))
+    return refused

@@ -1,0 +1,184 @@
+"""OffsetFetch (9): how far groups have read. Decided in ``kohort.groups.offsets.fetch``.
+
+v2: null for all topics, an error for the group; v3: throttle time; v5: leader epochs; v6: flexible;
+v7: require stable; v8: several groups; v9: member id and epoch; v10: topic ids.
+"""
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, NamedTuple
+
+from kohort.broker.context import Context
+from kohort.groups.commands import FetchOffsets, FetchTopic
+from kohort.groups.replies import FetchedOffset, FetchReply
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import GroupId, Partition, TopicId, TopicName
+from kohort.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+_FIRST_VERSION_WITH_GROUP_ERROR = 2
+_FIRST_VERSION_WITH_GROUPS = 8
+_FIRST_VERSION_WITH_IDS = 10
+
+
+class Asked(NamedTuple):
+    """The topics of one group that can be asked for, and those whose id is not known."""
+
+    topics: tuple[FetchTopic, ...] | None
+    unknown: list[OffsetFetchResponseTopics]
+
+
+async def handle(broker: "Broker", request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
+    if context.version >= _FIRST_VERSION_WITH_GROUPS:
+        return OffsetFetchResponse(
+            groups=[
+                await _fetch(broker, group, context.version, stable=request.require_stable)
+                for group in request.groups
+            ]
+        )
+    fetched = await _fetch(broker, _as_group(request), context.version, stable=request.require_stable)
+    return _as_single(request, fetched, context.version)
+
+
+def refuse(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
+    return OffsetFetchResponse(
+        error_code=code,
+        groups=[OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in request.groups],
+    )
+
+
+def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    """Versions before 8 ask about one group, in the request itself."""
+    topics = request.topics
+    return OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in topics
+        ],
+    )
+
+
+async def _fetch(
+    broker: "Broker", group: OffsetFetchRequestGroup, version: int, *, stable: bool
+) -> OffsetFetchResponseGroup:
+    asked = _resolve(broker, group, version)
+    try:
+        answer = broker.coordinator.shard_of(group.group_id).ask(
+            lambda reply_to: FetchOffsets(
+                reply_to=reply_to,
+                group_id=GroupId(group.group_id),
+                topics=asked.topics,
+                require_stable=stable,
+            )
+        )
+        reply = await answer if isinstance(answer, Awaitable) else answer
+    except RefusedError as error:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
+    assert isinstance(reply, FetchReply)
+    if reply.error:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=reply.error)
+    topics = _by_topic(broker, reply.rows, version)
+    if asked.topics is not None:
+        named = {topic.name for topic in topics}
+        topics += [
+            OffsetFetchResponseTopics(name=topic.topic, topic_id=topic.topic_id)
+            for topic in asked.topics
+            if not topic.partitions and topic.topic not in named
+        ]
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics + asked.unknown)
+
+
+def _resolve(broker: "Broker", group: OffsetFetchRequestGroup, version: int) -> Asked:
+    """Topics by name; from v10 on by id, and an id nobody knows is answered without asking the group."""
+    if group.topics is None:
+        return Asked(None, [])
+    known: list[FetchTopic] = []
+    unknown: list[OffsetFetchResponseTopics] = []
+    for wanted in group.topics:
+        partitions = tuple(Partition(index) for index in wanted.partition_indexes)
+        if version < _FIRST_VERSION_WITH_IDS:
+            known.append(FetchTopic(TopicName(wanted.name), partitions))
+            continue
+        topic = broker.topics.by_id(wanted.topic_id)
+        if topic is not None:
+            known.append(FetchTopic(topic.name, partitions, TopicId(wanted.topic_id)))
+        else:
+            entries = [_nothing(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in partitions]
+            unknown.append(OffsetFetchResponseTopics(topic_id=wanted.topic_id, partitions=entries))
+    return Asked(tuple(known), unknown)
+
+
+def _nothing(partition: int, code: ErrorCode) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(partition_index=partition, committed_offset=-1, error_code=code)
+
+
+def _by_topic(
+    broker: "Broker", rows: tuple[FetchedOffset, ...], version: int
+) -> list[OffsetFetchResponseTopics]:
+    topics: dict[TopicName, OffsetFetchResponseTopics] = {}
+    for row in rows:
+        entry = topics.get(row.topic)
+        if entry is None:
+            served = broker.topics.get(row.topic)
+            if served is None and version >= _FIRST_VERSION_WITH_IDS:
+                continue  # a topic without an id cannot be named here
+            entry = topics[row.topic] = OffsetFetchResponseTopics(name=row.topic)
+            if served is not None:
+                entry.topic_id = served.topic_id
+        entry.partitions.append(
+            OffsetFetchResponsePartitions(
+                partition_index=row.partition,
+                committed_offset=row.offset,
+                committed_leader_epoch=row.leader_epoch,
+                metadata=row.metadata,
+                error_code=row.error,
+            )
+        )
+    return list(topics.values())
+
+
+def _as_single(
+    request: OffsetFetchRequest, group: OffsetFetchResponseGroup, version: int
+) -> OffsetFetchResponse:
+    """The same for one group; v1 has no place for its error but every partition asked for."""
+    if group.error_code and version < _FIRST_VERSION_WITH_GROUP_ERROR:
+        code = ErrorCode(group.error_code)
+        group.topics = [
+            OffsetFetchResponseTopics(
+                name=topic.name, partitions=[_nothing(index, code) for index in topic.partition_indexes]
+            )
+            for topic in request.topics or []
+        ]
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=part.partition_index,
+                        committed_offset=part.committed_offset,
+                        committed_leader_epoch=part.committed_leader_epoch,
+                        metadata=part.metadata,
+                        error_code=part.error_code,
+                    )
+                    for part in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ],
+    )

@@ -1,0 +1,165 @@
+"""Produce (0): append one record batch to each partition named.
+
+v3: transactional id, record batches v2; v5: log start offset; v7: zstd; v8: errors of single records;
+v9: flexible; v10: current leader; v11: TRANSACTION_ABORTABLE; v12: transactions 2; v13: topic ids.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kohort.broker.context import Context, Result
+from kohort.broker.topics import ServedTopic
+from kohort.log.log import Append, Appended, Log
+from kohort.model.errors import ErrorCode, ProtocolError, RefusedError
+from kohort.model.ids import NO_TOPIC_ID, WallTime
+from kohort.records.produced import ProduceRules, RefusedBatchError, check_produced
+from kohort.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+NO_REPLY = 0  # acks of a producer that does not want to know
+_LEGAL_ACKS = (-1, NO_REPLY, 1)
+
+
+def handle(broker: "Broker", request: ProduceRequest, context: Context) -> Result:
+    if request.acks not in _LEGAL_ACKS:
+        return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
+    response = ProduceResponse()
+    appends: list[Append] = []
+    waiting: list[PartitionProduceResponse] = []  # the entries the appends belong to
+    now = broker.clock.now().wall
+    for data in request.topic_data:
+        topic, error = _find(broker, request, data)
+        result = TopicProduceResponse(name=data.name, topic_id=data.topic_id)
+        response.responses.append(result)
+        for part in data.partition_data:
+            entry = PartitionProduceResponse(index=part.index, base_offset=-1)
+            result.partition_responses.append(entry)
+            try:
+                appends.append(_checked(topic, error, part, now, context.version))
+                waiting.append(entry)
+            except RefusedError as refused:
+                _fill_error(entry, refused)
+    future = broker.storage.append(appends)
+    if future.done():
+        _fill(waiting, future.result())
+    if request.acks == NO_REPLY:
+        return _without_reply(response, context)
+    if future.done():
+        return response
+
+    async def answer() -> ProduceResponse:
+        _fill(waiting, await future)
+        return response
+
+    return answer()
+
+
+def refuse(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(index=part.index, error_code=code, base_offset=-1)
+                    for part in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def _find(
+    broker: "Broker", request: ProduceRequest, data: TopicProduceData
+) -> tuple[ServedTopic | None, RefusedError]:
+    """The topic, or the error all its partitions get."""
+    if request.transactional_id is not None:
+        return None, RefusedError(ErrorCode.INVALID_TXN_STATE, "Kohort does not serve transactions.")
+    if data.topic_id != NO_TOPIC_ID:
+        topic = broker.topics.by_id(data.topic_id)
+        error = RefusedError(ErrorCode.UNKNOWN_TOPIC_ID)
+    else:
+        topic = broker.topics.get(data.name)
+        error = RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic is not None and topic.is_internal:
+        return None, RefusedError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}"
+        )
+    return topic, error
+
+
+def _checked(
+    topic: ServedTopic | None, error: RefusedError, part: PartitionProduceData, now: WallTime, version: int
+) -> Append:
+    """A batch that may be appended, or RefusedError."""
+    if topic is None:
+        raise error
+    log: Log | None = topic.log(part.index)
+    if log is None:
+        raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if part.records is None:
+        raise RefusedError(ErrorCode.INVALID_RECORD, "exactly one batch is expected, there are no records")
+    produced = check_produced(
+        part.records,
+        ProduceRules(
+            now,
+            version,
+            topic.max_message_bytes,
+            topic.segment_bytes,
+            topic.compacted,
+            topic.log_append_time,
+            topic.timestamp_before_max_ms,
+            topic.timestamp_after_max_ms,
+            topic.codec,
+        ),
+    )
+    if produced.header.is_transactional:
+        raise RefusedError(ErrorCode.INVALID_TXN_STATE, "Kohort does not serve transactions.")
+    batch = produced.replacement if produced.replacement is not None else bytearray(part.records)
+    return Append(log.partition, batch, log.leader_epoch, now, from_client=True)
+
+
+def _fill(waiting: list[PartitionProduceResponse], results: list[Appended | RefusedError]) -> None:
+    for entry, result in zip(waiting, results, strict=True):
+        if isinstance(result, RefusedError):
+            _fill_error(entry, result)
+        else:
+            entry.base_offset = result.base_offset
+            entry.log_append_time_ms = result.append_time
+            entry.log_start_offset = result.log_start_offset
+
+
+def _fill_error(entry: PartitionProduceResponse, error: RefusedError) -> None:
+    entry.error_code = error.code
+    if isinstance(error, RefusedBatchError):
+        entry.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+            for index, message in error.record_errors
+        ]
+    entry.error_message = str(error)
+
+
+def _without_reply(response: ProduceResponse, context: Context) -> None:
+    """Nobody waits for a reply; after a failure a closed connection is the only sign a client can see."""
+    for topic, entry in _entries(response):
+        if entry.error_code:
+            raise ProtocolError(
+                f"{context} with acks=0 failed for {topic}-{entry.index}: {ErrorCode(entry.error_code).name}"
+            )
+
+
+def _entries(response: ProduceResponse) -> Iterator[tuple[str, PartitionProduceResponse]]:
+    for topic in response.responses:
+        for entry in topic.partition_responses:
+            yield topic.name or topic.topic_id.hex(), entry

@@ -1,0 +1,242 @@
+"""One partition of ``__consumer_offsets`` at work: commands in, group commit, replies out.
+
+The core decides; this keeps its promises. It hands commands to the core one at a time, appends
+what the core wants stored, reports back how that went, and lets replies go when the core says so.
+Whatever gathers while one append is on its way goes into the next.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from enum import Enum, auto
+from typing import Any, NamedTuple, Protocol
+
+from kohort.broker.clock import Alarm, Clock
+from kohort.groups.commands import AppendFailed, Appended, Command, Unload
+from kohort.groups.events import Event
+from kohort.groups.outcome import Append as GroupAppend
+from kohort.groups.outcome import Outcome
+from kohort.groups.replies import ReplyBody
+from kohort.groups.settings import GroupSettings
+from kohort.groups.shard import Shard
+from kohort.log.log import Append, Log, Storage
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import Generation, GroupId, InstanceId, Instant, MemberId, ReplyTo
+from kohort.records.build import build_batch
+from kohort.records.record import NewRecord
+from kohort.wire.schema import Message
+
+logger = logging.getLogger("kohort.shard")
+
+# Operations share a record batch up to about this size; one that is larger alone gets a batch of its own.
+_BATCH_BYTES = 256 * 1024
+_RECORD_OVERHEAD = 20
+
+
+class Status(Enum):
+    """Whether a shard can be asked."""
+
+    LOADING = auto()
+    ACTIVE = auto()
+    FAILED = auto()  # its log cannot be read; the requests of its groups are sent elsewhere
+    STOPPED = auto()
+
+
+class Journal(Protocol):
+    """Where events go to be remembered with their causes."""
+
+    def write(self, events: Iterable[Event]) -> None: ...
+
+
+class ShardLog(NamedTuple):
+    """Where a shard is stored. The log is looked up each time: recovery may have replaced it."""
+
+    storage: Storage
+    log: Callable[[], Log]
+    max_batch_bytes: int
+
+
+class GroupShard:
+    """The groups of one partition, with the log they are stored in and everyone who waits.
+
+    ``broken`` is called when the core runs into a bug of its own: whoever made the shard drops it
+    and builds another from the log.
+    """
+
+    def __init__(
+        self,
+        stored: ShardLog,
+        settings: GroupSettings,
+        clock: Clock,
+        journal: Journal,
+        broken: Callable[["GroupShard"], None],
+    ) -> None:
+        self.status = Status.LOADING
+        self.core = Shard(settings)
+        self._stored = stored
+        self._clock = clock
+        self._journal = journal
+        self._broken = broken
+        self._waiting: dict[ReplyTo, asyncio.Future[Any]] = {}
+        self._numbers = itertools.count(1)
+        self._queue: deque[GroupAppend] = deque()  # wants to be stored, in order of position
+        self._flushing = False
+        self._alarm: Alarm | None = None
+        self._alarm_at: Instant | None = None
+
+    @property
+    def log(self) -> Log:
+        """The log of this shard's partition."""
+        return self._stored.log()
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether there is anything to load."""
+        return self.log.end_offset > self.log.start_offset
+
+    def ask(self, make: Callable[[ReplyTo], Command]) -> ReplyBody | asyncio.Future[Any]:
+        """Hand a request to the core: its reply if that may leave at once, else a future of it."""
+        reply_to = ReplyTo(next(self._numbers))
+        outcome = self._run(lambda: self.core.handle(make(reply_to), self._clock.now()))
+        for reply in outcome.replies:
+            if reply.reply_to == reply_to:
+                return reply.body
+        future = self._waiting[reply_to] = asyncio.get_running_loop().create_future()
+        return future
+
+    def heartbeat(
+        self,
+        group_id: GroupId,
+        member_id: MemberId,
+        generation: Generation,
+        instance_id: InstanceId | None,
+    ) -> ErrorCode:
+        """The commonest request: no command object, no events, one deadline moved."""
+        return self.core.heartbeat(group_id, member_id, generation, instance_id, self._clock.now())
+
+    def tell(self, command: Command) -> None:
+        """Hand the core an order nobody waits for."""
+        self._run(lambda: self.core.handle(command, self._clock.now()))
+
+    def activate(self) -> None:
+        """Loading is over: sessions start now, requests are answered."""
+        self.status = Status.ACTIVE
+        self._run(lambda: self.core.finish_load(self._clock.now()))
+
+    def stop(self) -> None:
+        """Answer everyone who waits that this node is not their coordinator any more."""
+        if self.status is Status.ACTIVE:
+            self.tell(Unload())
+        self.drop(Status.STOPPED)
+
+    def drop(self, status: Status) -> None:
+        """Give up without asking the core: whoever still waits gets NOT_COORDINATOR and looks again."""
+        self.status = status
+        if self._alarm is not None:
+            self._alarm.cancel()
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(RefusedError(ErrorCode.NOT_COORDINATOR))
+        self._waiting.clear()
+        self._queue.clear()
+
+    def _run(self, step: Callable[[], Outcome]) -> Outcome:
+        """One step of the core and everything that follows from it."""
+        try:
+            outcome = step()
+        except Exception as error:
+            logger.exception("%s: the coordinator is rebuilt from its log", self.log.partition)
+            self.drop(Status.FAILED)
+            self._broken(self)
+            raise RefusedError(ErrorCode.NOT_COORDINATOR) from error
+        for reply in outcome.replies:
+            future = self._waiting.pop(reply.reply_to, None)
+            if future is not None and not future.done():  # a client that hung up cancelled its own
+                future.set_result(reply.body)
+        if outcome.append is not None:
+            self._queue.append(outcome.append)
+            self._flush_soon()
+        if outcome.events:
+            self._journal.write(outcome.events)
+        self._set_alarm()
+        return outcome
+
+    # Time
+
+    def _set_alarm(self) -> None:
+        due = self.core.next_deadline()
+        if due is None or (self._alarm_at is not None and self._alarm_at <= due):
+            return  # an alarm that rings too early only looks and sets the next one
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = due
+        self._alarm = self._clock.call_at(due, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = self._alarm_at = None
+        if self.status is Status.ACTIVE:
+            self._run(lambda: self.core.advance(self._clock.now()))
+
+    # Storing
+
+    def _flush_soon(self) -> None:
+        if not self._flushing:
+            # Not at once: requests that are being read in this turn of the loop share the append.
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Append what has gathered; runs again when the log has answered, if there is more by then."""
+        gathered: list[GroupAppend] = []
+        size = 0
+        while self._queue and (not gathered or size + _size(self._queue[0]) <= _BATCH_BYTES):
+            gathered.append(self._queue.popleft())
+            size += _size(gathered[-1])
+        if not gathered:
+            self._flushing = False
+            return
+        log = self.log
+        batch = bytearray(_batch(gathered))
+        if len(batch) > self._stored.max_batch_bytes:
+            self._settle(gathered, RefusedError(ErrorCode.MESSAGE_TOO_LARGE))
+            return
+        append = Append(log.partition, batch, log.leader_epoch, self._clock.now().wall, from_client=False)
+        future = self._stored.storage.append([append])
+        future.add_done_callback(lambda done: self._settle(gathered, done.result()[0]))
+
+    def _settle(self, gathered: list[GroupAppend], result: object) -> None:
+        """Tell the core how an append went, and go on with what gathered meanwhile."""
+        if self.status is not Status.ACTIVE:
+            return
+        if isinstance(result, RefusedError):
+            logger.warning("%s: an append failed: %s", self.log.partition, result)
+            for failed in gathered:
+                self.tell(AppendFailed(failed.position, result.code))
+        else:
+            self.tell(Appended(gathered[-1].position))
+        self._flush()
+
+
+def _size(append: GroupAppend) -> int:
+    return sum(len(key) + len(value or b"") + _RECORD_OVERHEAD for key, value in append.records)
+
+
+def _batch(gathered: list[GroupAppend]) -> bytes:
+    return build_batch(
+        [NewRecord(append.timestamp, key, value) for append in gathered for key, value in append.records]
+    )
+
+
+def then(
+    answer: ReplyBody | asyncio.Future[Any], make: Callable[[Any], Message]
+) -> Message | Awaitable[Message]:
+    """The response made of a reply, now or when the reply comes."""
+    if not isinstance(answer, asyncio.Future):
+        return make(answer)
+
+    async def wait() -> Message:
+        return make(await answer)
+
+    return wait()
