@@ -1,0 +1,101 @@
+"""What requests get while a partition cannot be served (``classic-groups.md`` §7.4)."""
+
+from enum import Enum
+
+from kohort.groups.commands import (
+    CommitOffsets,
+    DeleteGroups,
+    DeleteOffsets,
+    DescribeGroup,
+    FetchOffsets,
+    Heartbeat,
+    Join,
+    Leave,
+    ListGroups,
+    Request,
+    Sync,
+)
+from kohort.groups.offsets.commit import refuse_commit
+from kohort.groups.replies import (
+    CommitReply,
+    DeletedGroup,
+    DeleteGroupsReply,
+    DeleteOffsetsReply,
+    DescribeReply,
+    FetchReply,
+    HeartbeatReply,
+    JoinReply,
+    LeaveReply,
+    ListReply,
+    ReplyBody,
+    SyncReply,
+)
+from kohort.groups.settings import GroupSettings
+from kohort.groups.validate import check_group_id, check_join
+from kohort.model.errors import ErrorCode
+
+
+class Absence(Enum):
+    """Why there is no shard to ask. A partition whose load failed counts as NOT_OWNED."""
+
+    STOPPED = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    NOT_OWNED = ErrorCode.NOT_COORDINATOR
+
+
+def heartbeat_error_while(absence: Absence) -> ErrorCode:
+    """0 while loading: the member is surely there, and will be heard again before its session ends."""
+    return ErrorCode.NONE if absence is Absence.LOADING else absence.value
+
+
+def sync_error_while(absence: Absence) -> ErrorCode:
+    """27 while loading: it sends the member back to JoinGroup, where 14 would kill a Java client."""
+    return ErrorCode.REBALANCE_IN_PROGRESS if absence is Absence.LOADING else absence.value
+
+
+def answer_while(absence: Absence, request: Request, settings: GroupSettings) -> ReplyBody:
+    """The reply a request gets. What is wrong with the request itself comes first, as with a shard."""
+    match request:
+        case Join():
+            return _refuse_join(absence, request, settings)
+        case Sync():
+            return SyncReply(error=_check(absence, request.group_id) or sync_error_while(absence))
+        case Heartbeat():
+            return HeartbeatReply(error=_check(absence, request.group_id) or heartbeat_error_while(absence))
+        case Leave():
+            return LeaveReply(error=_check(absence, request.group_id) or absence.value)
+        case ListGroups():
+            # It asks every shard of a node: one that is not owned simply has no groups.
+            return ListReply(error=ErrorCode.NONE if absence is Absence.NOT_OWNED else absence.value)
+        case DescribeGroup():
+            return DescribeReply(group_id=request.group_id, error=absence.value)
+        case DeleteGroups():
+            names = dict.fromkeys(request.group_ids)
+            return DeleteGroupsReply(groups=tuple(DeletedGroup(name, absence.value) for name in names))
+        case _:
+            return _refuse_offsets(absence, request)
+
+
+def _refuse_offsets(
+    absence: Absence, request: CommitOffsets | FetchOffsets | DeleteOffsets
+) -> CommitReply | FetchReply | DeleteOffsetsReply:
+    error = absence.value
+    if isinstance(request, CommitOffsets):
+        return refuse_commit(request, error)
+    if isinstance(request, FetchOffsets):
+        return FetchReply(error=error)
+    return DeleteOffsetsReply(error=_check(absence, request.group_id) or error)
+
+
+def _refuse_join(absence: Absence, request: Join, settings: GroupSettings) -> JoinReply:
+    """15, then 24 and 26 with the member id as it was sent; 14 and 16 without it."""
+    if absence is Absence.STOPPED:
+        return JoinReply(error=absence.value, member_id=request.member_id)
+    invalid = check_join(request, settings)
+    if invalid:
+        return JoinReply(error=invalid, member_id=request.member_id)
+    return JoinReply(error=absence.value)
+
+
+def _check(absence: Absence, group_id: str) -> ErrorCode:
+    return ErrorCode.NONE if absence is Absence.STOPPED else check_group_id(group_id)

@@ -1,0 +1,78 @@
+"""LeaveGroup: a member goes, or an administrator sends some away (``classic-groups.md`` §5.3)."""
+
+from kohort.groups.causes import Cause, MemberLeft
+from kohort.groups.classic.membership import drop_pending_id, remove_member
+from kohort.groups.classic.rebalance import join_key, prepare_rebalance
+from kohort.groups.classic.state import Group
+from kohort.groups.classic.transitions import Phase
+from kohort.groups.commands import Leave, Leaver
+from kohort.groups.outcome import Outcome
+from kohort.groups.replies import LeaveReply, LeftMember
+from kohort.groups.validate import check_group_id
+from kohort.groups.writes import LeaveWrite
+from kohort.model.errors import ErrorCode
+
+
+def leave(command: Leave, out: Outcome) -> None:
+    """Take every leaver out, then rebalance once."""
+    group = out.state.groups.get(command.group_id)
+    error = check_group_id(command.group_id)
+    if not error and group is not None and group.phase is Phase.DEAD:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error:
+        out.reply(command.reply_to, LeaveReply(error=error))
+    elif group is None:
+        nobody = [ErrorCode.UNKNOWN_MEMBER_ID] * len(command.leavers)
+        out.reply(command.reply_to, _reply(command, nobody))
+    else:
+        _leave_group(group, command, out)
+
+
+def _leave_group(group: Group, command: Leave, out: Outcome) -> None:
+    members_before = len(group.members)
+    errors = [_take_out(group, leaver, out) for leaver in command.leavers]
+    if group.phase is Phase.PREPARING_REBALANCE:
+        out.state.rebalances.check_and_complete(join_key(group.group_id), out)
+    elif len(group.members) < members_before:
+        # Only members count here: an id that was handed out and given back disturbs nobody (§10 #15).
+        prepare_rebalance(group, _first_cause(command, errors), out)
+    reply = _reply(command, errors)
+    if out.is_storing:  # the group is empty now, and that is stored before the answer
+        out.when_stored(LeaveWrite(reply_to=command.reply_to, reply=reply))
+    else:
+        out.reply(command.reply_to, reply)
+
+
+def _take_out(group: Group, leaver: Leaver, out: Outcome) -> ErrorCode:
+    member_id, instance_id = leaver.member_id, leaver.instance_id
+    if not member_id:
+        # An administrator knows the instance, not the id it has at the moment.
+        owner = None if instance_id is None else group.instances.get(instance_id)
+        if owner is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        member_id = owner
+    elif member_id in group.pending:
+        drop_pending_id(group, member_id, MemberLeft(member_id, None, leaver.reason), out)
+        return ErrorCode.NONE
+    error = group.fence(member_id, instance_id)
+    if not error:
+        member = group.members[member_id]
+        remove_member(group, member, MemberLeft(member_id, member.instance_id, leaver.reason), out)
+    return error
+
+
+def _reply(command: Leave, errors: list[ErrorCode]) -> LeaveReply:
+    if command.version < 3:
+        return LeaveReply(error=errors[0])  # one leaver, one error
+    return LeaveReply(
+        members=tuple(
+            LeftMember(leaver.member_id, leaver.instance_id, error)
+            for leaver, error in zip(command.leavers, errors, strict=True)
+        )
+    )
+
+
+def _first_cause(command: Leave, errors: list[ErrorCode]) -> Cause:
+    """Of several who left in one request the first stands for the rebalance."""
+    leaver = next(leaver for leaver, error in zip(command.leavers, errors, strict=True) if not error)
+    return MemberLeft(leaver.member_id, leaver.instance_id, leaver.reason)

@@ -1,0 +1,43 @@
+"""Session timers: how long a member, a new member or a handed-out id may be silent (§5.2).
+
+Deadlines live in the timing wheel, not in the group: a heartbeat moves one number and emits nothing.
+"""
+
+from kohort.groups.commands import ExpireSession
+from kohort.groups.outcome import Outcome
+from kohort.groups.purgatory import DelayedOperation
+from kohort.groups.state import State
+from kohort.model.ids import GroupId, Instant, MemberId
+
+
+class DelayedHeartbeat(DelayedOperation[Outcome]):
+    """Waits for silence. Who is silent, and what follows, is looked up when it fires (``expiry.py``)."""
+
+    __slots__ = ("group_id", "member_id", "timeout_ms")
+
+    def __init__(self, group_id: GroupId, member_id: MemberId, timeout_ms: int) -> None:
+        super().__init__()
+        self.group_id = group_id
+        self.member_id = member_id
+        self.timeout_ms = timeout_ms
+
+    def on_expiration(self, context: Outcome) -> None:
+        """Tell that nothing was heard for the whole timeout."""
+        context.fired.append(ExpireSession(self.group_id, self.member_id, self.timeout_ms, self.deadline))
+
+
+def arm_session(state: State, group_id: GroupId, member_id: MemberId, timeout_ms: int, now: Instant) -> None:
+    """Start the session anew; it replaces the one that ran."""
+    deadline = Instant(now + timeout_ms)
+    running = state.heartbeats.find((group_id, member_id))
+    if isinstance(running, DelayedHeartbeat):
+        running.timeout_ms = timeout_ms
+        state.heartbeats.postpone(running, deadline)
+    else:
+        fresh = DelayedHeartbeat(group_id, member_id, timeout_ms)
+        state.heartbeats.watch(fresh, ((group_id, member_id),), deadline)
+
+
+def cancel_session(state: State, group_id: GroupId, member_id: MemberId) -> None:
+    """Stop watching a member or id that is gone."""
+    state.heartbeats.cancel((group_id, member_id))

@@ -1,0 +1,125 @@
+"""A classic group and its members (Kafka's GroupMetadata and MemberMetadata). Only ``apply`` writes here."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kohort.groups.classic.transitions import Phase
+from kohort.groups.commands import Protocol
+from kohort.groups.events import GroupImage, MemberImage
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, ReplyTo, TopicName, WallTime
+
+CONSUMER = "consumer"  # the protocol type whose metadata names topics
+UNKNOWN_TIME = WallTime(-1)
+FIRST_GENERATION = Generation(0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """One member of a group. Client id and host are those of the request that first made it."""
+
+    member_id: MemberId
+    instance_id: InstanceId | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: tuple[Protocol, ...]  # in the member's order of preference
+    assignment: bytes = b""
+    parked_join: ReplyTo | None = None
+    parked_sync: ReplyTo | None = None
+    is_new: bool = False  # never was in a generation: has 300 s, not its session timeout
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it has an instance id (KIP-345) and so survives a missed join phase."""
+        return self.instance_id is not None
+
+    def metadata_for(self, protocol: str | None) -> bytes:
+        """What it says about itself for ``protocol``; nothing if it does not offer that one."""
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        return b""
+
+
+@dataclass(slots=True, kw_only=True)
+class Group:
+    """One classic consumer group."""
+
+    group_id: GroupId
+    phase: Phase = Phase.EMPTY
+    previous_phase: Phase = Phase.EMPTY
+    state_timestamp: WallTime | None = None  # of the last transition; None: loaded from an old record
+    protocol_type: str | None = None  # None: a simple group, known by its offsets alone
+    protocol: str | None = None
+    generation: Generation = FIRST_GENERATION  # the first completed join makes it 1
+    leader: MemberId | None = None
+    members: dict[MemberId, Member] = field(default_factory=dict)
+    instances: dict[InstanceId, MemberId] = field(default_factory=dict)
+    pending: dict[MemberId, None] = field(default_factory=dict)  # ids handed out, not yet used to join
+    pending_sync: dict[MemberId, None] = field(default_factory=dict)  # have not asked for their assignment
+    offers: dict[str, int] = field(default_factory=dict)  # protocol name → how many members list it
+    awaiting_join: int = 0  # members with a parked join, so that "has everyone joined?" costs nothing
+    new_member_added: bool = False  # somebody came during the initial delay
+    subscribed: frozenset[TopicName] | None = None  # None: cannot be told from the members' metadata
+
+    @property
+    def everyone_has_joined(self) -> bool:
+        """All members have a parked join, and no handed-out id is still to come."""
+        return self.awaiting_join == len(self.members) and not self.pending
+
+    @property
+    def is_initial(self) -> bool:
+        """In the initial delay of a group that was empty: more members are waited for on purpose."""
+        return self.phase is Phase.PREPARING_REBALANCE and self.previous_phase is Phase.EMPTY
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest any member wants to be waited for; 0 without members."""
+        return max(0, max((member.rebalance_timeout_ms for member in self.members.values()), default=0))
+
+    def joined_members(self) -> Iterator[Member]:
+        """Members whose join is parked, in membership order."""
+        return (member for member in self.members.values() if member.parked_join is not None)
+
+    def is_subscribed_to(self, topic: TopicName) -> bool:
+        """Whether a member may be consuming ``topic``; unreadable subscriptions count as all topics."""
+        if self.protocol_type != CONSUMER:
+            return False
+        return self.subscribed is None or topic in self.subscribed
+
+    def fence(self, member_id: MemberId, instance_id: InstanceId | None) -> ErrorCode:
+        """Whether (member id, instance id) names a member: NONE, 25, or 82 for an id that was replaced."""
+        if instance_id is not None:
+            owner = self.instances.get(instance_id)
+            if owner is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if owner != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def image(self, assignments: dict[MemberId, bytes] | None = None) -> GroupImage:
+        """The group as it would be stored now, with ``assignments`` instead of those the members hold."""
+        return GroupImage(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation,
+            protocol=self.protocol,
+            leader=self.leader,
+            state_timestamp=UNKNOWN_TIME if self.state_timestamp is None else self.state_timestamp,
+            members=tuple(
+                MemberImage(
+                    member_id=member.member_id,
+                    instance_id=member.instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    rebalance_timeout_ms=member.rebalance_timeout_ms,
+                    session_timeout_ms=member.session_timeout_ms,
+                    subscription=member.metadata_for(self.protocol),
+                    assignment=(
+                        member.assignment if assignments is None else assignments.get(member.member_id, b"")
+                    ),
+                )
+                for member in self.members.values()
+            ),
+        )

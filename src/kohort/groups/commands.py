@@ -1,0 +1,279 @@
+"""What may be asked of a shard: requests of clients, answers of the log, orders of the shell.
+
+A request carries ``reply_to``, the name under which its one reply comes back. Time is not in a
+command: ``Shard.handle`` takes it beside. Authorization and the existence of topics are checked
+by the broker before a command is made.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import (
+    NO_TOPIC_ID,
+    Generation,
+    GroupId,
+    InstanceId,
+    Instant,
+    MemberId,
+    Partition,
+    ReplyTo,
+    TopicId,
+    TopicName,
+)
+
+NO_MEMBER = MemberId("")  # what a client sends that has no member id yet
+NO_GENERATION = Generation(-1)  # what a client sends that is in none
+
+
+class Protocol(NamedTuple):
+    """One way of assigning that a member offers, with what it says about itself for it."""
+
+    name: str
+    metadata: bytes
+
+
+# --- membership -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """JoinGroup, any version."""
+
+    reply_to: ReplyTo
+    group_id: GroupId
+    member_id: MemberId = NO_MEMBER
+    instance_id: InstanceId | None = None
+    protocol_type: str = "consumer"
+    protocols: tuple[Protocol, ...] = ()
+    session_timeout_ms: int = 45_000
+    rebalance_timeout_ms: int = -1
+    client_id: str = ""
+    client_host: str = ""
+    reason: str | None = None
+    version: int = 9
+    fresh_id: str = ""  # a new UUID in text form, used if this request needs a new member id
+
+    @property
+    def requires_known_member_id(self) -> bool:
+        """KIP-394: a dynamic member without an id is first sent away with one."""
+        return self.version >= 4 and self.instance_id is None
+
+    @property
+    def supports_skip_assignment(self) -> bool:
+        """KIP-814: the answer can tell a returned static leader not to assign."""
+        return self.version >= 9
+
+    @property
+    def effective_rebalance_timeout_ms(self) -> int:
+        """Version 0 had no rebalance timeout: the session timeout served for both."""
+        return self.session_timeout_ms if self.version == 0 else self.rebalance_timeout_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sync:
+    """SyncGroup. Only the leader's ``assignments`` count.
+
+    From version 5 on a null protocol type or name is refused; older requests have none.
+    """
+
+    reply_to: ReplyTo
+    group_id: GroupId
+    member_id: MemberId
+    generation: Generation
+    instance_id: InstanceId | None = None
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: tuple[tuple[MemberId, bytes], ...] = ()
+    version: int = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """Heartbeat. ``Shard.heartbeat`` answers the same question without a command object."""
+
+    reply_to: ReplyTo
+    group_id: GroupId
+    member_id: MemberId
+    generation: Generation
+    instance_id: InstanceId | None = None
+
+
+class Leaver(NamedTuple):
+    """One entry of a LeaveGroup request."""
+
+    member_id: MemberId = NO_MEMBER
+    instance_id: InstanceId | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    """LeaveGroup. Below version 3 there is one leaver, and its error becomes the reply's."""
+
+    reply_to: ReplyTo
+    group_id: GroupId
+    leavers: tuple[Leaver, ...]
+    version: int = 5
+
+
+# --- offsets ----------------------------------------------------------------------------------
+
+
+class CommitRow(NamedTuple):
+    """One partition of an OffsetCommit request."""
+
+    topic: TopicName
+    partition: Partition
+    offset: int
+    leader_epoch: int = -1
+    metadata: str | None = None
+    topic_id: TopicId = NO_TOPIC_ID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOffsets:
+    """OffsetCommit, without the partitions the broker has already refused."""
+
+    reply_to: ReplyTo
+    group_id: GroupId
+    rows: tuple[CommitRow, ...]
+    generation: Generation = NO_GENERATION
+    member_id: MemberId = NO_MEMBER
+    instance_id: InstanceId | None = None
+    retention_ms: int = -1  # versions 2 to 4: the offset's own retention
+    version: int = 10
+
+
+class FetchTopic(NamedTuple):
+    """The partitions of one topic an OffsetFetch request asks for."""
+
+    topic: TopicName
+    partitions: tuple[Partition, ...]
+    topic_id: TopicId = NO_TOPIC_ID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOffsets:
+    """OffsetFetch of one group; ``topics=None`` asks for everything stored."""
+
+    reply_to: ReplyTo
+    group_id: GroupId
+    topics: tuple[FetchTopic, ...] | None = None
+    require_stable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteOffsets:
+    """OffsetDelete, without the partitions the broker has already refused (possibly none left)."""
+
+    reply_to: ReplyTo
+    group_id: GroupId
+    partitions: tuple[tuple[TopicName, Partition], ...]
+
+
+# --- administration ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListGroups:
+    """ListGroups, this shard's part; an empty filter restricts nothing."""
+
+    reply_to: ReplyTo
+    states: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeGroup:
+    """One group of a DescribeGroups request."""
+
+    reply_to: ReplyTo
+    group_id: GroupId
+    version: int = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroups:
+    """DeleteGroups, this shard's part; a repeated id is taken once."""
+
+    reply_to: ReplyTo
+    group_ids: tuple[GroupId, ...]
+
+
+# --- orders of the shell ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The log has everything up to ``position`` that was not reported as failed."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class AppendFailed:
+    """The log does not have the batch of ``position``, and will not."""
+
+    position: int
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeleted:
+    """A topic is gone: what groups had committed for it goes too."""
+
+    topic: TopicName
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOffsets:
+    """Forget offsets whose retention is over, and groups that have nothing left.
+
+    The shard orders it for itself every retention check interval; a shell may do so earlier.
+    """
+
+    groups: tuple[GroupId, ...] | None = None  # None: all; a sweep that was interrupted names the rest
+
+
+@dataclass(frozen=True, slots=True)
+class Unload:
+    """The partition goes to another node, or away: everyone who waits is sent there."""
+
+
+# --- timers that fired ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireSession:
+    """Nothing was heard of a member, a new member or a handed-out id until ``deadline``."""
+
+    group_id: GroupId
+    member_id: MemberId
+    timeout_ms: int
+    deadline: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireSync:
+    """The rebalance timeout passed since ``generation`` began."""
+
+    group_id: GroupId
+    generation: Generation
+    timeout_ms: int
+
+
+Request: TypeAlias = (
+    Join
+    | Sync
+    | Heartbeat
+    | Leave
+    | CommitOffsets
+    | FetchOffsets
+    | DeleteOffsets
+    | ListGroups
+    | DescribeGroup
+    | DeleteGroups
+)
+Fired: TypeAlias = ExpireSession | ExpireSync | SweepOffsets
+Command: TypeAlias = Request | Appended | AppendFailed | TopicDeleted | Unload | Fired

@@ -1,0 +1,63 @@
+"""Which handler decides which command."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kohort.groups.classic.admin import delete_groups, describe_group, list_groups
+from kohort.groups.classic.expiry import expire_session, expire_sync
+from kohort.groups.classic.heartbeat import heartbeat
+from kohort.groups.classic.join import join
+from kohort.groups.classic.leave import leave
+from kohort.groups.classic.sync import sync
+from kohort.groups.commands import (
+    Appended,
+    AppendFailed,
+    Command,
+    CommitOffsets,
+    DeleteGroups,
+    DeleteOffsets,
+    DescribeGroup,
+    ExpireSession,
+    ExpireSync,
+    FetchOffsets,
+    Heartbeat,
+    Join,
+    Leave,
+    ListGroups,
+    SweepOffsets,
+    Sync,
+    TopicDeleted,
+    Unload,
+)
+from kohort.groups.offsets.commit import commit_offsets
+from kohort.groups.offsets.delete import delete_offsets, delete_topic
+from kohort.groups.offsets.fetch import fetch_offsets
+from kohort.groups.offsets.retention import sweep_offsets
+from kohort.groups.outcome import Outcome
+from kohort.groups.settle import append_failed, appended
+from kohort.groups.unload import unload
+
+HANDLERS: dict[type[Command], Callable[[Any, Outcome], None]] = {
+    Join: join,
+    Sync: sync,
+    Heartbeat: heartbeat,
+    Leave: leave,
+    CommitOffsets: commit_offsets,
+    FetchOffsets: fetch_offsets,
+    DeleteOffsets: delete_offsets,
+    ListGroups: list_groups,
+    DescribeGroup: describe_group,
+    DeleteGroups: delete_groups,
+    Appended: appended,
+    AppendFailed: append_failed,
+    TopicDeleted: delete_topic,
+    SweepOffsets: sweep_offsets,
+    Unload: unload,
+    ExpireSession: expire_session,
+    ExpireSync: expire_sync,
+}
+
+
+def dispatch(command: Command, out: Outcome) -> None:
+    """Handle a command; what it led to is in ``out``."""
+    HANDLERS[type(command)](command, out)

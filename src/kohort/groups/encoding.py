@@ -1,0 +1,91 @@
+"""Durable events as records of ``__consumer_offsets``, and back."""
+
+from collections.abc import Iterable
+
+from kohort.groups.events import (
+    DurableEvent,
+    GroupImage,
+    GroupStored,
+    MemberImage,
+    OffsetsCommitted,
+    OffsetsDeleted,
+)
+from kohort.model.ids import Generation, InstanceId, MemberId, WallTime
+from kohort.records.offsets_topic import (
+    GroupKey,
+    GroupMemberValue,
+    GroupValue,
+    OffsetKey,
+    OffsetValue,
+    decode_group_value,
+    encode_group_value,
+    encode_key,
+    encode_offset_value,
+)
+
+MAX_NAME_BYTES = 32_767  # a string in a record has an int16 length
+_SURELY_SHORT = MAX_NAME_BYTES // 3  # no UTF-16 unit takes more than three bytes
+
+
+def is_storable(name: str) -> bool:
+    """Whether a name fits into a record. Newer requests can carry longer ones."""
+    return len(name) <= _SURELY_SHORT or len(name.encode()) <= MAX_NAME_BYTES
+
+
+def encode(events: Iterable[DurableEvent]) -> tuple[tuple[bytes, bytes | None], ...]:
+    """The records of the events, in order: keys with values, or with null for what is deleted."""
+    records: list[tuple[bytes, bytes | None]] = []
+    for event in events:
+        if isinstance(event, OffsetsCommitted):
+            group_id = event.group_id
+            for topic, partition, offset, epoch, metadata, committed, expires, topic_id in event.rows:
+                key = encode_key(OffsetKey(group_id, topic, partition))
+                value = OffsetValue(offset, epoch, metadata, committed, expires, topic_id)
+                records.append((key, encode_offset_value(value)))
+        elif isinstance(event, OffsetsDeleted):
+            for topic, partition in event.partitions:
+                records.append((encode_key(OffsetKey(event.group_id, topic, partition)), None))
+        elif isinstance(event, GroupStored):
+            records.append((encode_key(GroupKey(event.group_id)), encode_group_value(_value(event.image))))
+        else:
+            records.append((encode_key(GroupKey(event.group_id)), None))
+    return tuple(records)
+
+
+def decode_image(value: bytes) -> GroupImage:
+    """The group a record stores. Raises what ``decode_group_value`` raises."""
+    stored = decode_group_value(value)
+    return GroupImage(
+        protocol_type=stored.protocol_type,
+        generation=Generation(stored.generation),
+        protocol=stored.protocol,
+        leader=None if stored.leader is None else MemberId(stored.leader),
+        state_timestamp=WallTime(stored.state_timestamp),
+        members=tuple(_member_image(member) for member in stored.members),
+    )
+
+
+def _value(image: GroupImage) -> GroupValue:
+    return GroupValue(
+        protocol_type=image.protocol_type,
+        generation=image.generation,
+        protocol=image.protocol,
+        leader=image.leader,
+        state_timestamp=image.state_timestamp,
+        members=tuple(GroupMemberValue(*member) for member in image.members),
+    )
+
+
+def _member_image(member: GroupMemberValue) -> MemberImage:
+    # Version 0 knew no rebalance timeout: the session timeout served for both.
+    rebalance_timeout = member.rebalance_timeout if member.rebalance_timeout != -1 else member.session_timeout
+    return MemberImage(
+        member_id=MemberId(member.member_id),
+        instance_id=None if member.instance_id is None else InstanceId(member.instance_id),
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=rebalance_timeout,
+        session_timeout_ms=member.session_timeout,
+        subscription=member.subscription,
+        assignment=member.assignment,
+    )

@@ -1,0 +1,1 @@
+"""What groups have consumed: commit, fetch, delete, retention."""

@@ -1,0 +1,91 @@
+"""OffsetCommit: who may commit, and what is stored (``offsets-and-log.md`` §2)."""
+
+from kohort.groups.causes import CommitReceived
+from kohort.groups.classic.sessions import arm_session
+from kohort.groups.classic.state import Group
+from kohort.groups.classic.transitions import Phase
+from kohort.groups.commands import CommitOffsets
+from kohort.groups.encoding import is_storable
+from kohort.groups.events import GroupCreated, OffsetRow, OffsetsCommitted
+from kohort.groups.outcome import Outcome
+from kohort.groups.replies import CommitReply, CommittedRow
+from kohort.groups.writes import CommitWrite
+from kohort.model.errors import ErrorCode
+from kohort.primitives.strings import utf16_length
+
+_NONE = ErrorCode.NONE
+
+
+def commit_offsets(command: CommitOffsets, out: Outcome) -> None:
+    """Store the offsets of a request, or refuse all of them, or those with too much metadata."""
+    group = out.state.groups.get(command.group_id)
+    error = _check_missing(command) if group is None else check_committer(group, command)
+    if error:
+        out.reply(command.reply_to, refuse_commit(command, error))
+        return
+    cause = CommitReceived(command.member_id, command.generation, len(command.rows))
+    if group is None:
+        # A simple group: known by its offsets alone, nothing but them is written.
+        out.emit(GroupCreated(command.group_id, out.now.wall, cause))
+    elif group.phase is not Phase.EMPTY:
+        timeout = group.members[command.member_id].session_timeout_ms
+        arm_session(out.state, group.group_id, command.member_id, timeout, out.now.instant)
+    accepted, reply = _sort_out(command, out)
+    if not accepted:
+        out.reply(command.reply_to, reply)
+        return
+    out.store(OffsetsCommitted(command.group_id, accepted, cause))
+    out.when_stored(
+        CommitWrite(
+            group_id=command.group_id, reply_to=command.reply_to, reply=reply, made_group=group is None
+        )
+    )
+
+
+def refuse_commit(command: CommitOffsets, error: ErrorCode) -> CommitReply:
+    """The API has no error for the whole: it is repeated on every partition."""
+    return CommitReply(rows=tuple(CommittedRow(row.topic, row.partition, error) for row in command.rows))
+
+
+def _check_missing(command: CommitOffsets) -> ErrorCode:
+    if not is_storable(command.group_id):
+        return ErrorCode.INVALID_GROUP_ID
+    if command.generation < 0:
+        return ErrorCode.NONE
+    return ErrorCode.GROUP_ID_NOT_FOUND if command.version >= 9 else ErrorCode.ILLEGAL_GENERATION
+
+
+def check_committer(group: Group, command: CommitOffsets) -> ErrorCode:
+    """The table of §2.3: the first line that fits decides."""
+    phase = group.phase
+    if phase is Phase.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if phase is Phase.EMPTY and command.generation < 0:
+        return ErrorCode.NONE
+    if command.generation >= 0 or command.member_id or command.instance_id is not None:
+        error = group.fence(command.member_id, command.instance_id)
+        if error:
+            return error
+        if command.generation != group.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+    elif phase is not Phase.EMPTY:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.REBALANCE_IN_PROGRESS if phase is Phase.COMPLETING_REBALANCE else ErrorCode.NONE
+
+
+def _sort_out(command: CommitOffsets, out: Outcome) -> tuple[tuple[OffsetRow, ...], CommitReply]:
+    """What is to be stored, and what the answer says if it is."""
+    now = out.now.wall
+    expires = now + command.retention_ms if command.retention_ms != -1 else -1
+    longest = out.state.settings.offset_metadata_max_bytes
+    accepted: list[OffsetRow] = []
+    answers: list[CommittedRow] = []
+    for topic, partition, offset, leader_epoch, metadata, topic_id in command.rows:
+        error = _NONE
+        if metadata and utf16_length(metadata) > longest:
+            error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        else:
+            row = OffsetRow(topic, partition, offset, leader_epoch, metadata or "", now, expires, topic_id)
+            accepted.append(row)
+        answers.append(CommittedRow(topic, partition, error))
+    return tuple(accepted), CommitReply(rows=tuple(answers))

@@ -1,0 +1,105 @@
+"""Retention: offsets nobody needs any more, and groups that have nothing left (``offsets-and-log.md`` §6)."""
+
+from kohort.groups.causes import RetentionPassed
+from kohort.groups.classic.removal import remove_group
+from kohort.groups.classic.state import CONSUMER, Group
+from kohort.groups.classic.transitions import Phase
+from kohort.groups.commands import SweepOffsets
+from kohort.groups.events import OffsetsDeleted
+from kohort.groups.offsets.delete import commits_in_flight
+from kohort.groups.offsets.state import PartitionKey, StoredOffset, as_row
+from kohort.groups.outcome import Outcome
+from kohort.groups.purgatory import DelayedOperation
+from kohort.groups.writes import RemovalWrite
+from kohort.model.ids import GroupId, Instant, Partition, TopicName
+
+SWEEP_KEY = "sweep"
+OFFSETS_AT_A_TIME = 10_000  # so that a large shard is not deaf while it sweeps
+_PAUSE_MS = 1
+_NO_EXPIRY = -1
+
+
+class DelayedSweep(DelayedOperation[Outcome]):
+    """Waits until it is time to look at (the rest of) the groups again."""
+
+    __slots__ = ("rest",)
+
+    def __init__(self, rest: tuple[GroupId, ...] | None) -> None:
+        super().__init__()
+        self.rest = rest
+
+    def on_expiration(self, context: Outcome) -> None:
+        """Order the sweep."""
+        context.fired.append(SweepOffsets(self.rest))
+
+
+def schedule_sweep(out: Outcome, rest: tuple[GroupId, ...] | None = None) -> None:
+    """Look again after the check interval, or go on in a moment if groups are left."""
+    delay = out.state.settings.offsets_retention_check_interval_ms if rest is None else _PAUSE_MS
+    deadline = Instant(out.now.instant + delay)
+    out.state.housekeeping.replace(DelayedSweep(rest), SWEEP_KEY, deadline, out)
+
+
+def sweep_offsets(command: SweepOffsets, out: Outcome) -> None:
+    """Forget what has expired in as many groups as are done quickly; the others follow."""
+    groups = tuple(out.state.groups) if command.groups is None else command.groups
+    on_their_way = commits_in_flight(out.state)
+    seen = 0
+    for index, group_id in enumerate(groups):
+        if seen >= OFFSETS_AT_A_TIME:
+            schedule_sweep(out, groups[index:])
+            return
+        group = out.state.groups.get(group_id)
+        if group is not None:
+            seen += 1 + _sweep_group(group, on_their_way.get(group_id, {}), out)
+    schedule_sweep(out)
+
+
+def _sweep_group(group: Group, kept: dict[PartitionKey, None], out: Outcome) -> int:
+    """Expire one group's offsets, and the group if nothing holds it; returns how many were looked at."""
+    table = out.state.offsets
+    open_ = table.open_partitions(group.group_id) if table.open_offsets else ()
+    kept = {**kept, **dict.fromkeys(open_)}
+    stored = [
+        (topic, partition, offset)
+        for topic, by_partition in table.groups.get(group.group_id, {}).items()
+        for partition, offset in by_partition.items()
+    ]
+    expired = _expired(group, stored, kept, out)
+    cause = RetentionPassed(len(expired), out.state.settings.offsets_retention_ms)
+    if expired:
+        out.store(OffsetsDeleted(group.group_id, expired, cause))
+    if group.phase is Phase.EMPTY and len(expired) == len(stored) and not kept:
+        out.when_stored(RemovalWrite(undo=(remove_group(group, cause, out),)))
+    return len(stored)
+
+
+def _expired(
+    group: Group,
+    stored: list[tuple[TopicName, Partition, StoredOffset]],
+    kept: dict[PartitionKey, None],
+    out: Outcome,
+) -> tuple[PartitionKey, ...]:
+    if not _may_expire(group):
+        return ()
+    now, retention = out.now.wall, out.state.settings.offsets_retention_ms
+    # A group that was used lives on from when it became empty, whatever its last commits were.
+    since = group.state_timestamp if group.protocol_type is not None and group.phase is Phase.EMPTY else None
+    gone: list[PartitionKey] = []
+    for topic, partition, offset in stored:
+        if (topic, partition) in kept or (group.phase is Phase.STABLE and group.is_subscribed_to(topic)):
+            continue
+        row = as_row(topic, partition, offset)
+        if row.expire_timestamp != _NO_EXPIRY:
+            over = now >= row.expire_timestamp
+        else:
+            over = now - (row.commit_timestamp if since is None else since) >= retention
+        if over:
+            gone.append((topic, partition))
+    return tuple(gone)
+
+
+def _may_expire(group: Group) -> bool:
+    if group.phase is Phase.EMPTY:
+        return True
+    return group.phase is Phase.STABLE and group.protocol_type == CONSUMER and group.subscribed is not None

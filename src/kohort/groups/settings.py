@@ -1,0 +1,20 @@
+"""What an operator may set about groups; fixed while a shard lives."""
+
+from dataclasses import dataclass
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = (
+    300_000  # how long a member that was just added may wait for its first generation
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSettings:
+    """The settings the core reads; names and defaults are Kafka's (``classic-groups.md`` §9)."""
+
+    min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms, inclusive
+    max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms, inclusive
+    initial_rebalance_delay_ms: int = 3_000  # group.initial.rebalance.delay.ms
+    max_size: int = 2_147_483_647  # group.max.size
+    offset_metadata_max_bytes: int = 4_096  # offset.metadata.max.bytes, counted in UTF-16 units
+    offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1_000  # offsets.retention.minutes
+    offsets_retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms

@@ -1,0 +1,1 @@
+"""The group core on virtual time: scenarios, exhaustive exploration. No I/O."""

@@ -1,0 +1,24 @@
+"""Time that only passes when it is told to."""
+
+from kohort.model.ids import Instant, Now, WallTime
+
+EPOCH = WallTime(1_700_000_000_000)  # what the wall shows when a simulation starts
+
+
+class VirtualClock:
+    """Milliseconds since the start of a simulation, and what the wall shows then."""
+
+    __slots__ = ("instant",)
+
+    def __init__(self) -> None:
+        self.instant = Instant(0)
+
+    @property
+    def now(self) -> Now:
+        """The time in both of its forms."""
+        return Now(self.instant, WallTime(EPOCH + self.instant))
+
+    def move_to(self, instant: Instant) -> None:
+        """Let time pass until ``instant``; never backwards."""
+        assert instant >= self.instant, "time does not run backwards"
+        self.instant = instant

@@ -1,0 +1,111 @@
+"""A shell for one shard, without sockets and disks: a clock, a log in memory, and who was answered what."""
+
+from collections import deque
+from typing import Any
+
+from kohort.groups.commands import Appended, AppendFailed, Command, Unload
+from kohort.groups.events import Event
+from kohort.groups.outcome import Append, Outcome
+from kohort.groups.replies import Reply
+from kohort.groups.settings import GroupSettings
+from kohort.groups.shard import Shard
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import Instant, ReplyTo
+from kohort.records.record import Record
+from kohort.sim.clock import VirtualClock
+
+_MOST_TIMERS = 1_000_000  # a simulation that fires more than this in one sleep does not end by itself
+
+
+class SimulatedNode:
+    """Drives a shard as a broker would: appends, confirms, sends replies, fires timers."""
+
+    def __init__(self, settings: GroupSettings) -> None:
+        self.clock = VirtualClock()
+        self.settings = settings
+        self.log: list[Record] = []  # what survives a restart
+        self.replies: dict[ReplyTo, Any] = {}  # bodies by request, as they were sent
+        self.sent: list[Reply] = []
+        self.events: list[Event] = []
+        self.unsettled: deque[Append] = deque()  # handed to the log, not yet written
+        self._holding = False
+        self._failures: deque[ErrorCode] = deque()
+        self.shard = self._load()
+
+    def handle(self, command: Command) -> Outcome:
+        """Give the shard a command, and do what the outcome asks for."""
+        outcome = self.shard.handle(command, self.clock.now)
+        self._take(outcome)
+        self._fire_timers()
+        return outcome
+
+    def sleep(self, millis: int) -> None:
+        """Let time pass; every timer fires at its time."""
+        end = Instant(self.clock.instant + millis)
+        for _ in range(_MOST_TIMERS):
+            deadline = self.shard.next_deadline()
+            if deadline is None or deadline > end:
+                self.clock.move_to(end)
+                return
+            self.clock.move_to(max(deadline, self.clock.instant))
+            self._take(self.shard.advance(self.clock.now))
+        raise AssertionError("timers fire without end")
+
+    def hold_appends(self) -> None:
+        """Let the log be slow: nothing is written until ``release_appends``."""
+        self._holding = True
+
+    def release_appends(self, count: int | None = None) -> None:
+        """Let the log catch up: with everything and from now on, or with ``count`` batches only."""
+        if count is None:
+            self._holding = False
+            count = len(self.unsettled)
+        for _ in range(count):
+            self._write(self.unsettled.popleft())
+        self._fire_timers()
+
+    def fail_next_append(self, error: ErrorCode) -> None:
+        """Have the log refuse the next batch it is to write; may be asked for several times."""
+        self._failures.append(error)
+
+    def restart(self, settings: GroupSettings | None = None) -> None:
+        """Die and come back: what the log has is loaded, everything else is forgotten."""
+        self.settings = settings or self.settings
+        self.unsettled.clear()
+        self.shard = self._load()
+        self._fire_timers()
+
+    def unload(self) -> None:
+        """Hand the partition over: everyone who waits is told."""
+        self.handle(Unload())
+
+    def _load(self) -> Shard:
+        shard = Shard(self.settings, self.clock.instant)
+        shard.replay(self.log)
+        self._take(shard.finish_load(self.clock.now))
+        return shard
+
+    def _take(self, outcome: Outcome) -> None:
+        self.events += outcome.events
+        for reply in outcome.replies:
+            assert reply.reply_to not in self.replies, f"request {reply.reply_to} is answered twice"
+            self.replies[reply.reply_to] = reply.body
+        self.sent += outcome.replies
+        if outcome.append is not None:
+            self.unsettled.append(outcome.append)
+        while self.unsettled and not self._holding:
+            self._write(self.unsettled.popleft())
+
+    def _write(self, append: Append) -> None:
+        if self._failures:
+            report: Command = AppendFailed(append.position, self._failures.popleft())
+        else:
+            for key, value in append.records:
+                self.log.append(Record(len(self.log), append.timestamp, key, value))
+            report = Appended(append.position)
+        self._take(self.shard.handle(report, self.clock.now))
+
+    def _fire_timers(self) -> None:
+        deadline = self.shard.next_deadline()
+        if deadline is not None and deadline <= self.clock.instant:
+            self.sleep(0)
