@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-Buffer = bytes | bytearray | memoryview
+from kohort.primitives.buffers import Buffer
 
 _checksum: Callable[[Buffer, int], int] | None = None
 

@@ -5,8 +5,7 @@ to a ``bytearray``. Headers and compact fields use ``uvarint``; the records of a
 """
 
 from kohort.model.errors import KohortError, ProtocolError
-
-Buffer = bytes | bytearray | memoryview
+from kohort.primitives.buffers import Buffer
 
 _INT32_BYTES = 5
 _INT64_BYTES = 10

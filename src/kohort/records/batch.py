@@ -1,5 +1,6 @@
 """Record batches, format version 2: the one module other packages import them from."""
 
+from kohort.primitives.buffers import Buffer
 from kohort.records.build import PLAIN, BatchFields, build_batch, rebuild_batch
 from kohort.records.compression import DEFAULT_LIMIT, decompress
 from kohort.records.errors import CorruptBatchError, LegacyFormatError
@@ -41,8 +42,6 @@ __all__ = [
     "read_records",
     "rebuild_batch",
 ]
-
-Buffer = bytes | bytearray | memoryview
 
 
 def read_records(

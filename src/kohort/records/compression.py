@@ -9,10 +9,9 @@ raise ``OversizedPayloadError``.
 import zlib
 from enum import IntEnum
 
+from kohort.primitives.buffers import Buffer
 from kohort.records import lz4, snappy, zstd
 from kohort.records.errors import CompressionError, OversizedPayloadError
-
-Buffer = bytes | bytearray | memoryview
 
 DEFAULT_LIMIT = 128 * 1024 * 1024
 _GZIP = 31  # zlib's "wbits" for a gzip member with a window of 32 KiB

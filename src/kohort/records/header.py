@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
+from kohort.primitives.buffers import Buffer
 from kohort.primitives.crc import crc32c
 from kohort.records.errors import CorruptBatchError, LegacyFormatError
-
-Buffer = bytes | bytearray | memoryview
 
 HEADER_SIZE = 61
 LENGTH_END = 12  # batch_length counts the bytes from here on

@@ -6,9 +6,8 @@ checksums if there are any, are left to the library.
 
 from struct import Struct
 
+from kohort.primitives.buffers import Buffer
 from kohort.records.errors import CompressionError, OversizedPayloadError
-
-Buffer = bytes | bytearray | memoryview
 
 _MAGIC = bytes.fromhex("04224d18")
 # FLG 0x60 (version 1, independent blocks), BD 0x40 (64 KiB blocks), then the checksum of these two.
@@ -47,9 +46,9 @@ def decompress(payload: Buffer, limit: int) -> bytes:
     try:
         length = cramjam.lz4.decompress_into(payload, content)
     except (cramjam.DecompressionError, OSError) as error:
-        if bound > limit and "whole buffer" in str(error):
-            raise OversizedPayloadError(f"lz4 payload decompresses to more than {limit} bytes") from error
-        raise CompressionError(f"lz4: {error}") from error
+        if bound > limit:
+            raise OversizedPayloadError(f"lz4 payload does not decompress to {limit} bytes") from error
+        raise CompressionError(f"lz4 frame: {error}") from error
     return bytes(memoryview(content)[:length])
 
 

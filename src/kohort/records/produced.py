@@ -15,6 +15,7 @@ out where no other rule needs it, and trusts the header for what the records wou
 from typing import NamedTuple
 
 from kohort.model.errors import ErrorCode, RefusedError
+from kohort.primitives.buffers import Buffer
 from kohort.records.build import rebuild_batch, recompress_batch
 from kohort.records.compression import DEFAULT_LIMIT, Codec, decompress
 from kohort.records.errors import CorruptBatchError, LegacyFormatError, OversizedPayloadError
@@ -31,8 +32,6 @@ from kohort.records.header import (
 )
 from kohort.records.record import decode_records
 from kohort.records.walk import Walk, walk_records
-
-Buffer = bytes | bytearray | memoryview
 
 UNLIMITED = 0x7FFFFFFFFFFFFFFF
 _ZSTD_SINCE = 7

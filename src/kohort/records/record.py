@@ -40,7 +40,11 @@ def _varint(value: int) -> bytes:
 
 
 _SMALL_LIMIT = 1024
-_SMALL = tuple(_varint(value) for value in range(_SMALL_LIMIT))  # saves half the time of a small record
+# Integers that need no thinking: they save half the time of a small record.
+_SMALL = tuple(
+    bytes((value << 1,)) if value < 64 else bytes((value << 1 & 0x7F | 0x80, value >> 6))
+    for value in range(_SMALL_LIMIT)
+)
 _NULL = _varint(-1)
 _ATTRIBUTES = _NO_HEADERS = b"\x00"
 

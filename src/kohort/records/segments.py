@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from enum import Enum
 from struct import Struct
 
+from kohort.primitives.buffers import Buffer
 from kohort.primitives.crc import crc32c
 from kohort.records.errors import CorruptBatchError
 from kohort.records.header import (
@@ -19,8 +20,6 @@ from kohort.records.header import (
     MAGIC_AT,
     BatchHeader,
 )
-
-Buffer = bytes | bytearray | memoryview
 
 _LENGTH = Struct(">i")
 _LENGTH_AT = 8

@@ -2,9 +2,8 @@
 
 from struct import Struct
 
+from kohort.primitives.buffers import Buffer
 from kohort.records.errors import CompressionError, OversizedPayloadError
-
-Buffer = bytes | bytearray | memoryview
 
 _MAGIC = b"\x82SNAPPY\x00"
 _HEADER = _MAGIC + bytes.fromhex("00000001 00000001")  # version, oldest version that can read it

@@ -5,9 +5,8 @@ The blocks are walked here, so that the output is bounded before memory is asked
 
 from struct import Struct
 
+from kohort.primitives.buffers import Buffer
 from kohort.records.errors import CompressionError, OversizedPayloadError
-
-Buffer = bytes | bytearray | memoryview
 
 _MAGIC = 0xFD2FB528
 _SKIPPABLE = 0x184D2A50  # and the fifteen numbers after it
@@ -35,8 +34,8 @@ def decompress(payload: Buffer, limit: int) -> bytes:
     try:
         length = cramjam.zstd.decompress_into(payload, content)
     except (cramjam.DecompressionError, OSError) as error:
-        if bound > limit and "whole buffer" in str(error):
-            raise OversizedPayloadError(f"zstd payload decompresses to more than {limit} bytes") from error
+        if bound > limit:
+            raise OversizedPayloadError(f"zstd payload does not decompress to {limit} bytes") from error
         raise CompressionError(f"zstd: {error}") from error
     return bytes(memoryview(content)[:length])
 
