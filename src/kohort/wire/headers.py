@@ -5,7 +5,7 @@ two-byte length even there. A response has header 0 or, if flexible, header 1; f
 """
 
 from struct import Struct as Format
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kohort.model.errors import ProtocolError
 from kohort.wire.apis import APIS, ApiKey
@@ -38,6 +38,13 @@ class UnsupportedApiError(ProtocolError):
         self.header = header
 
 
+# Whether a version is flexible, for all there are: one look-up for each request.
+_IS_FLEXIBLE: Final = {
+    (spec.key.value, version): spec.is_flexible(version)
+    for spec in APIS.values()
+    for version in range(spec.versions.first, spec.versions.last + 1)
+}
+
 _REQUEST = Format(">hhih")
 _PLAIN_RESPONSE = Format(">i")
 _FLEXIBLE_RESPONSE = Format(">ix")
@@ -52,17 +59,21 @@ def read_request_header(frame: bytes) -> tuple[RequestHeader, int]:
     if len(frame) < _REQUEST.size:
         raise DecodeError(f"a request of {len(frame)} bytes: too short for a header")
     api_key, version, correlation_id, length = _REQUEST.unpack_from(frame)
-    spec = APIS.get(api_key)
-    if spec is None or not spec.versions.includes(version):
+    is_flexible = _IS_FLEXIBLE.get((api_key, version))
+    if is_flexible is None:
         return _read_unsupported(frame, RequestHeader(api_key, version, correlation_id, ""), length)
     client_id, position = _read_client_id(frame, length)
-    if spec.is_flexible(version):
-        try:
-            tags = frame[position]
-            position = skip_tags(frame, position + 1, tags, "request header: tags")
-        except IndexError as error:
-            raise DecodeError("request header: ends in the middle of its tags") from error
+    if is_flexible:
+        position = _skip_tags(frame, position)
     return RequestHeader(api_key, version, correlation_id, client_id), position
+
+
+def _skip_tags(frame: bytes, position: int) -> int:
+    try:
+        count = frame[position]
+        return skip_tags(frame, position + 1, count, "header: tags") if count else position + 1
+    except IndexError as error:
+        raise DecodeError("header: ends in the middle of its tags") from error
 
 
 def _read_client_id(frame: bytes, length: int) -> tuple[str, int]:
@@ -71,11 +82,11 @@ def _read_client_id(frame: bytes, length: int) -> tuple[str, int]:
         return "", start
     stop = start + length
     if stop > len(frame):
-        raise DecodeError(f"request header: client id of {length} bytes, {len(frame) - start} left")
+        raise DecodeError(f"header: client id of {length} bytes, {len(frame) - start} left")
     try:
         return frame[start:stop].decode(), stop
     except UnicodeDecodeError as error:
-        raise DecodeError(f"request header: client id is not UTF-8: {error.reason}") from error
+        raise DecodeError(f"header: client id is not UTF-8: {error.reason}") from error
 
 
 def _read_unsupported(frame: bytes, header: RequestHeader, length: int) -> tuple[RequestHeader, int]:
@@ -113,9 +124,4 @@ def read_response_header(frame: bytes, flexible: bool) -> tuple[int, int]:
         raise DecodeError(f"a response of {len(frame)} bytes: too short for a header")
     (correlation_id,) = _PLAIN_RESPONSE.unpack_from(frame)
     position = _PLAIN_RESPONSE.size
-    if flexible:
-        try:
-            position = skip_tags(frame, position + 1, frame[position], "response header: tags")
-        except IndexError as error:
-            raise DecodeError("response header: ends in the middle of its tags") from error
-    return correlation_id, position
+    return correlation_id, _skip_tags(frame, position) if flexible else position
