@@ -4,8 +4,10 @@ import shutil
 
 from kohort.broker.clock import Clock
 from kohort.broker.config_values import ConfigValues
+from kohort.broker.coordinator import GroupCoordinator
 from kohort.broker.fetch import FetchWaiters
 from kohort.broker.fetch_sessions import FetchSessions
+from kohort.broker.journal import JournalWriter
 from kohort.broker.settings import Settings
 from kohort.broker.topics import ServedTopic, Topics
 from kohort.log.catalog import Catalog
@@ -24,6 +26,8 @@ class Broker:
         self.topics = Topics(catalog, storage, self.configs)
         self.fetch_sessions = FetchSessions(self.configs.number("max.incremental.fetch.session.cache.slots"))
         self.fetch_waiters = FetchWaiters()
+        self.journal = JournalWriter(self.topics, storage, self.configs, clock)
+        self.coordinator = GroupCoordinator(self.topics, storage, self.configs, clock, self.journal)
         self.advertised_host = settings.advertised_host or settings.host
         self.advertised_port = settings.advertised_port or settings.port
         storage.on_advance(self.fetch_waiters.look_again)
@@ -56,6 +60,19 @@ class Broker:
         usage = shutil.disk_usage(self.settings.data)
         return usage.total, usage.free
 
+    def start(self) -> None:
+        """Open what is stored and begin to work."""
+        self.topics.open_all()
+        self.journal.start()
+        self.coordinator.start()
+
+    async def stop(self) -> None:
+        """Answer whoever waits, write what is left to write, close the data cleanly."""
+        await self.coordinator.stop()
+        await self.journal.stop()
+        await self.storage.close()
+
     async def delete_topic(self, topic: ServedTopic) -> None:
         """Delete a topic and everything that refers to it."""
         await self.topics.delete(topic)
+        self.coordinator.topic_deleted(topic.name)

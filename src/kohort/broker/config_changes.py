@@ -82,4 +82,5 @@ async def replace(
             )
     if not validate_only:
         await broker.catalog.set_broker_configs(name, configs)
+        broker.configs.changed()
         broker.topics.reconfigure_all()

@@ -17,12 +17,17 @@ class ConfigValue(NamedTuple):
 
 
 class ConfigValues:
-    """Looks values up in the order of precedence. Holds nothing itself but what was set at start."""
+    """Looks values up in the order of precedence; what was looked up is remembered until :meth:`changed`."""
 
     def __init__(self, catalog: Catalog, node_id: int, at_start: Mapping[str, str]) -> None:
         self._catalog = catalog
         self._node = str(node_id)
         self._at_start = at_start
+        self._texts: dict[str, str] = {}
+
+    def changed(self) -> None:
+        """Dynamic configs were altered."""
+        self._texts.clear()
 
     def synonyms(self, name: str) -> list[ConfigValue]:
         """Every value a broker config has, the one in force first."""
@@ -47,7 +52,10 @@ class ConfigValues:
         return own + self.synonyms(key.synonym)
 
     def text(self, name: str) -> str:
-        return self.synonyms(name)[0].value
+        text = self._texts.get(name)
+        if text is None:
+            text = self._texts[name] = self.synonyms(name)[0].value
+        return text
 
     def number(self, name: str) -> int:
         return int(self.text(name))

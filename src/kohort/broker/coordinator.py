@@ -6,21 +6,28 @@ that partition coordinates the group. Here one node leads them all.
 
 import asyncio
 import logging
+from collections.abc import Callable
+from typing import Any
 
 from kohort.broker.clock import Clock
 from kohort.broker.config_values import ConfigValues
 from kohort.broker.shard import GroupShard, Journal, ShardLog, Status
 from kohort.broker.shard_loading import load
 from kohort.broker.topics import ServedTopic, Topics, offsets_topic
-from kohort.groups.commands import TopicDeleted
+from kohort.groups.availability import Absence, answer_while, heartbeat_error_while
+from kohort.groups.commands import Request, TopicDeleted
+from kohort.groups.replies import ReplyBody
 from kohort.groups.settings import GroupSettings
+from kohort.groups.validate import check_group_id
 from kohort.log.log import Storage
-from kohort.model.errors import ErrorCode, KohortError, RefusedError
-from kohort.model.ids import TopicName
+from kohort.model.errors import ErrorCode, KohortError
+from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, ReplyTo, TopicName
 from kohort.model.topics import CONSUMER_OFFSETS
 from kohort.primitives.strings import partition_for
 
 logger = logging.getLogger("kohort.coordinator")
+
+NOBODY = ReplyTo(0)  # of a command that is only made to be answered for a shard that is absent
 
 
 class GroupCoordinator:
@@ -79,30 +86,48 @@ class GroupCoordinator:
         if not self._shards:
             self._open(topic)
 
-    def shard_of(self, group_id: str) -> GroupShard:
-        """The shard that can be asked about a group, or RefusedError with the reason it cannot.
+    def ask(self, group_id: str, make: Callable[[ReplyTo], Request]) -> ReplyBody | asyncio.Future[Any]:
+        """Ask the shard a group lives in; a shard that cannot be asked is answered for."""
+        shard = self._shard_of(group_id)
+        if shard is None or shard.status is not Status.ACTIVE:
+            return answer_while(self._absence(shard), make(NOBODY), self.settings())
+        return shard.ask(make)
 
-        COORDINATOR_NOT_AVAILABLE: not running; COORDINATOR_LOAD_IN_PROGRESS: wait; NOT_COORDINATOR: its
-        log could not be loaded, or does not exist yet.
-        """
+    def ask_all(self, make: Callable[[ReplyTo], Request]) -> list[ReplyBody | asyncio.Future[Any]]:
+        """Ask every shard, all in one moment."""
         if not self._running:
-            raise RefusedError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return [answer_while(Absence.STOPPED, make(NOBODY), self.settings())]
+        return [
+            shard.ask(make)
+            if shard.status is Status.ACTIVE
+            else answer_while(self._absence(shard), make(NOBODY), self.settings())
+            for shard in self._shards
+        ]
+
+    def heartbeat(
+        self,
+        who: tuple[GroupId, MemberId],
+        generation: Generation,
+        instance_id: InstanceId | None,
+    ) -> ErrorCode:
+        """The commonest request: no command, no events, no reply object; one deadline moves."""
+        shard = self._shard_of(who[0])
+        if shard is None or shard.status is not Status.ACTIVE:
+            absence = self._absence(shard)
+            wrong = ErrorCode.NONE if absence is Absence.STOPPED else check_group_id(who[0])
+            return wrong or heartbeat_error_while(absence)
+        return shard.core.heartbeat(who, generation, instance_id, self._clock.now().instant)
+
+    def _shard_of(self, group_id: str) -> GroupShard | None:
         if not self._shards:
-            raise RefusedError(ErrorCode.NOT_COORDINATOR)
-        shard = self._shards[partition_for(group_id, len(self._shards))]
-        if shard.status is Status.ACTIVE:
-            return shard
-        if shard.status is Status.LOADING:
-            raise RefusedError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        raise RefusedError(ErrorCode.NOT_COORDINATOR)
+            return None
+        return self._shards[partition_for(group_id, len(self._shards))]
 
-    def active_shards(self) -> list[GroupShard]:
-        """All shards, for a listing; while one is loading there is no complete answer."""
+    def _absence(self, shard: GroupShard | None) -> Absence:
         if not self._running:
-            raise RefusedError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if any(shard.status is Status.LOADING for shard in self._shards):
-            raise RefusedError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return [shard for shard in self._shards if shard.status is Status.ACTIVE]
+            return Absence.STOPPED
+        loading = shard is not None and shard.status is Status.LOADING
+        return Absence.LOADING if loading else Absence.NOT_OWNED
 
     def topic_deleted(self, topic: TopicName) -> None:
         """What groups have committed for a topic goes with it."""

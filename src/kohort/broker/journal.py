@@ -1,29 +1,113 @@
 """The journal: every event of every group with its cause, as a topic that anybody can read.
 
-``__kohort_journal`` is keyed by group, one JSON document a record (``docs/reference/journal.md``).
-Events get here when they are true, which for durable ones means stored. The journal is never in
-the way: it is written in the background, and if it cannot keep up it drops and says how much.
+``__kohort_journal`` is keyed by group, one JSON document a record. Events get here when they are
+true, which for durable ones means stored. The journal is never in the way: it is written in the
+background, and if it cannot keep up it drops events and records how many.
 """
 
 import asyncio
-import json
 import logging
 from collections import deque
 from collections.abc import Iterable
 
 from kohort.broker.clock import Clock
-from kohort.broker.topics import NewTopic, Topics
-from kohort.groups.events import Event
-from kohort.groups.journal import as_json
+from kohort.broker.config_values import ConfigValues
+from kohort.broker.journal_format import event_document, gap_document
+from kohort.broker.topics import NewTopic, ServedTopic, Topics
+from kohort.groups.events import Event, OffsetsCommitted
 from kohort.log.log import Append, Storage
 from kohort.model.errors import RefusedError
+from kohort.model.ids import WallTime
 from kohort.model.topics import JOURNAL
 from kohort.records.build import build_batch
 from kohort.records.record import NewRecord
 
 logger = logging.getLogger("kohort.journal")
 
-SCHEMA_VERSION = 1
-_CAPACITY = 10_000  # events that may wait; about as many as a 1,000-member group makes in two rebalances
-_BATCH = 500
-_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "604800000", "segment.bytes": "67108864"}
+_CAPACITY = 10_000  # events that may wait: several rebalances of a 1,000-member group
+_BATCH = 200
+
+
+class JournalWriter:
+    """Takes events at once, writes them a moment later. ``start`` and ``stop`` are called once each."""
+
+    def __init__(self, topics: Topics, storage: Storage, configs: ConfigValues, clock: Clock) -> None:
+        self._topics = topics
+        self._storage = storage
+        self._configs = configs
+        self._clock = clock
+        self._waiting: deque[tuple[WallTime, Event]] = deque()
+        self._dropped = 0
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="kohort journal")
+
+    async def stop(self) -> None:
+        """Write what waits, as far as the log takes it, and end."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        while self._waiting and await self._write_some():
+            pass
+
+    def write(self, events: Iterable[Event]) -> None:
+        """Take events that have just become true. Never waits, never fails."""
+        at = self._clock.now().wall
+        with_commits: bool | None = None
+        for event in events:
+            if isinstance(event, OffsetsCommitted):
+                if with_commits is None:
+                    with_commits = self._configs.flag("kohort.journal.commits")
+                if not with_commits:
+                    continue
+            if len(self._waiting) >= _CAPACITY:
+                self._dropped += 1
+            else:
+                self._waiting.append((at, event))
+        if self._waiting:
+            self._news.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._waiting and await self._write_some():
+                pass
+
+    async def _write_some(self) -> bool:
+        """Write one batch; whether it went well. What could not be written counts as dropped."""
+        taken = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
+        dropped, self._dropped = self._dropped, 0
+        try:
+            await self._append(taken, dropped)
+        except RefusedError as error:
+            self._dropped += dropped + len(taken)
+            logger.warning("the journal lost %d events: %s", len(taken), error)
+            return False
+        return True
+
+    async def _append(self, events: list[tuple[WallTime, Event]], dropped: int) -> None:
+        records = [
+            NewRecord(at, event.group_id.encode("utf-8", "surrogatepass"), event_document(event, at))
+            for at, event in events
+        ]
+        if dropped:
+            at = self._clock.now().wall
+            records.append(NewRecord(at, None, gap_document(dropped, at)))
+        log = (await self._topic()).logs[0]
+        batch = bytearray(build_batch(records))
+        append = Append(log.partition, batch, log.leader_epoch, self._clock.now().wall, from_client=False)
+        (result,) = await self._storage.append([append])
+        if isinstance(result, RefusedError):
+            raise result
+
+    async def _topic(self) -> ServedTopic:
+        """The journal's topic, made with the first event: one partition, because order is the point of it."""
+        topic = self._topics.get(JOURNAL)
+        if topic is None:
+            retention = self._configs.text("kohort.journal.retention.ms")
+            topic = await self._topics.create(NewTopic(JOURNAL, 1, configs={"retention.ms": retention}))
+        return topic

@@ -48,7 +48,7 @@ class Server:
         catalog, storage = await open_data(settings)
         try:
             self.broker = Broker(settings, catalog, storage, self._clock)
-            self.broker.topics.open_all()
+            self.broker.start()
             for repair in storage.take_repairs():
                 logger.warning("recovered %s: %s", repair.directory, repair.what)
             self.dispatch = Dispatch(self.broker)
@@ -68,7 +68,7 @@ class Server:
         for connection in list(self._connections):
             connection.abort()
         await self._maintenance.stop()
-        await self.broker.storage.close()
+        await self.broker.stop()
 
     async def _listen(self) -> Address:
         settings = self._settings

@@ -14,7 +14,7 @@ from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
 
 from kohort.broker.clock import Alarm, Clock
-from kohort.groups.commands import AppendFailed, Appended, Command, Unload
+from kohort.groups.commands import Appended, AppendFailed, Command, Unload
 from kohort.groups.events import Event
 from kohort.groups.outcome import Append as GroupAppend
 from kohort.groups.outcome import Outcome
@@ -23,7 +23,7 @@ from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
 from kohort.log.log import Append, Log, Storage
 from kohort.model.errors import ErrorCode, RefusedError
-from kohort.model.ids import Generation, GroupId, InstanceId, Instant, MemberId, ReplyTo
+from kohort.model.ids import Instant, ReplyTo
 from kohort.records.build import build_batch
 from kohort.records.record import NewRecord
 from kohort.wire.schema import Message
@@ -74,7 +74,7 @@ class GroupShard:
         broken: Callable[["GroupShard"], None],
     ) -> None:
         self.status = Status.LOADING
-        self.core = Shard(settings)
+        self.core = Shard(settings, clock.now().instant)
         self._stored = stored
         self._clock = clock
         self._journal = journal
@@ -105,16 +105,6 @@ class GroupShard:
                 return reply.body
         future = self._waiting[reply_to] = asyncio.get_running_loop().create_future()
         return future
-
-    def heartbeat(
-        self,
-        group_id: GroupId,
-        member_id: MemberId,
-        generation: Generation,
-        instance_id: InstanceId | None,
-    ) -> ErrorCode:
-        """The commonest request: no command object, no events, one deadline moved."""
-        return self.core.heartbeat(group_id, member_id, generation, instance_id, self._clock.now())
 
     def tell(self, command: Command) -> None:
         """Hand the core an order nobody waits for."""

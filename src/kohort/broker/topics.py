@@ -238,7 +238,7 @@ class Topics:
             max_compaction_lag_ms=int(text("max.compaction.lag.ms")),
             index_interval_bytes=int(text("index.interval.bytes")),
             log_append_time=text("message.timestamp.type") == "LogAppendTime",
-            internal=topic.name in INTERNAL_TOPICS,
+            internal=topic.name == CONSUMER_OFFSETS,  # the journal may lose its last moment
         )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from kohort.broker.context import Context
 from kohort.groups.commands import DeleteGroups
 from kohort.groups.replies import DeleteGroupsReply
-from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId
 from kohort.wire.messages.delete_groups import (
     DeletableGroupResult,
@@ -32,12 +32,9 @@ def refuse(request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsRespons
 
 
 async def _delete(broker: "Broker", group: str) -> DeletableGroupResult:
-    try:
-        answer = broker.coordinator.shard_of(group).ask(
-            lambda reply_to: DeleteGroups(reply_to=reply_to, group_ids=(GroupId(group),))
-        )
-        reply = await answer if isinstance(answer, Awaitable) else answer
-    except RefusedError as error:
-        return DeletableGroupResult(group_id=group, error_code=error.code)
+    answer = broker.coordinator.ask(
+        group, lambda reply_to: DeleteGroups(reply_to=reply_to, group_ids=(GroupId(group),))
+    )
+    reply = await answer if isinstance(answer, Awaitable) else answer
     assert isinstance(reply, DeleteGroupsReply)
     return DeletableGroupResult(group_id=group, error_code=reply.groups[0].error)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kohort.broker.context import Context
 from kohort.groups.commands import DescribeGroup
 from kohort.groups.replies import DescribeReply
-from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId
 from kohort.wire.messages.describe_groups import (
     DescribedGroup,
@@ -44,13 +44,10 @@ def refuse(request: DescribeGroupsRequest, code: ErrorCode) -> DescribeGroupsRes
 
 
 async def _describe(broker: "Broker", group: str, version: int) -> DescribedGroup:
-    try:
-        answer = broker.coordinator.shard_of(group).ask(
-            lambda reply_to: DescribeGroup(reply_to=reply_to, group_id=GroupId(group), version=version)
-        )
-        reply = await answer if isinstance(answer, Awaitable) else answer
-    except RefusedError as error:
-        return DescribedGroup(group_id=group, error_code=error.code)
+    answer = broker.coordinator.ask(
+        group, lambda reply_to: DescribeGroup(reply_to=reply_to, group_id=GroupId(group), version=version)
+    )
+    reply = await answer if isinstance(answer, Awaitable) else answer
     assert isinstance(reply, DescribeReply)
     return DescribedGroup(
         error_code=reply.error,

@@ -5,7 +5,7 @@ v1: key types, error messages; v3: flexible; v4: several keys; v5: TRANSACTION_A
 
 from typing import TYPE_CHECKING
 
-from kohort.broker.context import Context, Result
+from kohort.broker.context import Context
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.wire.messages.find_coordinator import (
     Coordinator,
@@ -32,10 +32,11 @@ async def handle(
     except RefusedError:
         return _answer(request, context.version, ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOT_AVAILABLE)
     response = _answer(request, context.version, ErrorCode.NONE, "NONE")
-    for found in [response, *response.coordinators]:
-        found.node_id = broker.node_id
-        found.host = broker.advertised_host
-        found.port = broker.advertised_port
+    found: list[FindCoordinatorResponse | Coordinator] = [response, *response.coordinators]
+    for entry in found:
+        entry.node_id = broker.node_id
+        entry.host = broker.advertised_host
+        entry.port = broker.advertised_port
     return response
 
 

@@ -6,7 +6,7 @@ v1: throttle time; v3: static members; v4: flexible.
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
-from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, InstanceId, MemberId
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -15,15 +15,10 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: HeartbeatRequest, _context: Context) -> HeartbeatResponse:
-    try:
-        shard = broker.coordinator.shard_of(request.group_id)
-    except RefusedError as error:
-        return refuse(request, _while_not_served(request, error.code))
     instance = request.group_instance_id
     return HeartbeatResponse(
-        error_code=shard.heartbeat(
-            GroupId(request.group_id),
-            MemberId(request.member_id),
+        error_code=broker.coordinator.heartbeat(
+            (GroupId(request.group_id), MemberId(request.member_id)),
             Generation(request.generation_id),
             InstanceId(instance) if instance is not None else None,
         )
@@ -32,12 +27,3 @@ def handle(broker: "Broker", request: HeartbeatRequest, _context: Context) -> He
 
 def refuse(_request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:
     return HeartbeatResponse(error_code=code)
-
-
-def _while_not_served(request: HeartbeatRequest, code: ErrorCode) -> ErrorCode:
-    """While loading every heartbeat is well: sessions start when loading is over."""
-    if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-        return code
-    if not request.group_id:
-        return ErrorCode.INVALID_GROUP_ID
-    return ErrorCode.NONE if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code

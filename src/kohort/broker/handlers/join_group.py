@@ -11,8 +11,7 @@ from kohort.broker.context import Context, Result
 from kohort.broker.shard import then
 from kohort.groups.commands import Join, Protocol
 from kohort.groups.replies import JoinReply
-from kohort.groups.validate import check_join
-from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, InstanceId, MemberId, ReplyTo
 from kohort.wire.messages.join_group import (
     JoinGroupRequest,
@@ -33,24 +32,11 @@ def handle(broker: "Broker", request: JoinGroupRequest, context: Context) -> Res
     def respond(reply: JoinReply) -> JoinGroupResponse:
         return _response(reply, context.version)
 
-    try:
-        shard = broker.coordinator.shard_of(request.group_id)
-    except RefusedError as error:
-        return respond(_refused(broker, command(ReplyTo(0)), error.code))
-    return then(shard.ask(command), respond)
+    return then(broker.coordinator.ask(request.group_id, command), respond)
 
 
 def refuse(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=code, protocol_name="", member_id=request.member_id)
-
-
-def _refused(broker: "Broker", join: Join, code: ErrorCode) -> JoinReply:
-    """A wrong request is told so even while its group cannot be asked, but not by a stopped coordinator."""
-    if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-        return JoinReply(error=code, member_id=join.member_id)
-    if wrong := check_join(join, broker.coordinator.settings()):
-        return JoinReply(error=wrong, member_id=join.member_id)
-    return JoinReply(error=code)
 
 
 def _command(request: JoinGroupRequest, context: Context, reply_to: ReplyTo) -> Join:

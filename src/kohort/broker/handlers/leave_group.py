@@ -9,7 +9,7 @@ from kohort.broker.context import Context, Result
 from kohort.broker.shard import then
 from kohort.groups.commands import Leave, Leaver
 from kohort.groups.replies import LeaveReply
-from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, InstanceId, MemberId, ReplyTo
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
@@ -20,13 +20,10 @@ _FIRST_VERSION_WITH_BATCH = 3
 
 
 def handle(broker: "Broker", request: LeaveGroupRequest, context: Context) -> Result:
-    try:
-        shard = broker.coordinator.shard_of(request.group_id)
-    except RefusedError as error:
-        if error.code is not ErrorCode.COORDINATOR_NOT_AVAILABLE and not request.group_id:
-            return refuse(request, ErrorCode.INVALID_GROUP_ID)
-        return refuse(request, error.code)
-    return then(shard.ask(lambda reply_to: _command(request, context.version, reply_to)), _response)
+    def command(reply_to: ReplyTo) -> Leave:
+        return _command(request, context.version, reply_to)
+
+    return then(broker.coordinator.ask(request.group_id, command), _response)
 
 
 def refuse(_request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:

@@ -21,10 +21,11 @@ async def handle(broker: "Broker", request: ListGroupsRequest, _context: Context
         )
 
     response = ListGroupsResponse()
-    # All shards are asked before the first answer is awaited, so that the listing is of one moment.
-    for answer in [shard.ask(command) for shard in broker.coordinator.active_shards()]:
+    for answer in broker.coordinator.ask_all(command):
         reply = await answer if isinstance(answer, Awaitable) else answer
         assert isinstance(reply, ListReply)
+        if reply.error:
+            return refuse(request, reply.error)  # a part of the groups is not an answer
         response.groups += [
             ListedGroup(
                 group_id=group.group_id,

@@ -11,7 +11,7 @@ from kohort.broker.shard import then
 from kohort.broker.topics import ServedTopic
 from kohort.groups.commands import CommitOffsets, CommitRow
 from kohort.groups.replies import CommitReply
-from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, Partition, ReplyTo, TopicId
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -35,16 +35,15 @@ def handle(broker: "Broker", request: OffsetCommitRequest, context: Context) -> 
         _sort_out(broker, asked, context.version, rows, refused)
     if not rows:
         return refused
-    try:
-        shard = broker.coordinator.shard_of(request.group_id)
-    except RefusedError as error:
-        return _merged(refused, [(row, error.code) for row in rows], context.version)
 
     def respond(reply: CommitReply) -> OffsetCommitResponse:
         results = [(row, result.error) for row, result in zip(rows, reply.rows, strict=True)]
         return _merged(refused, results, context.version)
 
-    return then(shard.ask(lambda reply_to: _command(request, context.version, rows, reply_to)), respond)
+    def command(reply_to: ReplyTo) -> CommitOffsets:
+        return _command(request, context.version, rows, reply_to)
+
+    return then(broker.coordinator.ask(request.group_id, command), respond)
 
 
 def refuse(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:

@@ -6,7 +6,7 @@ from kohort.broker.context import Context, Result
 from kohort.broker.shard import then
 from kohort.groups.commands import DeleteOffsets
 from kohort.groups.replies import DeleteOffsetsReply
-from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, Partition, ReplyTo, TopicName
 from kohort.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -29,17 +29,13 @@ def handle(broker: "Broker", request: OffsetDeleteRequest, _context: Context) ->
         for part in topic.partitions
     ]
     known = [row for row in asked if broker.topics.log(*row) is not None]
-    try:
-        shard = broker.coordinator.shard_of(request.group_id)
-    except RefusedError as error:
-        if error.code is not ErrorCode.COORDINATOR_NOT_AVAILABLE and not request.group_id:
-            return refuse(request, ErrorCode.INVALID_GROUP_ID)
-        return refuse(request, error.code)
 
     def command(reply_to: ReplyTo) -> DeleteOffsets:
         return DeleteOffsets(reply_to=reply_to, group_id=GroupId(request.group_id), partitions=tuple(known))
 
-    return then(shard.ask(command), lambda reply: _response(reply, asked, known))
+    return then(
+        broker.coordinator.ask(request.group_id, command), lambda reply: _response(reply, asked, known)
+    )
 
 
 def refuse(_request: OffsetDeleteRequest, code: ErrorCode) -> OffsetDeleteResponse:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kohort.broker.context import Context
 from kohort.groups.commands import FetchOffsets, FetchTopic
 from kohort.groups.replies import FetchedOffset, FetchReply
-from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, Partition, TopicId, TopicName
 from kohort.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -54,7 +54,9 @@ async def handle(broker: "Broker", request: OffsetFetchRequest, context: Context
 def refuse(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
     return OffsetFetchResponse(
         error_code=code,
-        groups=[OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in request.groups],
+        groups=[
+            OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in request.groups
+        ],
     )
 
 
@@ -76,18 +78,13 @@ async def _fetch(
     broker: "Broker", group: OffsetFetchRequestGroup, version: int, *, stable: bool
 ) -> OffsetFetchResponseGroup:
     asked = _resolve(broker, group, version)
-    try:
-        answer = broker.coordinator.shard_of(group.group_id).ask(
-            lambda reply_to: FetchOffsets(
-                reply_to=reply_to,
-                group_id=GroupId(group.group_id),
-                topics=asked.topics,
-                require_stable=stable,
-            )
-        )
-        reply = await answer if isinstance(answer, Awaitable) else answer
-    except RefusedError as error:
-        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
+    answer = broker.coordinator.ask(
+        group.group_id,
+        lambda reply_to: FetchOffsets(
+            reply_to=reply_to, group_id=GroupId(group.group_id), topics=asked.topics, require_stable=stable
+        ),
+    )
+    reply = await answer if isinstance(answer, Awaitable) else answer
     assert isinstance(reply, FetchReply)
     if reply.error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=reply.error)

@@ -53,7 +53,8 @@ def handle(broker: "Broker", request: ProduceRequest, context: Context) -> Resul
     if future.done():
         _fill(waiting, future.result())
     if request.acks == NO_REPLY:
-        return _without_reply(response, context)
+        _close_after_failure(response, context)
+        return None
     if future.done():
         return response
 
@@ -150,7 +151,7 @@ def _fill_error(entry: PartitionProduceResponse, error: RefusedError) -> None:
     entry.error_message = str(error)
 
 
-def _without_reply(response: ProduceResponse, context: Context) -> None:
+def _close_after_failure(response: ProduceResponse, context: Context) -> None:
     """Nobody waits for a reply; after a failure a closed connection is the only sign a client can see."""
     for topic, entry in _entries(response):
         if entry.error_code:

@@ -10,7 +10,7 @@ from kohort.broker.context import Context, Result
 from kohort.broker.shard import then
 from kohort.groups.commands import Sync
 from kohort.groups.replies import SyncReply
-from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, ReplyTo
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -19,28 +19,18 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: SyncGroupRequest, context: Context) -> Result:
-    try:
-        shard = broker.coordinator.shard_of(request.group_id)
-    except RefusedError as error:
-        return refuse(request, _while_not_served(request, context.version, error.code))
-    return then(shard.ask(lambda reply_to: _command(request, context.version, reply_to)), _response)
+    # Checked before the group is looked for, whatever state its partition is in.
+    if context.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        return refuse(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+    def command(reply_to: ReplyTo) -> Sync:
+        return _command(request, context.version, reply_to)
+
+    return then(broker.coordinator.ask(request.group_id, command), _response)
 
 
 def refuse(_request: SyncGroupRequest, code: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=code)
-
-
-def _while_not_served(request: SyncGroupRequest, version: int, code: ErrorCode) -> ErrorCode:
-    """What is wrong with the request itself comes first. While loading it is 27, which makes clients rejoin:
-    Java's takes 14 in this reply for a fatal error."""
-    if version >= 5 and (request.protocol_type is None or request.protocol_name is None):
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-        return code
-    if not request.group_id:
-        return ErrorCode.INVALID_GROUP_ID
-    loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    return ErrorCode.REBALANCE_IN_PROGRESS if loading else code
 
 
 def _command(request: SyncGroupRequest, version: int, reply_to: ReplyTo) -> Sync:
