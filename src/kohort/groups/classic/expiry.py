@@ -2,7 +2,7 @@
 
 from kohort.groups.causes import Cause, NewMemberExpired, PendingIdExpired, SessionExpired, SyncTimedOut
 from kohort.groups.classic.membership import drop_pending_id, remove_member
-from kohort.groups.classic.rebalance import complete_join, prepare_rebalance
+from kohort.groups.classic.rebalance import on_complete_join, prepare_rebalance
 from kohort.groups.classic.state import Group, Member
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import ExpireSession, ExpireSync
@@ -43,7 +43,7 @@ def _expire_member(group: Group, member: Member, command: ExpireSession, out: Ou
 def _complete_join_without_it(group: Group, cause: Cause, out: Outcome) -> None:
     """Unlike a join or a leave, an expiry ends even the initial delay (§10 #9)."""
     if group.phase is Phase.PREPARING_REBALANCE and group.everyone_has_joined:
-        complete_join(group, cause, out)
+        on_complete_join(group, cause, out)
 
 
 def expire_sync(command: ExpireSync, out: Outcome) -> None:

@@ -6,7 +6,7 @@ of a static member that comes back without its id in ``static.py``.
 
 from kohort.groups.causes import CapacityReached, FirstJoin, IdRequested, MemberArrived, MemberRejoined
 from kohort.groups.classic.membership import drop_pending_id, remove_member
-from kohort.groups.classic.rebalance import join_key, join_reply, prepare_or_complete
+from kohort.groups.classic.rebalance import join_key, join_reply, maybe_prepare_rebalance
 from kohort.groups.classic.sessions import arm_session
 from kohort.groups.classic.state import Group, Member
 from kohort.groups.classic.static import replace_static_member
@@ -120,7 +120,7 @@ def add_member_and_rebalance(group: Group, command: Join, member_id: MemberId, o
     )
     # Its session timeout counts from its first generation on: until then it has nothing to beat for.
     arm_session(out.state, group.group_id, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS, out.now.instant)
-    prepare_or_complete(group, cause, out)
+    maybe_prepare_rebalance(group, cause, out)
 
 
 # --- with a member id -------------------------------------------------------------------------
@@ -176,4 +176,4 @@ def update_member_and_rebalance(group: Group, member: Member, command: Join, out
         )
     )
     out.emit(JoinParked(group.group_id, member.member_id, command.reply_to, cause))
-    prepare_or_complete(group, cause, out)
+    maybe_prepare_rebalance(group, cause, out)

@@ -1,5 +1,7 @@
 """Members go; what they had parked is answered first, and a new leader is there afterwards."""
 
+from collections.abc import Iterable
+
 from kohort.groups.causes import Cause
 from kohort.groups.classic.sessions import arm_session, cancel_session
 from kohort.groups.classic.state import Group, Member
@@ -7,7 +9,7 @@ from kohort.groups.events import AssignmentDropped, IdDropped, LeaderChosen, Mem
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import JoinedMember, JoinReply, SyncReply
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import MemberId
+from kohort.model.ids import MemberId, ReplyTo
 
 
 def remove_member(group: Group, member: Member, cause: Cause, out: Outcome) -> None:
@@ -29,12 +31,19 @@ def drop_pending_id(group: Group, member_id: MemberId, cause: Cause, out: Outcom
     out.emit(IdDropped(group.group_id, member_id, cause))
 
 
-def drop_assignment(group: Group, error: ErrorCode, cause: Cause, out: Outcome) -> None:
-    """The assignment of this generation comes to nothing: answer everyone who waits for it."""
+def reset_and_propagate_assignment_error(group: Group, error: ErrorCode, cause: Cause, out: Outcome) -> None:
+    """The assignment of this generation comes to nothing: tell everyone who waits for it."""
     parked = [(m.parked_sync, m) for m in group.members.values() if m.parked_sync is not None]
     out.emit(AssignmentDropped(group.group_id, error, cause))
-    for reply_to, member in parked:
-        out.reply(reply_to, SyncReply(error=error))
+    propagate_assignment(group, [(to, member, SyncReply(error=error)) for to, member in parked], out)
+
+
+def propagate_assignment(
+    group: Group, answers: Iterable[tuple[ReplyTo, Member, SyncReply]], out: Outcome
+) -> None:
+    """Answer parked syncs. Their members can be heard again, so their sessions run again."""
+    for reply_to, member, reply in answers:
+        out.reply(reply_to, reply)
         arm_session(out.state, group.group_id, member.member_id, member.session_timeout_ms, out.now.instant)
 
 

@@ -1,11 +1,15 @@
 """Rebalances: how one is prepared, what ends the join phase, and what members are told then.
 
-``prepare_rebalance`` → members join → ``complete_join`` → members sync. The waiting in between is
+``prepare_rebalance`` → members join → ``on_complete_join`` → members sync. The waiting in between is
 done by ``DelayedJoin`` (or ``InitialDelayedJoin`` for a group that was empty) and ``DelayedSync``.
 """
 
 from kohort.groups.causes import Cause, EveryoneJoined, InitialDelayPassed, JoinTimedOut
-from kohort.groups.classic.membership import drop_assignment, joined_members, remove_member
+from kohort.groups.classic.membership import (
+    joined_members,
+    remove_member,
+    reset_and_propagate_assignment_error,
+)
 from kohort.groups.classic.sessions import arm_session
 from kohort.groups.classic.state import Group, Member
 from kohort.groups.classic.subscription import subscribed_topics
@@ -57,9 +61,9 @@ class DelayedJoin(DelayedOperation[Outcome]):
         """End the join phase, whoever is missing."""
         group = context.state.groups[self.group_id]
         if group.everyone_has_joined:
-            complete_join(group, EveryoneJoined(len(group.members)), context)
+            on_complete_join(group, EveryoneJoined(len(group.members)), context)
         else:
-            complete_join(
+            on_complete_join(
                 group, JoinTimedOut(self.timeout_ms, group.awaiting_join, len(group.members)), context
             )
 
@@ -80,7 +84,7 @@ class InitialDelayedJoin(DelayedOperation[Outcome]):
         group = context.state.groups[self.group_id]
         cause = InitialDelayPassed(self.delay_ms, self.remaining_ms, len(group.members))
         if not (group.new_member_added and self.remaining_ms):
-            complete_join(group, cause, context)
+            on_complete_join(group, cause, context)
             return
         delay = min(context.state.settings.initial_rebalance_delay_ms, self.remaining_ms)
         remaining = max(self.remaining_ms - self.delay_ms, 0)
@@ -108,7 +112,7 @@ class DelayedSync(DelayedOperation[Outcome]):
         context.fired.append(ExpireSync(self.group_id, self.generation, self.timeout_ms))
 
 
-def prepare_or_complete(group: Group, cause: Cause, out: Outcome) -> None:
+def maybe_prepare_rebalance(group: Group, cause: Cause, out: Outcome) -> None:
     """A member was added, updated or removed: start a rebalance, or see whether the running one can go on."""
     if group.phase in CAN_REBALANCE:
         prepare_rebalance(group, cause, out)
@@ -120,7 +124,7 @@ def prepare_rebalance(group: Group, cause: Cause, out: Outcome) -> None:
     """Have everyone join again. The generation stays what it is until they have."""
     group_id = group.group_id
     if group.phase is Phase.COMPLETING_REBALANCE:
-        drop_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS, cause, out)
+        reset_and_propagate_assignment_error(group, ErrorCode.REBALANCE_IN_PROGRESS, cause, out)
     out.state.rebalances.cancel(sync_key(group_id))
     was_empty = group.phase is Phase.EMPTY
     out.emit(RebalanceStarted(group_id, out.now.wall, cause))
@@ -139,8 +143,8 @@ def _await_joins(operation: DelayedOperation[Outcome], delay_ms: int, out: Outco
     out.state.rebalances.replace(operation, join_key(operation.group_id), deadline, out)
 
 
-def complete_join(group: Group, cause: Cause, out: Outcome) -> None:
-    """End the join phase (Kafka's onCompleteJoin): those who joined make the next generation."""
+def on_complete_join(group: Group, cause: Cause, out: Outcome) -> None:
+    """End the join phase: those who joined make the next generation."""
     out.state.rebalances.cancel(join_key(group.group_id))
     _remove_absent_members(group, cause, out)
     if group.members and not _choose_leader(group, cause, out):
@@ -149,7 +153,7 @@ def complete_join(group: Group, cause: Cause, out: Outcome) -> None:
         out.emit(JoinPhaseExtended(group.group_id, timeout, cause))
         _await_joins(DelayedJoin(group.group_id, timeout), timeout, out)
     elif group.members:
-        _start_generation(group, cause, out)
+        _init_next_generation(group, cause, out)
     else:
         _empty_generation(group, cause, out)
 
@@ -179,7 +183,7 @@ def _empty_generation(group: Group, cause: Cause, out: Outcome) -> None:
     out.store(GroupStored(group.group_id, group.image(), cause))
 
 
-def _start_generation(group: Group, cause: Cause, out: Outcome) -> None:
+def _init_next_generation(group: Group, cause: Cause, out: Outcome) -> None:
     protocol = select_protocol(group)
     parked = [(m.parked_join, m) for m in group.members.values() if m.parked_join is not None]
     out.emit(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from kohort.groups.causes import AppendRefused, Cause, InstanceReturned
 from kohort.groups.classic.membership import joined_members
-from kohort.groups.classic.rebalance import prepare_or_complete
+from kohort.groups.classic.rebalance import maybe_prepare_rebalance
 from kohort.groups.classic.sessions import arm_session, cancel_session
 from kohort.groups.classic.state import Group, Member
 from kohort.groups.classic.transitions import Phase
@@ -42,7 +42,7 @@ def replace_static_member(group: Group, command: Join, member_id: MemberId, out:
     else:
         # In CompletingRebalance whatever the vote: the leader may already be assigning to the old id.
         out.emit(JoinParked(group.group_id, member_id, command.reply_to, cause))
-        prepare_or_complete(group, cause, out)
+        maybe_prepare_rebalance(group, cause, out)
 
 
 def _write_of(group: Group, old: Member, command: Join, member_id: MemberId) -> ReplacementWrite:

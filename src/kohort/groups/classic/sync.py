@@ -1,7 +1,7 @@
 """SyncGroup: members ask for their assignment, the leader brings it (``classic-groups.md`` §4)."""
 
 from kohort.groups.causes import AppendRefused, AssignmentStored, SyncReceived
-from kohort.groups.classic.membership import drop_assignment
+from kohort.groups.classic.membership import propagate_assignment, reset_and_propagate_assignment_error
 from kohort.groups.classic.rebalance import prepare_rebalance, sync_key
 from kohort.groups.classic.sessions import arm_session
 from kohort.groups.classic.state import Group, Member
@@ -95,24 +95,27 @@ def sync_reply(group: Group, member: Member) -> SyncReply:
 
 
 def assignment_stored(write: AssignmentWrite, out: Outcome) -> None:
-    """The log has the assignment (Kafka's setAndPropagateAssignment): the group is stable."""
+    """The log has the assignment: the group is stable."""
     group = _still_completing(write, out)
     if group is None:
         return  # a new rebalance began meanwhile and has answered everyone
+    set_and_propagate_assignment(group, write, out)
+
+
+def set_and_propagate_assignment(group: Group, write: AssignmentWrite, out: Outcome) -> None:
+    """Everyone who waits gets its own part; who has not asked yet will get it when it does."""
     parked = [(m.parked_sync, m) for m in group.members.values() if m.parked_sync is not None]
     cause = AssignmentStored(write.generation)
     out.emit(AssignmentReceived(group.group_id, write.generation, write.assignments, out.now.wall, cause))
-    for reply_to, member in parked:
-        out.reply(reply_to, sync_reply(group, member))
-        arm_session(out.state, group.group_id, member.member_id, member.session_timeout_ms, out.now.instant)
+    propagate_assignment(group, [(to, m, sync_reply(group, m)) for to, m in parked], out)
 
 
 def assignment_failed(write: AssignmentWrite, append: ErrorCode, error: ErrorCode, out: Outcome) -> None:
-    """The log refused the assignment (Kafka's resetAndPropagateAssignmentError): all over again."""
+    """The log refused the assignment: all over again."""
     group = _still_completing(write, out)
     if group is not None:
         cause = AppendRefused(append)
-        drop_assignment(group, error, cause, out)
+        reset_and_propagate_assignment_error(group, error, cause, out)
         prepare_rebalance(group, cause, out)
 
 
