@@ -100,9 +100,11 @@ def _walk(payload: bytes, header: BatchHeader) -> tuple[Walk, int]:  # noqa: C90
             position += 1
         if position != end or length & 1:
             raise CorruptBatchError(f"the record before byte {position} should end at byte {end}")
+    if not deltas:
+        return Walk(in_order, base, base, null_keys), position
     if len(deltas) < count:
         deltas.append(0)
-    return Walk(in_order, base + min(deltas, default=0), base + max(deltas, default=0), null_keys), position
+    return Walk(in_order, base + min(deltas), base + max(deltas), null_keys), position
 
 
 def _skip_headers(payload: bytes, position: int, end: int) -> int:

@@ -25,6 +25,12 @@ def test_a_record_with_everything_is_read_as_written() -> None:
     assert record == Record(53, T - 70_000, b"k" * 200, b"v" * 70_000, headers)
 
 
+@pytest.mark.parametrize("size", [63, 64, 8191, 8192, 1_048_576])
+def test_lengths_of_every_width_are_read(size: int) -> None:
+    payload = encode_record(size, size, bytes(size), bytes(size), ())
+    assert decode_records(payload, header(1)) == [Record(50 + size, T + size, bytes(size), bytes(size))]
+
+
 def test_empty_and_null_are_different_things() -> None:
     payload = encode_record(0, 0, b"", None, ()) + encode_record(0, 1, None, b"", ())
     first, second = decode_records(payload, header(2))
