@@ -1,6 +1,5 @@
 """Find the field for which a message cannot be written. Slow, and only asked after encoding has failed."""
 
-from collections.abc import Iterator
 from struct import error as struct_error
 from struct import pack
 
@@ -13,65 +12,71 @@ _LONGEST_STRING = 0x7FFF
 def explain(message: Message, version: int, error: Exception) -> str:
     """What is wrong with the message, by field; ``error`` in words if no field looks wrong."""
     kind = type(message)
-    complaints = _struct(message, version, kind.is_flexible(version))
-    found = next(complaints, str(error) or type(error).__name__)
-    return f"{describe(kind, version)}: {found}"
+    found = _Examiner(version, kind.is_flexible(version)).struct(message)
+    return f"{describe(kind, version)}: {found or str(error) or type(error).__name__}"
 
 
-def _struct(struct: Struct, version: int, is_flexible: bool) -> Iterator[str]:
-    plain, tagged, _ = fields_in(type(struct), version)
-    for field in plain + tagged:
-        value = getattr(struct, field.name, None)
-        for complaint in _field(field, value, version, is_flexible):
-            yield f"{field.name}{complaint}"
+class _Examiner:
+    """Each method returns the first complaint about a value, or "" if there is none."""
 
+    def __init__(self, version: int, is_flexible: bool) -> None:
+        self._version = version
+        self._is_flexible = is_flexible
 
-def _field(field: Field, value: object, version: int, is_flexible: bool) -> Iterator[str]:
-    if value is not None:
-        yield from _value(field.type, value, version, is_flexible)
-    elif not (field.nullable.includes(version) or field.type is RECORDS or field.tag is not None):
-        yield " is null"
+    def struct(self, struct: Struct) -> str:
+        plain, tagged, _ = fields_in(type(struct), self._version)
+        for field in plain + tagged:
+            complaint = self._field(field, getattr(struct, field.name, None))
+            if complaint:
+                return f"{field.name}{complaint}"
+        return ""
 
+    def _field(self, field: Field, value: object) -> str:
+        if value is not None:
+            return self._value(field.type, value)
+        may_be_null = field.nullable.includes(self._version) or field.type is RECORDS or field.tag is not None
+        return "" if may_be_null else " is null"
 
-def _value(of: FieldType, value: object, version: int, is_flexible: bool) -> Iterator[str]:
-    if isinstance(of, Array):
+    def _value(self, of: FieldType, value: object) -> str:
+        if isinstance(of, Array):
+            return self._items(of, value)
+        if isinstance(of, Primitive):
+            return self._string(value) if of is STRING else _primitive(of, value)
+        if not isinstance(value, of):
+            return f" should be a {of.__name__}, not {value!r}"
+        complaint = self.struct(value)
+        return f".{complaint}" if complaint else ""
+
+    def _items(self, of: Array, value: object) -> str:
         if not isinstance(value, list | tuple):
-            yield f" should be a list, not {value!r}"
-            return
+            return f" should be a list, not {value!r}"
         for index, item in enumerate(value):
-            for complaint in _value(of.of, item, version, is_flexible):
-                yield f"[{index}]{complaint}"
-    elif isinstance(of, Primitive):
-        yield from _primitive(of, value, is_flexible)
-    elif not isinstance(value, of):
-        yield f" should be a {of.__name__}, not {value!r}"
-    else:
-        yield from (f".{complaint}" for complaint in _struct(value, version, is_flexible))
+            complaint = self._value(of.of, item)
+            if complaint:
+                return f"[{index}]{complaint}"
+        return ""
 
-
-def _primitive(of: Primitive, value: object, is_flexible: bool) -> Iterator[str]:
-    if of is STRING:
-        yield from _string(value, is_flexible)
-    elif of is UUID:
-        if not isinstance(value, bytes) or len(value) != 16:
-            yield f" should be 16 bytes, not {value!r}"
-    elif of.is_fixed:
+    def _string(self, value: object) -> str:
+        if not isinstance(value, str):
+            return f" should be a string, not {value!r}"
         try:
-            pack(f">{'b' if of.value == '?' else of.value}", value)
-        except struct_error as error:
-            yield f" cannot be {value!r}: {error}"
-    elif not isinstance(value, bytes | bytearray | memoryview | list | tuple):
-        yield f" should be bytes, not {value!r}"
+            size = len(value.encode())
+        except UnicodeEncodeError as error:
+            return f" is not text that UTF-8 can hold: {error.reason}"
+        if size > _LONGEST_STRING and not self._is_flexible:
+            return f" has {size} bytes; this version has room for {_LONGEST_STRING}"
+        return ""
 
 
-def _string(value: object, is_flexible: bool) -> Iterator[str]:
-    if not isinstance(value, str):
-        yield f" should be a string, not {value!r}"
-        return
+def _primitive(of: Primitive, value: object) -> str:
+    if of is UUID:
+        fits = isinstance(value, bytes) and len(value) == 16
+        return "" if fits else f" should be 16 bytes, not {value!r}"
+    if not of.is_fixed:
+        fits = isinstance(value, bytes | bytearray | memoryview | list | tuple)
+        return "" if fits else f" should be bytes, not {value!r}"
     try:
-        size = len(value.encode())
-    except UnicodeEncodeError as error:
-        yield f" is not text that UTF-8 can hold: {error.reason}"
-        return
-    if size > _LONGEST_STRING and not is_flexible:
-        yield f" has {size} bytes; this version has room for {_LONGEST_STRING}"
+        pack(f">{'b' if of.value == '?' else of.value}", value)
+    except struct_error as error:
+        return f" cannot be {value!r}: {error}"
+    return ""

@@ -8,6 +8,7 @@ them; the property tests check the codec against kio.
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -159,6 +160,24 @@ def test_a_message_has_the_fields_of_the_protocol(name: str) -> None:
     message = MESSAGES[name]
     versions = set(range(message.versions.first, message.versions.last + 1))
     check_struct(message, Parser(LISTS[name], versions).fields() if LISTS[name] else [], versions)
+
+
+def structs_of(kind: type[Struct]) -> Iterator[type[Struct]]:
+    yield kind
+    for field in kind.fields:
+        of = field.type.of if isinstance(field.type, Array) else field.type
+        if not isinstance(of, Primitive):
+            yield from structs_of(of)
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_constructor_has_the_defaults_of_the_declaration(name: str) -> None:
+    for kind in structs_of(MESSAGES[name]):
+        made = kind()
+        assert {field.name: getattr(made, field.name) for field in kind.fields} == {
+            field.name: field.make_default() for field in kind.fields
+        }
+        assert sorted(kind.__slots__) == sorted(field.name for field in kind.fields)
 
 
 def test_all_messages_but_those_of_elect_leaders_are_listed() -> None:

@@ -24,10 +24,18 @@ class Point(Struct):
         self.y = y
 
 
+class Line(Struct):
+    __slots__ = ("end",)
+    fields = (Field("end", Point, nullable=since(2), default=None),)
+
+    def __init__(self, *, end: Point | None = None) -> None:
+        self.end = end
+
+
 class Drawing(Message):
     """Shapes of declarations the protocol has not, or has rarely."""
 
-    __slots__ = ("empties", "flags", "ids", "names", "origin")
+    __slots__ = ("empties", "flags", "ids", "lines", "names", "origin")
     versions = Versions(0, 2)
     first_flexible = 2
     fields = (
@@ -36,6 +44,7 @@ class Drawing(Message):
         Field("names", Array(STRING)),
         Field("flags", Array(BOOL)),
         Field("empties", Array(Empty)),
+        Field("lines", Array(Line), versions=since(2), tag=3),
     )
 
     def __init__(
@@ -46,12 +55,14 @@ class Drawing(Message):
         names: list[str] | None = None,
         flags: list[bool] | None = None,
         empties: list[Empty] | None = None,
+        lines: list[Line] | None = None,
     ) -> None:
         self.origin = origin or Point()
         self.ids = ids or []
         self.names = names or []
         self.flags = flags or []
         self.empties = empties or []
+        self.lines = lines or []
 
 
 def test_neighbours_of_fixed_width_and_the_next_length_are_read_at_once() -> None:
@@ -68,6 +79,7 @@ def test_arrays_of_every_kind_survive(version: int) -> None:
         names=["a", "", "é"],
         flags=[True, False],
         empties=[Empty()] if version == 2 else [],
+        lines=[Line(), Line(end=Point(x=3, y=4))] if version == 2 else [],
     )
     assert decode(Drawing, version, encode(drawing, version)) == drawing
 
