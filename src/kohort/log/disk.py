@@ -114,13 +114,18 @@ def read_file(disk: Disk, path: str) -> bytes | None:
 
 def replace_file(disk: Disk, path: str, content: bytes) -> None:
     """Put ``content`` in place of a file, durably: a crash leaves the old content or the new, whole."""
+    disk.rename(write_aside(disk, path, content), path)
+    disk.sync_directory(os.path.dirname(path))
+
+
+def write_aside(disk: Disk, path: str, content: bytes) -> str:
+    """Write and sync what is to replace a file; returns the path to rename."""
     temporary = path + ".tmp"
     file = disk.open(temporary, create=True)
     file.truncate(0)
     write_all(file, content, 0)
     file.sync()
-    disk.rename(temporary, path)
-    disk.sync_directory(os.path.dirname(path))
+    return temporary
 
 
 def remove_if_there(disk: Disk, path: str) -> None:

@@ -22,7 +22,7 @@ class CorruptIndexError(ValueError):
 
 
 class OffsetIndex:
-    """Every few kilobytes: the last offset of a batch, relative to the segment, and where the batch starts."""
+    """Every few kilobytes: the last offset of a batch, relative to the segment, and where it starts."""
 
     __slots__ = ("_offsets", "_positions")
 

@@ -5,8 +5,14 @@ the real one down to the last retention rule.
 """
 
 import os
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import ParamSpec, TypeVar
 
 from kohort.log.disk import Bytes, Entry
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class MemoryFile:
@@ -95,3 +101,15 @@ class MemoryLock:
 
     def release(self) -> None:
         """There is nothing to release."""
+
+
+class Immediately(Executor):
+    """Runs what is submitted at once, in the caller: for work that does not block, and for tests."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        future: Future[T] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except BaseException as error:  # it belongs to whoever looks at the future
+            future.set_exception(error)
+        return future

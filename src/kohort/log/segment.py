@@ -102,13 +102,14 @@ class Segment:
 
     # -- files -----------------------------------------------------------------------------------------
 
-    def create(self) -> File:
-        """Make the file of a new, empty segment."""
-        file = self._place.disk.open(self.path + LOG, create=True)
+    def create(self, suffix: str = "") -> File:
+        """Make the file of a new, empty segment; ``suffix`` if it is not to count as one yet."""
+        file = self._place.disk.open(self.path + LOG + suffix, create=True)
         if file.size():
             file.truncate(0)
         self._file = file
-        self._place.open_files.add(self)
+        if not suffix:  # else it must not be closed before it has its name
+            self._place.open_files.add(self)
         self.forget_indexes()
         return file
 
@@ -225,13 +226,13 @@ class Segment:
         self._sealed = False
         return next_offset
 
-    def save_indexes(self) -> list[File]:
+    def save_indexes(self, suffix: str = "") -> list[File]:
         """Write both indexes, closed with the youngest timestamp; returns the files, which want a sync."""
         youngest, its_offset = self.youngest
         self.times.add(youngest, its_offset - self.base_offset)
         saved = []
-        for suffix, content in ((INDEX, self.index.encode()), (TIME_INDEX, self.times.encode())):
-            file = self._place.disk.open(self.path + suffix, create=True)
+        for kind, content in ((INDEX, self.index.encode()), (TIME_INDEX, self.times.encode())):
+            file = self._place.disk.open(self.path + kind + suffix, create=True)
             write_all(file, content, 0)
             file.truncate(len(content))
             saved.append(file)
@@ -241,9 +242,14 @@ class Segment:
         """There will be no more appends, and the indexes are saved: they may be dropped from memory."""
         self._sealed = True
 
+    def unseal(self) -> None:
+        """This is the last segment again: keep the indexes in memory, where appends extend them."""
+        self._index, self._times = self.index, self.times
+        self._sealed = False
+
     # -- writing ---------------------------------------------------------------------------------------
 
-    def append(self, batch: bytearray, last_offset: int, timestamp: int) -> None:
+    def append(self, batch: bytes | bytearray, last_offset: int, timestamp: int) -> None:
         """Write a batch at the end. Raises ``OSError``; what was written then is not part of the segment."""
         file = self._file or self.file()
         self.used = True

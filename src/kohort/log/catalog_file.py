@@ -1,0 +1,264 @@
+"""The catalog of one node: a log of JSON lines, written and synced before a change counts.
+
+One change is one line, so a crash leaves it done or not done. When most lines are history the file is written
+anew and renamed into place.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
+from typing import NamedTuple
+
+from kohort.log.catalog import Topic
+from kohort.log.catalog_state import CatalogState, Record, decode, encode
+from kohort.log.directory import DataDirectory
+from kohort.log.disk import File, write_all, write_aside
+from kohort.log.log import Repair
+from kohort.model.errors import ErrorCode, KohortError, RefusedError
+from kohort.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId, TopicName
+from kohort.model.topics import TopicPartition, collision_key, show_topic_id
+
+CATALOG = "kohort.catalog"
+PRODUCER_ID_BLOCK = 1_000
+_MOST_HISTORY = 1_000
+_FIRST_EPOCH = LeaderEpoch(0)
+
+
+class CorruptCatalogError(KohortError):
+    """A catalog with damage in the middle, which no crash explains."""
+
+
+class Identity(NamedTuple):
+    """Who a node is. ``cluster_id`` is for a new directory; one that has an id keeps it."""
+
+    cluster_id: str
+    node_id: NodeId
+
+
+class FileCatalog:
+    """A catalog in a data directory. Implements ``kohort.log.catalog.Catalog``."""
+
+    def __init__(self, directory: DataDirectory, state: CatalogState, executor: Executor | None) -> None:
+        self._directory = directory
+        self._state = state
+        self._executor = executor
+        self._path = f"{directory.path}/{CATALOG}"
+        self._file: File = directory.disk.open(self._path, create=True)
+        self._size = self._file.size()
+        self._lines = 0
+        self._failure: str | None = None
+        self._changing = asyncio.Lock()
+        self._numbering = asyncio.Lock()
+        self._producer_ids = range(0)  # handed out to this process, not yet to producers
+        self.repairs: list[Repair] = []
+
+    @classmethod
+    async def open(
+        cls, directory: DataDirectory, identity: Identity, executor: Executor | None = None
+    ) -> "FileCatalog":
+        """Read the catalog of a directory, or begin one, and count this start.
+
+        Raises ``CorruptCatalogError``, and ``ForeignDirectoryError`` when the directory is another node's.
+        """
+        catalog = cls(directory, CatalogState(), executor)
+        catalog._replay()
+        state = catalog._state
+        cluster_id = state.cluster_id or directory.identity().get("cluster.id") or identity.cluster_id
+        directory.identify(cluster_id, identity.node_id)
+        if not state.cluster_id:
+            await catalog._change(
+                lambda: {"type": "cluster", "cluster_id": cluster_id, "node_id": identity.node_id}
+            )
+        await catalog._change(lambda: {"type": "starts", "count": state.starts + 1})
+        directory.disk.sync_directory(directory.path)
+        return catalog
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    @property
+    def cluster_id(self) -> str:
+        return self._state.cluster_id
+
+    @property
+    def node_id(self) -> NodeId:
+        return self._state.node_id
+
+    @property
+    def topics(self) -> Mapping[TopicName, Topic]:
+        return self._state.topics
+
+    @property
+    def broker_configs(self) -> Mapping[str, Mapping[str, str]]:
+        return self._state.broker_configs
+
+    @property
+    def deleted(self) -> Mapping[TopicId, TopicName]:
+        return self._state.deleted
+
+    def topic_by_id(self, topic_id: TopicId) -> Topic | None:
+        name = self._state.names.get(topic_id)
+        return None if name is None else self._state.topics[name]
+
+    def leader_epoch(self, partition: TopicPartition) -> LeaderEpoch:
+        return self._state.leader_epoch(self._known(partition.topic))
+
+    # -- changing --------------------------------------------------------------------------------------
+
+    async def create_topic(self, topic: Topic, epoch: LeaderEpoch = _FIRST_EPOCH) -> None:
+        """``epoch`` is for a topic whose files exist already, written by another broker."""
+
+        def decide() -> Record:
+            other = self._state.collision_keys.get(collision_key(topic.name))
+            if other == topic.name:
+                raise RefusedError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} exists already")
+            if other is not None:
+                raise RefusedError(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {topic.name!r} collides with {other!r}"
+                )
+            return self._state.topic_record(topic, epoch)
+
+        await self._change(decide)
+
+    async def delete_topic(self, name: TopicName) -> Topic:
+        topic: Topic | None = None
+
+        def decide() -> Record:
+            nonlocal topic
+            topic = self._known(name)
+            return {"type": "topic-deleted", "id": show_topic_id(topic.topic_id)}
+
+        await self._change(decide)
+        assert topic is not None
+        return topic
+
+    async def forget_deleted(self, topic_ids: Iterable[TopicId]) -> None:
+        ids = [show_topic_id(topic_id) for topic_id in topic_ids]
+        await self._change(lambda: {"type": "topics-forgotten", "ids": ids})
+
+    async def add_partitions(self, name: TopicName, total: int) -> Topic:
+        def decide() -> Record:
+            if total <= self._known(name).partitions:
+                raise RefusedError(
+                    ErrorCode.INVALID_PARTITIONS,
+                    f"topic {name!r} has {self._known(name).partitions} partitions; {total} is not more",
+                )
+            return {"type": "partitions", "name": name, "total": total}
+
+        await self._change(decide)
+        return self._known(name)
+
+    async def set_topic_configs(self, name: TopicName, configs: Mapping[str, str]) -> Topic:
+        def decide() -> Record:
+            self._known(name)
+            return {"type": "topic-configs", "name": name, "configs": dict(configs)}
+
+        await self._change(decide)
+        return self._known(name)
+
+    async def set_broker_configs(self, resource: str, configs: Mapping[str, str]) -> None:
+        await self._change(lambda: {"type": "broker-configs", "resource": resource, "configs": dict(configs)})
+
+    async def next_producer_id(self) -> ProducerId:
+        async with self._numbering:
+            if not self._producer_ids:
+                first = self._state.next_producer_id
+                end = first + PRODUCER_ID_BLOCK
+                await self._change(lambda: {"type": "producer-ids", "next": end})
+                self._producer_ids = range(first, end)
+            producer_id = ProducerId(self._producer_ids[0])
+            self._producer_ids = self._producer_ids[1:]
+            return producer_id
+
+    # -- the file --------------------------------------------------------------------------------------
+
+    def _known(self, name: TopicName) -> Topic:
+        topic = self._state.topics.get(name)
+        if topic is None:
+            raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+        return topic
+
+    async def _change(self, decide: Callable[[], Record]) -> None:
+        """Let ``decide`` check and name the change, store it, make it true.
+
+        Goes on when whoever waits is cancelled: a line is on its way to the disk then.
+        """
+        change = asyncio.ensure_future(self._store(decide))
+        await asyncio.shield(change)
+
+    async def _store(self, decide: Callable[[], Record]) -> None:
+        async with self._changing:
+            if self._failure is not None:
+                raise RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, self._failure)
+            record = decide()
+            await self._write(encode(record))
+            self._state.apply(record)
+            self._lines += 1
+            if self._lines > _MOST_HISTORY + 2 * len(self._state.topics):
+                await self._rewrite()
+
+    async def _write(self, line: bytes) -> None:
+        try:
+            write_all(self._file, line, self._size)
+        except OSError as error:
+            self._cut_back()
+            raise self._refusal(f"the catalog could not be written: {error}") from error
+        try:
+            await self._blocking(self._file.sync)
+        except OSError as error:
+            self._failure = f"the catalog could not be synced: {error}; a restart recovers it"
+            raise self._refusal(self._failure) from error
+        self._size += len(line)
+
+    def _cut_back(self) -> None:
+        try:
+            self._file.truncate(self._size)
+        except OSError as error:
+            self._failure = f"the catalog could not be cut back: {error}; a restart recovers it"
+
+    def _refusal(self, reason: str) -> RefusedError:
+        return RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+
+    async def _rewrite(self) -> None:
+        """Leave the history behind. If that fails before the new file has its name, nothing is lost."""
+        disk, lines = self._directory.disk, [encode(record) for record in self._state.records()]
+        content = b"".join(lines)
+        self._lines = len(lines)
+        try:
+            await self._blocking(lambda: write_aside(disk, self._path, content))
+        except OSError:
+            return
+        try:
+            disk.rename(self._path + ".tmp", self._path)
+            self._file, self._size = disk.open(self._path), len(content)
+            await self._blocking(lambda: disk.sync_directory(self._directory.path))
+        except OSError as error:
+            self._failure = f"the catalog could not be renamed: {error}; a restart recovers it"
+
+    async def _blocking(self, work: Callable[[], object]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def _replay(self) -> None:
+        """Apply every line; a damaged tail was never acknowledged and is cut off."""
+        content = self._file.read(self._size, 0)
+        lines = content.split(b"\n")
+        position = 0
+        for number, line in enumerate(lines[:-1]):
+            record = decode(line)
+            if record is None:
+                self._check_is_tail(lines[number + 1 : -1], position)
+                break
+            self._state.apply(record)
+            self._lines += 1
+            position += len(line) + 1
+        if position < self._size:
+            cut = self._size - position
+            self.repairs.append(Repair(self._path, f"cut {cut} bytes of an unfinished change off its end"))
+            self._file.truncate(position)
+            self._size = position
+
+    def _check_is_tail(self, following: list[bytes], position: int) -> None:
+        if any(decode(line) is not None for line in following):
+            raise CorruptCatalogError(
+                f"{self._path!r} is damaged at byte {position}, and not at its end",
+                hint="restore the file from a backup; the logs of all topics are untouched",
+            )

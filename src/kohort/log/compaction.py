@@ -1,0 +1,159 @@
+"""Compacting the closed segments of a log, in steps small enough to share a loop with everything else.
+
+Steps rather than a thread: decoding records holds the interpreter anyway, so a thread would slow the loop
+just as much, and steps need no locks against appends, retention and deletion. Only syncs go to a thread.
+
+The files of a round are written as ``.cleaned``, synced, renamed to ``.swap`` and only then take the place of
+what they were made from; ``kohort.log.leftovers`` finishes or undoes what a crash interrupts.
+"""
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from kohort.log.cleaner import Cleaning, clean_batch, groups, note_keys
+from kohort.log.disk import File, remove_if_there
+from kohort.log.leftovers import CLEANED, SWAP
+from kohort.log.log import LogConfig, Work
+from kohort.log.segment import INDEX, LOG, TIME_INDEX, Place, Segment
+from kohort.log.walk import timestamp_of
+from kohort.model.ids import Offset, WallTime
+from kohort.records.batch import read_header
+
+MOST_KEYS = 1_000_000
+"""How many keys one round remembers; a round stops at the segment where they are reached."""
+
+_BYTES_A_STEP = 65_536
+_KINDS = (LOG, INDEX, TIME_INDEX)
+
+Steps = Generator[Work | None, None, None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What is to be compacted: closed segments, the first of them perhaps clean already."""
+
+    place: Place
+    segments: Sequence[Segment]
+    end: Offset  # where the last of them ends
+    cleaned_up_to: Offset
+    active: Mapping[int, Offset]  # the last offset of each producer that is remembered
+    config: LogConfig
+    now: WallTime
+    most_keys: int = MOST_KEYS
+
+
+class Compacted(Protocol):
+    """The log that is being compacted."""
+
+    layout: int  # changes whenever closed segments do
+    cleaned_up_to: Offset
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> list[File]:
+        """Put a segment that is ready as ``.swap`` in the place of others; returns the files of those."""
+        ...
+
+
+class _OutdatedError(Exception):
+    """The closed segments changed while the round was giving way."""
+
+
+def compact(log: Compacted, plan: Round) -> Iterator[Work | None]:
+    """Run one round. It gives up, and leaves the log as it is, when closed segments change meanwhile."""
+    try:
+        yield from _Compaction(log, plan).run()
+    except _OutdatedError:
+        return
+
+
+def put_in_place(place: Place, old: Sequence[Segment], new: Segment) -> list[File]:
+    """Give a segment its name and remove those it replaces; returns their files, still open."""
+    doomed = [segment.file() for segment in old]
+    for segment in old:
+        segment.remove()
+    for kind in _KINDS:
+        place.disk.rename(new.path + kind + SWAP, new.path + kind)
+    return doomed
+
+
+def _sync(files: Sequence[File]) -> None:
+    for file in files:
+        file.sync()
+
+
+class _Compaction:
+    """One round."""
+
+    def __init__(self, log: Compacted, plan: Round) -> None:
+        self._log = log
+        self._plan = plan
+        self._layout = log.layout
+        self._bytes = 0
+
+    def run(self) -> Steps:
+        plan = self._plan
+        newest: dict[bytes, int] = {}
+        end = yield from self._note_dirty(newest)
+        segments = [segment for segment in plan.segments if segment.base_offset < end]
+        cleaning = Cleaning(newest, plan.active, end, plan.now, plan.config.delete_retention_ms)
+        for group in groups(segments, end, plan.config.segment_bytes):
+            new = Segment(plan.place, group[0].base_offset)
+            try:
+                yield from self._make(group, new, cleaning)
+            except BaseException:  # also when whoever runs this stops
+                self._discard(new)
+                raise
+            doomed = self._log.replace(group, new)
+            self._layout = self._log.layout
+            # Freeing the blocks of a large file takes time: the last reference goes in a thread.
+            yield from self._give_way(doomed.clear)
+        self._log.cleaned_up_to = end
+
+    def _note_dirty(self, newest: dict[bytes, int]) -> Generator[Work | None, None, Offset]:
+        """Learn the newest offset of each key in the dirty segments; returns where the round ends."""
+        plan = self._plan
+        for segment in plan.segments:
+            if segment.base_offset < plan.cleaned_up_to:
+                continue
+            if len(newest) > plan.most_keys:
+                return segment.base_offset
+            for position, header in segment.headers():
+                note_keys(newest, segment.read_batch(position, header), header)
+                yield from self._count(header.size)
+        return plan.end
+
+    def _make(self, group: Sequence[Segment], new: Segment, cleaning: Cleaning) -> Steps:
+        """Write the new segment and make it durable as ``.swap``."""
+        place = self._plan.place
+        files = [new.create(CLEANED)]
+        for segment in group:
+            for position, header in segment.headers():
+                kept = clean_batch(segment.read_batch(position, header), header, cleaning)
+                if kept is not None:
+                    new.append(kept, header.last_offset, timestamp_of(read_header(kept)))
+                yield from self._count(header.size)
+        files += new.save_indexes(CLEANED)
+        new.modified = max(segment.modified for segment in group)
+        new.seal()
+        new.let_go()
+        yield from self._give_way(partial(_sync, files))
+        for kind in _KINDS:
+            place.disk.rename(new.path + kind + CLEANED, new.path + kind + SWAP)
+        yield from self._give_way(partial(place.disk.sync_directory, place.directory))
+
+    def _discard(self, new: Segment) -> None:
+        for kind in _KINDS:
+            for suffix in (CLEANED, SWAP):
+                remove_if_there(self._plan.place.disk, new.path + kind + suffix)
+
+    def _count(self, size: int) -> Steps:
+        self._bytes += size
+        if self._bytes > _BYTES_A_STEP:
+            self._bytes = 0
+            yield from self._give_way(None)
+
+    def _give_way(self, work: Work | None) -> Steps:
+        yield work
+        if self._log.layout != self._layout:
+            raise _OutdatedError

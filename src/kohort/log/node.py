@@ -1,0 +1,37 @@
+"""Opening everything a node stores, on a disk or in memory."""
+
+from concurrent.futures import Executor
+
+from kohort.log.catalog_file import FileCatalog, Identity
+from kohort.log.directory import DataDirectory
+from kohort.log.log import SyncPolicy
+from kohort.log.memory import Immediately, MemoryDisk
+from kohort.log.storage import LogStorage, StorageSettings
+from kohort.log.sweep import sweep
+
+_IN_MEMORY = StorageSettings(data_policy=SyncPolicy.NEVER, internal_policy=SyncPolicy.NEVER)
+
+
+async def open_node(
+    directory: DataDirectory,
+    identity: Identity,
+    settings: StorageSettings,
+    executor: Executor | None = None,
+) -> tuple[FileCatalog, LogStorage]:
+    """The catalog and the storage of a data directory, which agree with each other afterwards.
+
+    Logs are opened by the caller, one ``open_log`` for each partition in the catalog. What had to be repaired
+    is told by ``LogStorage.take_repairs``.
+    """
+    try:
+        catalog = await FileCatalog.open(directory, identity, executor)
+        repairs = [*catalog.repairs, *await sweep(directory, catalog)]
+    except BaseException:
+        directory.close(clean=directory.was_closed_cleanly)
+        raise
+    return catalog, LogStorage(directory, settings, executor, repairs)
+
+
+async def open_memory_node(identity: Identity) -> tuple[FileCatalog, LogStorage]:
+    """The same without files; nothing outlives it."""
+    return await open_node(DataDirectory(MemoryDisk(), "memory"), identity, _IN_MEMORY, Immediately())

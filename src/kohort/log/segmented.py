@@ -1,0 +1,381 @@
+"""The log of a partition as Kafka keeps it: segments in a directory, the last one growing.
+
+Everything on disk besides the batches is derived from them. So an append writes the batch and nothing else;
+indexes, snapshots and checkpoints follow when a segment is closed or the log is synced, and recovery rebuilds
+whatever did not.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from kohort.log.checkpoints import write_epochs
+from kohort.log.cleaner import count_cleanable, is_worth_it
+from kohort.log.compaction import Round, compact, put_in_place
+from kohort.log.disk import File
+from kohort.log.log import (
+    Append,
+    Appended,
+    Cleanup,
+    EpochEnd,
+    LogConfig,
+    LogSpec,
+    Slice,
+    SyncPolicy,
+    TimedOffset,
+    Work,
+)
+from kohort.log.partition_files import make_directory, rewrite, snapshots, write_snapshot
+from kohort.log.reading import View, read, readable_bytes
+from kohort.log.recovery import Recovered, load_producers
+from kohort.log.retention import segments_to_drop
+from kohort.log.search import first_not_older, youngest
+from kohort.log.segment import Place, Segment
+from kohort.log.syncing import SyncJob, Unsynced
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import LeaderEpoch, Offset, WallTime
+from kohort.records.batch import BatchHeader, patch_append_time, patch_offsets, read_header
+
+
+class SegmentedLog:
+    """One partition's log over a ``Disk``. Implements ``kohort.log.log.Log``."""
+
+    def __init__(self, place: Place, spec: LogSpec, policy: SyncPolicy, found: Recovered) -> None:
+        self.partition = spec.partition
+        self.topic_id = spec.topic_id
+        self.config = spec.config
+        self.policy = policy
+        self.leader_epoch = max(spec.leader_epoch, found.epochs.latest)
+        self.start_offset = found.start_offset
+        self.end_offset = found.end_offset
+        self.high_watermark = found.end_offset
+        self.recovery_point = found.recovery_point  # everything before is synced
+        self.cleaned_up_to = Offset(0)  # compaction has seen everything before
+        self.failure: str | None = None
+        self.layout = 0  # changes whenever closed segments do, so that a compaction notices
+        self._place = place
+        self._segments = found.segments
+        self._active = found.segments[-1] if found.segments else None
+        self._epochs = found.epochs
+        self._epoch_is_new = found.epochs.begin(self.leader_epoch, self.end_offset)
+        self._producers = found.producers
+        self._closed = found.end_offset if found.closed else None  # files are complete up to here
+        self._unsynced = Unsynced(epochs=bool(found.segments) and not found.closed)
+        self._history = 0
+        self._safe_end: tuple[Segment, int] | None = None  # where the high watermark is, if not at the end
+
+    # -- offsets ---------------------------------------------------------------------------------------
+
+    @property
+    def last_stable_offset(self) -> Offset:
+        return self.high_watermark  # there are no transactions yet
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    def epoch_at(self, offset: Offset) -> LeaderEpoch:
+        return self._epochs.at(offset)
+
+    def end_offset_for_epoch(self, epoch: LeaderEpoch) -> EpochEnd:
+        return self._epochs.end_of(epoch, self.end_offset)
+
+    # -- appending -------------------------------------------------------------------------------------
+
+    def append(self, append: Append) -> Appended:
+        """Write one batch. Raises ``RefusedError``; the log is then as it was before."""
+        _, batch, epoch, now, from_client = append
+        if self.failure is not None:
+            raise RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, self.failure)
+        if epoch != self.leader_epoch:
+            self._meet(epoch)
+        header = read_header(batch)
+        if header.producer_id >= 0 and from_client:
+            original = self._producers.check(header)
+            if original is not None:
+                base, last, time = original.base_offset, original.last_offset, original.timestamp
+                return Appended(base, last, time, self.start_offset, True)
+        size = len(batch)
+        if size > self.config.segment_bytes:
+            raise RefusedError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{size} bytes are more than a segment of {self.partition} has",
+            )
+        if type(batch) is not bytearray:
+            batch = bytearray(batch)
+        return self._store(batch, header, now)
+
+    def _store(self, batch: bytearray, header: BatchHeader, now: WallTime) -> Appended:
+        base = self.end_offset
+        last = Offset(base + header.last_offset_delta)
+        patch_offsets(batch, base, self.leader_epoch)
+        timestamp, append_time = header.max_timestamp, -1
+        if self.config.log_append_time:
+            timestamp = append_time = now
+            patch_append_time(batch, now)
+        segment = self._active
+        try:
+            if segment is None or self._must_roll(segment, len(batch), last, timestamp):
+                segment = self._roll()
+            segment.append(batch, last, timestamp)
+        except OSError as error:
+            raise self._write_failed(error) from error
+        self.end_offset = Offset(last + 1)
+        if header.producer_id >= 0:
+            self._producers.update(header, base, timestamp)
+        if self._epoch_is_new:
+            self._epoch_is_new, self._unsynced.epochs = False, True
+        if self.policy is not SyncPolicy.COMMIT:
+            self.high_watermark = self.end_offset
+        return Appended(base, last, append_time, self.start_offset, False)
+
+    def _meet(self, epoch: LeaderEpoch) -> None:
+        """An owner of another epoch appends: an older one has been replaced, a newer one takes over."""
+        if epoch < self.leader_epoch:
+            raise RefusedError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"{self.partition} is at leader epoch {self.leader_epoch}; this append is from {epoch}",
+            )
+        self.leader_epoch = epoch
+        self._epoch_is_new = self._epochs.begin(epoch, self.end_offset)
+
+    def _must_roll(self, segment: Segment, size: int, last: Offset, timestamp: int) -> bool:
+        if segment.size == 0:
+            return False
+        config = self.config
+        if segment.size > config.segment_bytes - size or not segment.has_room(last):
+            return True
+        longest = config.segment_ms
+        if Cleanup.COMPACT in config.cleanup:
+            longest = min(longest, config.max_compaction_lag_ms)
+        first = segment.first_timestamp
+        return first >= 0 and timestamp - first > longest
+
+    def _roll(self) -> Segment:
+        """Close the last segment and begin another. The new file comes last: a failure leaves no trace."""
+        old = self._active
+        made: list[File] = []
+        if old is None:
+            self._unsynced.directory = True
+            made.append(make_directory(self._place, self.topic_id))
+        else:
+            snapshot = write_snapshot(self._place, self.end_offset, self._producers)
+            made += [old.file(), *old.save_indexes(), snapshot]
+        new = self._begin_segment(self.end_offset)
+        if old is not None:
+            old.seal()
+        self._active = new
+        self._unsynced.files += made
+        return new
+
+    def _begin_segment(self, base_offset: Offset) -> Segment:
+        place = self._place._replace(index_interval=self.config.index_interval_bytes)
+        new = Segment(place, base_offset)
+        new.create()
+        self._segments.append(new)
+        self._unsynced.names = True
+        return new
+
+    def _write_failed(self, error: OSError) -> RefusedError:
+        """Cut off what a failed write may have left; the log goes on when there is space again."""
+        try:
+            if self._active is not None:
+                self._active.file().truncate(self._active.size)
+        except OSError as second:
+            self.fail(f"{self.partition} could not be cut back after a failed write: {second}")
+        return RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition} could not be written: {error}")
+
+    def fail(self, reason: str) -> None:
+        """Refuse appends until the log is reopened: what is on the disk is not known any more."""
+        self.failure = reason
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    def _view(self) -> View:
+        return View(self._segments, self.end_offset, self.high_watermark, self._safe_end)
+
+    def read(self, offset: Offset, max_bytes: int, *, limit: Offset, at_least_one: bool) -> Slice:
+        if not self.start_offset <= offset <= self.end_offset:
+            raise RefusedError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.partition} has {self.start_offset} to {self.end_offset}, not {offset}",
+            )
+        return read(self._view(), offset, max_bytes, limit, at_least_one)
+
+    def readable_bytes(self, offset: Offset, limit: Offset) -> int:
+        return readable_bytes(self._view(), offset, limit)
+
+    def find_by_time(self, timestamp: int, limit: Offset) -> TimedOffset | None:
+        return first_not_older(self._segments, timestamp, self.start_offset, limit)
+
+    def max_timestamp(self, limit: Offset) -> TimedOffset | None:
+        return youngest(self._segments, self.start_offset, limit)
+
+    # -- dropping --------------------------------------------------------------------------------------
+
+    def delete_before(self, offset: Offset) -> Offset:
+        if offset > self.high_watermark:
+            raise RefusedError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.partition} is safe up to {self.high_watermark} only"
+            )
+        self._move_start(offset)
+        self._drop(sum(segment.base_offset <= self.start_offset for segment in self._segments[1:]))
+        return self.start_offset
+
+    def apply_retention(self, now: WallTime) -> int:
+        if self._active is None or self.failure is not None:
+            return 0
+        count = segments_to_drop(self._segments, self.start_offset, self.high_watermark, self.config, now)
+        try:
+            if count == len(self._segments):
+                self._roll()
+            self._drop(count)
+        except OSError as error:
+            raise self._write_failed(error) from error
+        if count:
+            self._move_start(self._segments[0].base_offset)
+        return count
+
+    def _move_start(self, offset: Offset) -> None:
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self._unsynced.epochs |= self._epochs.delete_before(offset)
+
+    def _drop(self, count: int) -> None:
+        for _ in range(count):
+            self._segments.pop(0).remove()
+            self.layout += 1
+            self._unsynced.names = True
+
+    def truncate(self, offset: Offset) -> None:
+        if offset >= self.end_offset:
+            return
+        try:
+            end = self._cut(offset)
+            self._producers, _ = load_producers(self._place, self._segments, end, snapshots(self._place))
+        except OSError as error:
+            self.fail(f"{self.partition} could not be truncated to {offset}: {error}")
+            raise RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, self.failure or "") from error
+        self.end_offset = end
+        self.start_offset = min(self.start_offset, end)
+        self.high_watermark = min(self.high_watermark, end)
+        self.recovery_point = min(self.recovery_point, end)
+        self.cleaned_up_to = min(self.cleaned_up_to, end)
+        self._epochs.truncate(end)
+        self._epochs.begin(self.leader_epoch, end)
+        self._unsynced.epochs = self._unsynced.names = True
+        self._safe_end = None
+        self._closed = None
+        self._history += 1
+        self.layout += 1
+
+    def _cut(self, offset: Offset) -> Offset:
+        """Remove the batches from ``offset`` on, newest first; returns where the log ends now."""
+        begin_anew = offset <= self.start_offset
+        keep = 0 if begin_anew else self._view().segment_at(offset) + 1
+        while len(self._segments) > keep:
+            self._segments.pop().remove()
+        if begin_anew:
+            self._active = self._begin_segment(offset)
+            return offset
+        segment = self._active = self._segments[-1]
+        position = segment.locate(offset)
+        if position is None:
+            segment.unseal()
+            return offset
+        _, header = next(segment.headers(position))
+        segment.truncate(position)
+        self._unsynced.files.append(segment.file())
+        return Offset(min(offset, header.base_offset))
+
+    # -- compacting ------------------------------------------------------------------------------------
+
+    def is_cleanable(self, now: WallTime) -> bool:
+        if Cleanup.COMPACT not in self.config.cleanup or self.failure is not None:
+            return False
+        count = count_cleanable(self._segments, self.high_watermark, self.config, now)
+        return is_worth_it(self._segments[:count], self.cleaned_up_to, self.config, now)
+
+    def compact(self, now: WallTime) -> Iterator[Work | None]:
+        count = count_cleanable(self._segments, self.high_watermark, self.config, now)
+        if count == 0 or self.failure is not None:
+            return iter(())
+        return compact(
+            self,
+            Round(
+                place=self._place,
+                segments=self._segments[:count],
+                end=self._segments[count].base_offset,
+                cleaned_up_to=self.cleaned_up_to,
+                active=self._producers.last_offsets(),
+                config=self.config,
+                now=now,
+            ),
+        )
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> list[File]:
+        """Put a compacted segment that is ready as ``.swap`` in the place of those it was made from."""
+        first = self._segments.index(old[0])
+        try:
+            doomed = put_in_place(self._place, old, new)
+        except OSError as error:
+            self.fail(f"a compaction of {self.partition} could not be finished: {error}")
+            raise
+        self._segments[first : first + len(old)] = [new]
+        self.layout += 1
+        self._unsynced.names = True
+        return doomed
+
+    # -- syncing ---------------------------------------------------------------------------------------
+
+    @property
+    def needs_sync(self) -> bool:
+        return self._active is not None and (self.recovery_point < self.end_offset or bool(self._unsynced))
+
+    def begin_sync(self) -> SyncJob:
+        """Everything that is written but not synced; goes to a thread and comes back to ``end_sync``."""
+        active = self._active
+        assert active is not None, "a log without files needs no sync"
+        unsynced, self._unsynced = self._unsynced, Unsynced()
+        if self.recovery_point < self.end_offset:
+            unsynced.files.append(active.file())
+        epochs = write_epochs(self._epochs.entries) if unsynced.epochs else b""
+        place, end = self._place, (active, active.size)
+        return SyncJob(place.disk, place.directory, unsynced, epochs, self.end_offset, end, self._history)
+
+    def end_sync(self, job: SyncJob) -> bool:
+        """Settle a sync; says whether the high watermark moved. A failed sync is never repeated."""
+        if job.error is not None:
+            self.fail(f"{self.partition} could not be synced: {job.error}")
+            return False
+        if job.history != self._history:
+            return False
+        self.recovery_point = max(self.recovery_point, job.end_offset)
+        if self.policy is not SyncPolicy.COMMIT or job.end_offset <= self.high_watermark:
+            return False
+        self.high_watermark = job.end_offset
+        self._safe_end = job.end
+        return True
+
+    def prepare_close(self) -> None:
+        """Write what a clean shutdown leaves; a sync must follow. Raises ``OSError``."""
+        if self._active is None or self._closed == self.end_offset or self.failure is not None:
+            return
+        snapshot = write_snapshot(self._place, self.end_offset, self._producers)
+        self._unsynced.files += [*self._active.save_indexes(), snapshot]
+        self._unsynced.names = True
+        self._closed = self.end_offset
+
+    def release(self) -> None:
+        """Close all files."""
+        for segment in self._segments:
+            segment.close()
+        self.layout += 1
+
+    def reconfigure(self, config: LogConfig) -> None:
+        self.config = config
+
+    def expire_producers(self, now: WallTime, after_ms: int) -> None:
+        self._producers.expire(now, after_ms)
+
+    def rewrite_from(self, offset: Offset) -> None:
+        """Have everything from ``offset`` on synced anew. Raises ``OSError``."""
+        self._unsynced.files += rewrite(self._segments[self._view().segment_at(offset) :], offset)

@@ -1,0 +1,283 @@
+"""All logs of a node, in one data directory."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+
+from kohort.log.checkpoints import (
+    CLEANED_UP_TO,
+    LOG_STARTS,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    CorruptCheckpointError,
+    read_partition_metadata,
+)
+from kohort.log.directory import DataDirectory, ForeignDirectoryError
+from kohort.log.disk import read_file, remove_tree
+from kohort.log.flusher import Flusher, Results, Waiting
+from kohort.log.log import AdvanceListener, Append, LogSpec, Repair, SyncPolicy
+from kohort.log.recovery import Trust, recover
+from kohort.log.segment import OpenFiles, Place
+from kohort.log.segmented import SegmentedLog
+from kohort.log.sweep import doomed_name
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import Offset, TopicId, WallTime
+from kohort.model.topics import TopicPartition, show_topic_id
+
+_START = Offset(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageSettings:
+    """How a node stores its logs."""
+
+    data_policy: SyncPolicy = SyncPolicy.INTERVAL
+    internal_policy: SyncPolicy = SyncPolicy.COMMIT
+    sync_interval_ms: int = 1_000
+    sync_threads: int = 4
+    open_files: int = 256  # segments that keep their file open at one time
+
+
+class LogStorage:
+    """The logs in a data directory. Implements ``kohort.log.log.Storage``.
+
+    ``executor`` runs what blocks; by default a few threads, made when they are first needed. ``repairs`` are
+    those that were made before there was a storage.
+    """
+
+    def __init__(
+        self,
+        directory: DataDirectory,
+        settings: StorageSettings,
+        executor: Executor | None = None,
+        repairs: Iterable[Repair] = (),
+    ) -> None:
+        self._directory = directory
+        self._settings = settings
+        self._open_files = OpenFiles(settings.open_files)
+        self._logs: dict[TopicPartition, SegmentedLog] = {}
+        self._listeners: list[AdvanceListener] = []
+        self._repairs = list(repairs)
+        self._flusher = Flusher(self._notify, settings.sync_interval_ms, settings.sync_threads, executor)
+        self._recovery_points = directory.read_checkpoint(RECOVERY_POINTS)
+        self._starts = directory.read_checkpoint(LOG_STARTS)
+        self._cleaned = directory.read_checkpoint(CLEANED_UP_TO)
+        self._checkpointing = asyncio.Lock()
+
+    # -- logs ------------------------------------------------------------------------------------------
+
+    def open_log(self, spec: LogSpec) -> SegmentedLog:
+        partition = spec.partition
+        clean = self._directory.was_closed_cleanly
+        recovery_point = self._recovery_points.get(partition, _START)
+        log = self._recover(spec, Trust(clean, recovery_point, self._starts.get(partition, _START)))
+        log.cleaned_up_to = min(self._cleaned.get(partition, _START), log.end_offset)
+        self._logs[partition] = log
+        return log
+
+    def log(self, partition: TopicPartition) -> SegmentedLog:
+        log = self._logs.get(partition)
+        if log is None:
+            raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} has no log here")
+        return log
+
+    def logs(self) -> Iterable[SegmentedLog]:
+        return self._logs.values()
+
+    def delete_log(self, partition: TopicPartition) -> None:
+        log = self._logs.pop(partition, None)
+        if log is None:
+            return
+        log.fail(f"{partition} is deleted")
+        log.release()
+        for offsets in (self._recovery_points, self._starts, self._cleaned):
+            offsets.pop(partition, None)
+        disk, doomed = self._directory.disk, doomed_name(partition, log.topic_id)
+        try:
+            disk.rename(self._path(partition), f"{self._directory.path}/{doomed}")
+            # If this does not get through, the next start sweeps it up.
+            self._flusher.executor.submit(remove_tree, disk, f"{self._directory.path}/{doomed}")
+        except FileNotFoundError:
+            pass  # nothing was ever written
+        finally:
+            self._notify(log)
+
+    def on_advance(self, listener: AdvanceListener) -> None:
+        self._listeners.append(listener)
+
+    def take_repairs(self) -> list[Repair]:
+        repairs, self._repairs = self._repairs, []
+        return repairs
+
+    # -- appending -------------------------------------------------------------------------------------
+
+    def append(self, appends: Sequence[Append]) -> "asyncio.Future[Results]":
+        future: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
+        results: Results = []
+        waiting: Waiting | None = None
+        for append in appends:
+            log = self._logs.get(append.partition)
+            try:
+                if log is None:
+                    raise RefusedError(
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{append.partition} has no log here"
+                    )
+                done = log.append(append)
+            except RefusedError as refusal:
+                results.append(refusal)
+                continue
+            if log.high_watermark <= done.last_offset:
+                waiting = waiting or Waiting(future, results)
+                waiting.needs.append((len(results), log, done.last_offset))
+                self._flusher.commit(log)
+            elif not done.duplicate:
+                self._advanced(log)
+            results.append(done)
+        if waiting is None:
+            future.set_result(results)
+        else:
+            self._flusher.wait(waiting)
+        return future
+
+    def _advanced(self, log: SegmentedLog) -> None:
+        if log.policy is SyncPolicy.INTERVAL:
+            self._flusher.later(log)
+        self._notify(log)
+
+    def _notify(self, log: SegmentedLog) -> None:
+        for listener in self._listeners:
+            listener(log.partition)
+
+    # -- in the background -----------------------------------------------------------------------------
+
+    async def flush(self) -> None:
+        for log in self._logs.values():
+            if log.needs_sync and log.failure is None:
+                self._flusher.commit(log)
+        await self._round()
+
+    async def checkpoint(self) -> None:
+        """Raises ``RefusedError`` with KAFKA_STORAGE_ERROR when they cannot be written."""
+        async with self._checkpointing:
+            for log in self._logs.values():
+                self._recovery_points[log.partition] = log.recovery_point
+                self._starts[log.partition] = log.start_offset
+                self._cleaned[log.partition] = log.cleaned_up_to
+            offsets = {
+                RECOVERY_POINTS: dict(self._recovery_points),
+                LOG_STARTS: dict(self._starts),
+                CLEANED_UP_TO: dict(self._cleaned),
+            }
+            try:
+                await self._blocking(partial(_write_checkpoints, self._directory, offsets))
+            except OSError as error:
+                raise RefusedError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, f"checkpoints could not be written: {error}"
+                ) from error
+
+    async def compact(self, partition: TopicPartition, now: WallTime) -> None:
+        """Raises ``RefusedError`` with KAFKA_STORAGE_ERROR; the log is as it was, or says why it failed."""
+        steps = self.log(partition).compact(now)
+        try:
+            for work in steps:
+                if work is None:
+                    await asyncio.sleep(0)
+                else:
+                    await self._blocking(work)
+        except OSError as error:
+            raise RefusedError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"compacting {partition} failed: {error}"
+            ) from error
+
+    async def reopen(self, partition: TopicPartition) -> SegmentedLog:
+        """Raises ``RefusedError`` with KAFKA_STORAGE_ERROR while files cannot be read or written."""
+        old = self.log(partition)
+        await self._round()  # a sync that is under way still holds the files
+        old.release()
+        spec = LogSpec(
+            partition=partition, topic_id=old.topic_id, leader_epoch=old.leader_epoch, config=old.config
+        )
+        try:
+            log = self._recover(spec, Trust(False, old.recovery_point, old.start_offset))
+            if log.policy is SyncPolicy.COMMIT:
+                # Nothing beyond was acknowledged, and none of it can be trusted to be on the disk.
+                log.truncate(max(old.high_watermark, log.start_offset))
+            else:
+                log.rewrite_from(old.recovery_point)
+        except OSError as error:
+            raise RefusedError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} cannot be recovered: {error}"
+            ) from error
+        log.cleaned_up_to = min(old.cleaned_up_to, log.end_offset)
+        self._logs[partition] = log
+        await self.flush()
+        self._notify(log)
+        return log
+
+    async def close(self) -> None:
+        await self._round()
+        try:
+            for log in self._logs.values():
+                log.prepare_close()
+            await self.flush()
+            await self.checkpoint()
+        except (OSError, RefusedError):
+            clean = False
+        else:
+            clean = not any(log.failure for log in self._logs.values())
+        for log in self._logs.values():
+            log.release()
+        self._flusher.close()
+        self._directory.close(clean=clean)
+
+    async def _round(self) -> None:
+        """Wait until everything that is asked to be synced by now is."""
+        future: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
+        self._flusher.wait(Waiting(future, []))
+        await future
+
+    async def _blocking(self, work: Callable[[], None]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._flusher.executor, work)
+
+    # -- files -----------------------------------------------------------------------------------------
+
+    def _path(self, partition: TopicPartition) -> str:
+        return f"{self._directory.path}/{partition}"
+
+    def _recover(self, spec: LogSpec, trust: Trust) -> SegmentedLog:
+        path = self._path(spec.partition)
+        self._check_topic_id(path, spec.topic_id)
+        place = Place(self._directory.disk, path, self._open_files, spec.config.index_interval_bytes)
+        found = recover(place, trust)
+        self._repairs += [Repair(path, what) for what in found.repairs]
+        settings = self._settings
+        policy = settings.internal_policy if spec.config.internal else settings.data_policy
+        return SegmentedLog(place, spec, policy, found)
+
+    def _check_topic_id(self, path: str, topic_id: TopicId) -> None:
+        content = read_file(self._directory.disk, f"{path}/{PARTITION_METADATA}")
+        if content is None:
+            return
+        try:
+            found = read_partition_metadata(content)
+        except CorruptCheckpointError as error:
+            self._repairs.append(
+                Repair(path, f"taken over although it does not say to whom it belongs: {error}")
+            )
+            return
+        if found != topic_id:
+            raise ForeignDirectoryError(
+                f"{path!r} belongs to topic id {show_topic_id(found)}, not {show_topic_id(topic_id)}",
+                hint="move it out of the data directory; it is from another topic of the same name",
+            )
+
+
+def _write_checkpoints(
+    directory: DataDirectory, checkpoints: Mapping[str, Mapping[TopicPartition, Offset]]
+) -> None:
+    for name, offsets in checkpoints.items():
+        directory.write_checkpoint(
+            name, {partition: offset for partition, offset in offsets.items() if offset}
+        )

@@ -1,0 +1,50 @@
+"""What one log wants on the disk: gathered on the loop, done in a thread, settled on the loop."""
+
+from dataclasses import dataclass, field
+from os.path import dirname
+
+from kohort.log.checkpoints import LEADER_EPOCHS
+from kohort.log.disk import Disk, File, replace_file
+from kohort.log.segment import Segment
+from kohort.model.ids import Offset
+
+
+@dataclass(slots=True)
+class Unsynced:
+    """What was written besides the batches of the last segment, and is not synced."""
+
+    files: list[File] = field(default_factory=list)
+    epochs: bool = False  # there is a new leader epoch
+    names: bool = False  # files were made or removed
+    directory: bool = False  # the directory itself was made
+
+    def __bool__(self) -> bool:
+        return self.epochs or self.names or self.directory or bool(self.files)
+
+
+@dataclass(slots=True)
+class SyncJob:
+    """One sync of one log. ``run`` may be called in any thread; nothing else here touches the log."""
+
+    disk: Disk
+    directory: str
+    unsynced: Unsynced
+    epochs: bytes  # the leader-epoch checkpoint, if that is to be written
+    end_offset: Offset  # what is safe afterwards
+    end: tuple[Segment, int]  # the same as a place in a file
+    history: int  # which history of the log this belongs to; a truncation begins another
+    error: OSError | None = None
+
+    def run(self) -> None:
+        """Make it durable, names last. Never raises ``OSError``: it is kept in ``error``."""
+        try:
+            for file in self.unsynced.files:
+                file.sync()
+            if self.unsynced.epochs:
+                replace_file(self.disk, f"{self.directory}/{LEADER_EPOCHS}", self.epochs)
+            elif self.unsynced.names:
+                self.disk.sync_directory(self.directory)
+            if self.unsynced.directory:
+                self.disk.sync_directory(dirname(self.directory))
+        except OSError as error:
+            self.error = error
