@@ -43,7 +43,7 @@ class GroupCoordinator:
         self._journal = journal
         self._shards: list[GroupShard] = []
         self._loading: asyncio.Task[None] | None = None
-        self._creating: asyncio.Task[ServedTopic] | None = None
+        self._creating: asyncio.Task[None] | None = None
         self._running = False
 
     def start(self) -> None:
@@ -77,14 +77,17 @@ class GroupCoordinator:
             return
         if self._creating is None:
             self._creating = asyncio.get_running_loop().create_task(
-                self._topics.create(offsets_topic(self._configs)), name="kohort create offsets topic"
+                self._create_offsets_topic(), name="kohort create offsets topic"
             )
+        # The client may hang up; the others who share this attempt have not.
+        await asyncio.shield(self._creating)
+
+    async def _create_offsets_topic(self) -> None:
         try:
-            topic = await asyncio.shield(self._creating)
+            topic = self._topics.get(CONSUMER_OFFSETS)  # somebody may have asked Metadata for it by name
+            self._open(topic or await self._topics.create(offsets_topic(self._configs)))
         finally:
             self._creating = None
-        if not self._shards:
-            self._open(topic)
 
     def ask(self, group_id: str, make: Callable[[ReplyTo], Request]) -> ReplyBody | asyncio.Future[Any]:
         """Ask the shard a group lives in; a shard that cannot be asked is answered for."""

@@ -12,7 +12,7 @@ from kohort.broker.context import Context, Interceptor, RawReply, Response, Resu
 from kohort.broker.handlers import SERVED, Served
 from kohort.model.errors import ErrorCode, ProtocolError, RefusedError
 from kohort.wire.apis import ApiKey, ApiSpec, api_spec
-from kohort.wire.codec import DecodeError, decode, encode_parts
+from kohort.wire.codec import DecodeError, decode_request, encode_parts
 from kohort.wire.headers import read_request_header
 from kohort.wire.schema import Message
 
@@ -82,7 +82,7 @@ class Dispatch:
         if handler is None:
             return self._unsupported(context)
         try:
-            request = decode(handler.spec.request_class, context.version, frame, position)
+            request = decode_request(handler.spec.request_class, context.version, frame, position)
         except DecodeError as error:
             raise ProtocolError(f"{context} cannot be read: {error}") from error
         result = self.guard(lambda: self._decide(handler, request, context), handler, request, context)

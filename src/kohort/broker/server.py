@@ -11,6 +11,7 @@ from kohort.broker.dispatch import Dispatch
 from kohort.broker.maintenance import Maintenance
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
+from kohort.log.disk import Disk
 from kohort.model.errors import KohortError
 from kohort.wire.framing import FrameBuffer
 
@@ -32,9 +33,10 @@ class Address(NamedTuple):
 class Server:
     """One broker with its listening socket. ``start`` and ``stop`` are called once each, on one loop."""
 
-    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
+    def __init__(self, settings: Settings, *, clock: Clock | None = None, disk: Disk | None = None) -> None:
         self._settings = settings
         self._clock = clock or RealClock()
+        self._disk = disk
         self._connections: set[Connection] = set()
 
     @property
@@ -45,11 +47,11 @@ class Server:
     async def start(self) -> Address:
         """Open the data, listen, and return the address clients are told."""
         settings = self._settings
-        catalog, storage = await open_data(settings)
+        catalog, storage, repairs = await open_data(settings, self._disk)
         try:
             self.broker = Broker(settings, catalog, storage, self._clock)
             self.broker.start()
-            for repair in storage.take_repairs():
+            for repair in [*repairs, *storage.take_repairs()]:
                 logger.warning("recovered %s: %s", repair.directory, repair.what)
             self.dispatch = Dispatch(self.broker)
             address = await self._listen()

@@ -1,1 +1,22 @@
-"""Shipped with the package: what tests of consumer applications need."""
+"""For the tests of applications: an embedded broker, pytest fixtures, bad disks and networks.
+
+``from kohort.testing import Broker`` starts a real broker inside the test's process; every Kafka
+client library can talk to it.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kohort.testing.broker import AsyncBroker, Broker
+
+__all__ = ["AsyncBroker", "Broker"]
+
+
+def __getattr__(name: str) -> object:
+    # The pytest plugin lives in this package and is imported by every test run of everybody who has
+    # Kohort installed: the broker comes with its first use.
+    if name in __all__:
+        from kohort.testing import broker
+
+        return getattr(broker, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,11 +9,11 @@ from typing import TypeVar, cast
 from kohort.wire.decoder import Decoder, compile_decoder
 from kohort.wire.diagnosis import explain
 from kohort.wire.encoder import Encoder, compile_encoder
-from kohort.wire.errors import DecodeError, EncodeError
+from kohort.wire.errors import DecodeError, EncodeError, TrailingBytesError
 from kohort.wire.schema import Message
 from kohort.wire.source import describe
 
-__all__ = ["DecodeError", "EncodeError", "decode", "encode", "encode_parts"]
+__all__ = ["DecodeError", "EncodeError", "decode", "decode_request", "encode", "encode_parts"]
 
 M = TypeVar("M", bound=Message)
 
@@ -37,6 +37,17 @@ def decode(message: type[M], version: int, data: bytes, position: int = 0) -> M:
         raise DecodeError(f"{describe(message, version)}: ends in the middle of a field") from error
     except UnicodeDecodeError as error:
         raise DecodeError(f"{describe(message, version)}: a string is not UTF-8: {error.reason}") from error
+
+
+def decode_request(message: type[M], version: int, data: bytes, position: int) -> M:
+    """As ``decode``, but what follows the message is ignored, as Kafka ignores it.
+
+    librdkafka relies on that: its Metadata request for all topics has three bytes too many.
+    """
+    try:
+        return decode(message, version, data, position)
+    except TrailingBytesError as error:
+        return cast(M, error.message)
 
 
 def encode(message: Message, version: int) -> bytes:

@@ -9,9 +9,9 @@ UTF-8, into DecodeError.
 
 from collections.abc import Callable
 from struct import Struct as Format
-from struct import calcsize, unpack_from
+from struct import calcsize
 
-from kohort.wire.errors import DecodeError
+from kohort.wire.errors import DecodeError, TrailingBytesError
 from kohort.wire.schema import (
     BYTES,
     RECORDS,
@@ -25,7 +25,7 @@ from kohort.wire.schema import (
     Primitive,
     Struct,
 )
-from kohort.wire.source import Source, describe, fields_in
+from kohort.wire.source import Formats, Source, describe, fields_in
 
 Decoder = Callable[[bytes, int], Message]
 
@@ -56,7 +56,7 @@ class _Compiler:
         message = self._struct(self._message, "")
         self._flush()
         with source.block("if p != end:"):
-            source.add(f"raise trailing({self._where('')!r}, end - p)")
+            source.add(f"raise trailing({self._where('')!r}, end - p, {message})")
         source.add(f"return {message}")
         return source
 
@@ -225,7 +225,8 @@ class _Compiler:
             if of is UUID:
                 source.add(f"{target} = [data[q : q + 16] for q in range(p, p + 16 * {count}, 16)]")
             else:
-                source.add(f"{target} = list(unpack_from(f'>{{{count}}}{of.value}', data, p))")
+                several = source.constant("several", of, Formats(of.value, "unpack_from"))
+                source.add(f"{target} = list({several}[{count}](data, p))")
             source.add(f"p += {count} * {size}")
             return
         items, item = source.fresh("items"), source.fresh("item")
@@ -315,10 +316,6 @@ def skip_tags(data: bytes, position: int, first: int, where: str) -> int:
     return position
 
 
-def _trailing(where: str, left: int) -> DecodeError:
-    return DecodeError(f"{where}: {left} bytes after its end")
-
-
 def _unexpected_null(where: str, length: int) -> DecodeError:
     return DecodeError(f"{where}: null is not allowed" if length == -1 else f"{where}: length {length}")
 
@@ -337,13 +334,12 @@ def _wrong_tag_size(where: str) -> DecodeError:
 
 _RUNTIME: dict[str, object] = {
     "new": object.__new__,
-    "unpack_from": unpack_from,
     "ZERO_UUID": ZERO_UUID,
     "long_uvarint": _long_uvarint,
     "present": _present,
     "next_tag": _next_tag,
     "skip_tags": skip_tags,
-    "trailing": _trailing,
+    "trailing": TrailingBytesError,
     "unexpected_null": _unexpected_null,
     "too_long": _too_long,
     "too_many": _too_many,

@@ -10,8 +10,19 @@ from collections.abc import Callable, Sequence
 from struct import Struct as Format
 from struct import pack
 
-from kohort.wire.schema import RECORDS, STRING, UUID, ZERO_UUID, Array, Field, Message, Primitive, Struct
-from kohort.wire.source import Source, describe, fields_in, struct_type
+from kohort.wire.schema import (
+    BOOL,
+    RECORDS,
+    STRING,
+    UUID,
+    ZERO_UUID,
+    Array,
+    Field,
+    Message,
+    Primitive,
+    Struct,
+)
+from kohort.wire.source import Formats, Source, describe, fields_in, struct_type
 
 Encoder = Callable[[Message, list[bytes | memoryview], list[int]], None]
 """Of the message, the list to append to, and the list that gets the indexes of its large pieces."""
@@ -174,8 +185,7 @@ class _Compiler:
                 self._source.add("raise TypeError")
             self._pack("16s", holder)
         else:
-            # Packed as a number, a bool that is None is an error; as a bool it would be False.
-            self._pack("b" if of.value == "?" else of.value, value)
+            self._pack(_letter(of), value)
 
     def _sized(self, of: Primitive, value: str, is_nullable: bool) -> None:
         """A string or bytes: a length and that many bytes."""
@@ -205,24 +215,21 @@ class _Compiler:
             self._pack(letter, f"-1 if {holder} is None else {length}")
 
     def _array(self, of: Primitive | type[Struct], value: str, is_nullable: bool) -> None:
-        source = self._source
         items = self._held(value)
         if is_nullable:
             self._nullable_length("i", items, f"len({items})")
-            self._flush()
-            with source.block(f"if {items} is not None:"):
-                self._elements(of, items)
         else:
             self._length("i", f"len({items})")
-            self._flush()
+        if isinstance(of, Primitive) and of.is_fixed and of is not UUID:
+            several = self._source.constant("several", of, Formats(_letter(of), "pack"))
+            self._piece(f"{several}[len({items})](*{items}) if {items} else b''")
+            return
+        self._flush()
+        with self._source.block(f"if {items}:"):
             self._elements(of, items)
 
     def _elements(self, of: Primitive | type[Struct], items: str) -> None:
         source = self._source
-        if isinstance(of, Primitive) and of.is_fixed and of is not UUID:
-            letter = "b" if of.value == "?" else of.value
-            source.add(f"{self._out}.append(pack(f'>{{len({items})}}{letter}', *{items}))")
-            return
         item = source.fresh("e")
         if not isinstance(of, Primitive) and (packed := self._fixed_element(of, item)) is not None:
             source.add(f"{self._out} += [{packed} for {item} in {items}]")
@@ -242,6 +249,11 @@ class _Compiler:
             return None
         self._struct(struct, item)
         return self._packed()
+
+
+def _letter(of: Primitive) -> str:
+    # Packed as a number, a bool that is None is an error; as a bool it would be False.
+    return "b" if of is BOOL else of.value
 
 
 def _is_set(field: Field, value: str) -> str:
@@ -273,7 +285,7 @@ class _CompactLengths(dict[int, bytes]):
         return _uvarint(length + 1)
 
 
-_COMPACT = _CompactLengths({length: _uvarint(length + 1) for length in range(1024)})
+_COMPACT = _CompactLengths({length: _uvarint(length + 1) for length in range(256)})
 
 
 def _put_records(
@@ -287,7 +299,7 @@ def _put_records(
         out.append(b"\0" if is_flexible else b"\xff\xff\xff\xff")
         return
     pieces = records if isinstance(records, list | tuple) else (records,)
-    size = sum(map(len, pieces))
+    size = len(records) if pieces is not records else sum(map(len, pieces))
     out.append(_COMPACT[size] if is_flexible else pack(">i", size))
     for piece in pieces:
         if len(piece) >= LARGE:
@@ -297,7 +309,6 @@ def _put_records(
 
 _RUNTIME: dict[str, object] = {
     "ZERO_UUID": ZERO_UUID,
-    "pack": pack,
     "uvarint": _uvarint,
     "compact": _COMPACT,
     "put_records": _put_records,

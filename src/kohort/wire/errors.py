@@ -3,6 +3,7 @@
 KohortError
 ├── ProtocolError        the peer sent something that is not the protocol
 │   └── DecodeError      bytes that are not the message they should be
+│       └── TrailingBytesError   a whole message, and more
 └── EncodeError          we tried to send a message that cannot be written
 """
 
@@ -11,6 +12,14 @@ from kohort.model.errors import KohortError, ProtocolError
 
 class DecodeError(ProtocolError):
     """Bytes that are not the message they should be. Says which message, version and field."""
+
+
+class TrailingBytesError(DecodeError):
+    """A whole message with something after it. ``message`` is what was read."""
+
+    def __init__(self, where: str, left: int, message: object) -> None:
+        super().__init__(f"{where}: {left} bytes after its end")
+        self.message = message
 
 
 class EncodeError(KohortError):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from struct import Struct as Format
 from typing import Any
 
 from kohort.wire.schema import Array, Field, Message, Primitive, Struct
@@ -54,6 +55,21 @@ class Source:
         name = self._lines[0].removeprefix("def ").partition("(")[0]
         function: Callable[..., Any] = namespace[name]
         return function
+
+
+class Formats(dict[int, Callable[..., Any]]):
+    """By count, a method of the ``struct`` format for that many values of one type; small ones are kept."""
+
+    def __init__(self, letter: str, method: str) -> None:
+        super().__init__()
+        self._letter = letter
+        self._method = method
+
+    def __missing__(self, count: int) -> Callable[..., Any]:
+        found: Callable[..., Any] = getattr(Format(f">{count}{self._letter}"), self._method)
+        if count < 64:
+            self[count] = found
+        return found
 
 
 def fields_in(struct: type[Struct], version: int) -> tuple[list[Field], list[Field], list[Field]]:

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.model.errors import ErrorCode, ProtocolError
-from kohort.wire.codec import DecodeError, EncodeError, decode, encode, encode_parts
+from kohort.wire.codec import DecodeError, EncodeError, decode, decode_request, encode, encode_parts
 from kohort.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatResponse,
@@ -234,3 +234,12 @@ def test_strings_longer_than_one_length_byte_survive() -> None:
         beat = HeartbeatRequest(group_id="x" * size)
         for version in (0, 4):
             assert decode(HeartbeatRequest, version, encode(beat, version)) == beat
+
+
+def test_what_follows_a_request_is_ignored_as_kafka_ignores_it() -> None:
+    """librdkafka's Metadata request for all topics has three bytes too many."""
+    body = bytes.fromhex("00000000010000")
+    request = decode_request(MetadataRequest, 13, body, 0)
+    assert request == MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    with pytest.raises(DecodeError, match="3 bytes after its end"):
+        decode(MetadataRequest, 13, body)
