@@ -1,0 +1,172 @@
+"""Administration of a cluster: topics, configs, offsets, groups.
+
+Calls that take several items return a result for each: the item's answer, or its BrokerError as a value.
+Calls about one thing raise. Whatever fails for a passing reason is repeated within ``api_timeout_ms``.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+from kohort.client import config_admin, group_admin, offset_admin, topic_admin
+from kohort.client.cluster import Cluster, CoordinatorOf
+from kohort.client.connection import Connection
+from kohort.client.errors import BrokerError
+from kohort.client.metadata import Node, TopicInfo
+from kohort.client.options import DEFAULTS, ClientOptions
+from kohort.client.results import (
+    ClusterInfo,
+    CommittedOffset,
+    Config,
+    CreatedTopic,
+    GroupInfo,
+    ListedGroup,
+    ListedOffset,
+    LogDir,
+    NewTopic,
+    Resource,
+)
+from kohort.model.ids import GroupId, Offset, TopicName
+from kohort.model.topics import TopicPartition
+
+T = TypeVar("T")
+
+
+class Admin:
+    """``async with Admin("host:9092") as admin``; or on a Cluster that somebody else closes."""
+
+    def __init__(self, cluster: str | Cluster, options: ClientOptions = DEFAULTS) -> None:
+        self.cluster = Cluster(cluster, options) if isinstance(cluster, str) else cluster
+
+    async def __aenter__(self) -> Self:
+        await self.cluster.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cluster.close()
+
+    # The cluster
+
+    async def describe_cluster(self) -> ClusterInfo:
+        return await topic_admin.describe_cluster(self.cluster)
+
+    async def connection_to(self, node_id: int) -> Connection:
+        """A connection to one broker: what it serves (``api_versions``, ``features``), and raw requests."""
+        return await self.cluster.retry(lambda: self.cluster.connection(node_id))
+
+    async def describe_log_dirs(self, partitions: Collection[TopicPartition] | None = None) -> list[LogDir]:
+        """The directories of all brokers with the size of these partitions, or of all."""
+        return await topic_admin.describe_log_dirs(self.cluster, partitions)
+
+    # Topics
+
+    async def list_topics(self) -> list[TopicInfo]:
+        """All topics the caller may see, internal ones included, by name."""
+        return await topic_admin.list_topics(self.cluster)
+
+    async def describe_topics(self, names: Collection[str]) -> dict[TopicName, TopicInfo | BrokerError]:
+        return await topic_admin.describe_topics(self.cluster, names)
+
+    async def describe_topic(self, name: str) -> TopicInfo:
+        """One topic; raises UnknownTopicError."""
+        return _only((await self.describe_topics([name]))[TopicName(name)])
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> dict[TopicName, CreatedTopic | BrokerError]:
+        return await topic_admin.create_topics(self.cluster, topics, validate_only=validate_only)
+
+    async def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> CreatedTopic:
+        """Create one topic, or raise the broker's refusal."""
+        created = await self.create_topics([topic], validate_only=validate_only)
+        return _only(created[TopicName(topic.name)])
+
+    async def delete_topics(self, names: Collection[str]) -> dict[TopicName, BrokerError | None]:
+        return await topic_admin.delete_topics(self.cluster, names)
+
+    async def create_partitions(
+        self, totals: Mapping[str, int], *, validate_only: bool = False
+    ) -> dict[TopicName, BrokerError | None]:
+        """Let topics grow to these numbers of partitions."""
+        return await topic_admin.create_partitions(self.cluster, totals, validate_only=validate_only)
+
+    async def delete_records(
+        self, before: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, Offset | BrokerError]:
+        """Drop what is before these offsets (-1: everything there is); the new first offsets."""
+        return await topic_admin.delete_records(self.cluster, before)
+
+    # Configs
+
+    async def describe_configs(
+        self, resources: Collection[Resource]
+    ) -> dict[Resource, dict[str, Config] | BrokerError]:
+        return await config_admin.describe_configs(self.cluster, resources)
+
+    async def alter_configs(
+        self, changes: Mapping[Resource, Mapping[str, str | None]], *, validate_only: bool = False
+    ) -> dict[Resource, BrokerError | None]:
+        """Set these configs and leave all others alone; None goes back to the default."""
+        return await config_admin.alter_configs(self.cluster, changes, validate_only=validate_only)
+
+    # Offsets of partitions
+
+    async def list_offsets(
+        self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, ListedOffset | BrokerError]:
+        """Where ``OffsetSpec.EARLIEST``, ``LATEST`` or a timestamp lies in each partition."""
+        return await offset_admin.list_offsets(self.cluster, wanted, read_committed=read_committed)
+
+    # Groups
+
+    async def find_coordinator(self, group_id: str) -> Node:
+        return await self.cluster.retry(lambda: self.cluster.find_coordinator(CoordinatorOf(group_id)))
+
+    async def list_groups(
+        self, *, states: Collection[str] = (), types: Collection[str] = ()
+    ) -> list[ListedGroup]:
+        """All groups by id, or those in these states (``Stable`` …) and of these types (``classic`` …)."""
+        return await group_admin.list_groups(self.cluster, states=states, types=types)
+
+    async def describe_groups(self, group_ids: Collection[str]) -> dict[GroupId, GroupInfo | BrokerError]:
+        described: dict[GroupId, GroupInfo | BrokerError] = {}
+        for group_id in map(GroupId, group_ids):
+            try:
+                described[group_id] = await group_admin.describe_group(self.cluster, group_id)
+            except BrokerError as error:
+                described[group_id] = error
+        return described
+
+    async def list_group_offsets(
+        self,
+        group_id: str,
+        partitions: Collection[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """What a group has committed, for these partitions or for all; nothing for one without a commit."""
+        return await group_admin.list_group_offsets(
+            self.cluster, group_id, partitions, require_stable=require_stable
+        )
+
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> dict[TopicPartition, BrokerError | None]:
+        """Commit for a group that has no members."""
+        return await group_admin.alter_group_offsets(self.cluster, group_id, offsets)
+
+    async def delete_groups(self, group_ids: Collection[str]) -> dict[GroupId, BrokerError | None]:
+        return await group_admin.delete_groups(self.cluster, group_ids)
+
+    async def delete_group_offsets(
+        self, group_id: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, BrokerError | None]:
+        return await group_admin.delete_group_offsets(self.cluster, group_id, partitions)
+
+
+def _only(result: T | BrokerError) -> T:
+    if isinstance(result, BrokerError):
+        raise result
+    return result

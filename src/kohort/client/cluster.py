@@ -1,0 +1,306 @@
+"""A cluster as its clients see it: who leads, who coordinates, who takes administrative writes.
+
+Everything a client asks goes through here: it finds the right node, keeps the connections, and repeats what
+failed for a passing reason until a deadline.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import TracebackType
+from typing import NamedTuple, Self, TypeVar
+
+from kohort.client.addresses import Address, parse_bootstrap
+from kohort.client.connection import Connection, Dial, dial_tcp
+from kohort.client.errors import BrokerError, ConnectError, NoBrokerError, check
+from kohort.client.metadata import NOBODY, Metadata, Node, merge
+from kohort.client.options import DEFAULTS, ClientOptions
+from kohort.client.pool import Pool, Purpose, reason
+from kohort.client.retry import Deadline, Retry
+from kohort.model.errors import ErrorCode, KohortError
+from kohort.model.ids import NodeId, TopicName
+from kohort.model.topics import TopicPartition
+from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kohort.wire.schema import Message
+
+R = TypeVar("R", bound=Message)
+T = TypeVar("T")
+
+
+class Role(Enum):
+    """A node named by what it does rather than by its number."""
+
+    ANY = "any broker"
+    CONTROLLER = "the controller"
+
+
+class KeyType(Enum):
+    """What a coordinator coordinates; the values are those of FindCoordinator."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class CoordinatorOf(NamedTuple):
+    """The node that keeps the state of one group or transactional id."""
+
+    key: str
+    kind: KeyType = KeyType.GROUP
+
+
+Target = Role | CoordinatorOf | int
+"""Where a request goes: a role, a coordinator, or a node by its id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How a request is sent: the highest version that will do, and how long one reply may take."""
+
+    highest: int | None = None
+    timeout_ms: int | None = None
+    purpose: Purpose = Purpose.GENERAL
+
+
+PLAIN = Terms()
+
+
+def accept(_reply: Message) -> None:
+    """Take any reply; error codes in it are the caller's business."""
+
+
+class Cluster:
+    """One cluster. ``async with Cluster("host:9092") as cluster`` connects, and closes everything after.
+
+    Entering fails at once with NoBrokerError if nobody answers; later losses are retried.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        options: ClientOptions = DEFAULTS,
+        *,
+        dial: Dial = dial_tcp,
+        retry: Retry | None = None,
+    ) -> None:
+        self.bootstrap = parse_bootstrap(bootstrap)
+        self.options = options
+        self.metadata = Metadata()
+        self._pool = Pool(options, dial)
+        self._retry = retry or Retry(options)
+        self._coordinators: dict[CoordinatorOf, Node] = {}
+        self._stale = False
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.refresh(())
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections; requests in flight fail."""
+        self._pool.close()
+
+    def deadline(self) -> Deadline:
+        """The end of the time one call may take with all its retries."""
+        return Deadline(self.options.api_timeout_ms)
+
+    # Asking
+
+    async def ask(
+        self,
+        target: Target,
+        request: Message,
+        expect: type[R],
+        *,
+        check: Callable[[R], None] = accept,
+        terms: Terms = PLAIN,
+    ) -> R:
+        """The reply of the right node, once ``check`` accepts it.
+
+        What fails for a passing reason (a lost connection, a BrokerError of ``check`` that is retriable) is
+        repeated until the deadline: only ask this way for what may be carried out twice.
+        """
+        deadline = self.deadline()
+
+        async def attempt() -> R:
+            connection = await self.connection(target, terms.purpose)
+            patience = terms.timeout_ms or self.options.request_timeout_ms
+            reply = await connection.send(
+                request, expect, highest=terms.highest, timeout_ms=int(min(patience, deadline.left_ms + 1))
+            )
+            check(reply)
+            return reply
+
+        return await self._retry.run(attempt, deadline, lambda error: self._forget(target, error))
+
+    async def ask_leaders(
+        self,
+        partitions: Iterable[TopicPartition],
+        ask: Callable[[NodeId, list[TopicPartition]], Awaitable[Mapping[TopicPartition, T | BrokerError]]],
+    ) -> dict[TopicPartition, T | BrokerError]:
+        """Ask the leader of each partition, all leaders at once, and again for what a passing error hit.
+
+        A partition that is refused for good has its BrokerError as its result. Raises what still hinders
+        the others at the deadline.
+        """
+        missing = dict.fromkeys(partitions)
+        results: dict[TopicPartition, T | BrokerError] = {}
+
+        async def attempt() -> None:
+            names = {partition.topic for partition in missing}
+            metadata = await self.topics(names)
+            if not all(map(metadata.knows, missing)):
+                metadata = await self.refresh(names)  # a partition may be newer than what we know
+            asked = metadata.by_leader(missing)
+            answers = await asyncio.gather(*(ask(*item) for item in asked.items()), return_exceptions=True)
+            failures = [answer for answer in answers if isinstance(answer, BaseException)]
+            for answer in answers:
+                if isinstance(answer, BaseException):
+                    continue
+                passing = {tp: why for tp, why in answer.items() if _is_passing(why)}
+                failures += [why for why in passing.values() if isinstance(why, BrokerError)]
+                results.update((tp, answer[tp]) for tp in answer if tp not in passing)
+            for partition in results:
+                missing.pop(partition, None)
+            if failures:
+                raise failures[0]
+            if missing:
+                raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"ask about {_some(missing)}", "no answer")
+
+        await self._retry.run(attempt, self.deadline(), lambda error: self._forget(Role.ANY, error))
+        return results
+
+    async def retry(self, attempt: Callable[[], Awaitable[T]], deadline: Deadline | None = None) -> T:
+        """Repeat ``attempt`` while it fails for passing reasons, with fresh metadata each time."""
+        return await self._retry.run(
+            attempt, deadline or self.deadline(), lambda error: self._forget(Role.ANY, error)
+        )
+
+    def _forget(self, target: Target, error: KohortError) -> None:
+        """What an error proves wrong is asked for again before the next attempt."""
+        self._stale = True
+        if isinstance(target, CoordinatorOf):
+            loading = isinstance(error, BrokerError) and error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            if not loading:
+                self._coordinators.pop(target, None)
+
+    # Finding nodes
+
+    async def connection(self, target: Target, purpose: Purpose = Purpose.GENERAL) -> Connection:
+        """A live connection to where the target is now. One attempt: errors say whether to try again."""
+        if self._stale:
+            await self.refresh()
+        match target:
+            case Role.ANY:
+                return await self._anyone()
+            case Role.CONTROLLER:
+                return await self._pool.to_node(self._node(self.metadata.controller_id), purpose)
+            case CoordinatorOf():
+                node = self._coordinators.get(target) or await self.find_coordinator(target)
+                return await self._pool.to_node(node, Purpose.COORDINATOR)
+            case _:
+                return await self._pool.to_node(self._node(NodeId(target)), purpose)
+
+    def _node(self, node_id: NodeId) -> Node:
+        node = self.metadata.nodes.get(node_id)
+        if node is None:
+            what = "find the controller" if node_id == NOBODY else f"find broker {node_id}"
+            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, what, "it is not among the brokers right now")
+        return node
+
+    async def _anyone(self) -> Connection:
+        """Whoever answers: an open connection, a broker we know, and in the end the bootstrap addresses."""
+        live = self._pool.live()
+        if live is not None:
+            return live
+        reasons: list[str] = []
+        for node in self.metadata.nodes.values():
+            try:
+                return await self._pool.to_node(node)
+            except KohortError as error:
+                reasons.append(reason(error))
+        for address in self.bootstrap:
+            try:
+                return await self._pool.bootstrap(address)
+            except ConnectError as error:
+                reasons.append(reason(error))
+        raise NoBrokerError(self._tried(), reasons)
+
+    def _tried(self) -> list[Address]:
+        known = (node.address for node in self.metadata.nodes.values())
+        return list(dict.fromkeys([*self.bootstrap, *known]))
+
+    async def find_coordinator(self, target: CoordinatorOf) -> Node:
+        """Who coordinates; asked anew each time, and kept for ``connection``. One attempt."""
+        connection = await self._anyone()
+        response = await connection.send(
+            FindCoordinatorRequest(key=target.key, key_type=target.kind.value, coordinator_keys=[target.key]),
+            FindCoordinatorResponse,
+        )
+        found = response.coordinators[0] if response.coordinators else _coordinator_before_v4(response)
+        check(
+            found.error_code, f"find the coordinator of {target.kind.name.lower()} {target.key!r}",
+            found.error_message,
+        )  # fmt: skip
+        node = Node(NodeId(found.node_id), found.host, found.port)
+        self._coordinators[target] = node
+        return node
+
+    # Knowing topics
+
+    async def topics(self, names: Collection[str], *, create: bool = False) -> Metadata:
+        """Metadata that covers these topics: what is known, or asked for if something is missing or doubtful.
+
+        A topic that does not exist shows in ``Metadata.problems``; ``create`` lets the broker make it, if it
+        is set up to.
+        """
+        if self._stale or any(TopicName(name) not in self.metadata.topics for name in names):
+            return await self.refresh(names, create=create)
+        return self.metadata
+
+    async def refresh(self, names: Collection[str] | None = None, *, create: bool = False) -> Metadata:
+        """Ask for these topics, or for all that are known if none are named. One attempt."""
+        asked = list(self.metadata.topics) if names is None else list(names)
+        return await self._load([MetadataRequestTopic(name=name) for name in asked], create=create)
+
+    async def refresh_all(self) -> Metadata:
+        """Ask for every topic of the cluster. One attempt."""
+        return await self._load(None)
+
+    async def _load(self, topics: list[MetadataRequestTopic] | None, *, create: bool = False) -> Metadata:
+        connection = await self._anyone()
+        response = await connection.send(
+            MetadataRequest(topics=topics, allow_auto_topic_creation=create), MetadataResponse
+        )
+        check(response.error_code, "ask for metadata")
+        self.metadata = merge(self.metadata, response, whole=topics is None)
+        self._stale = False
+        return self.metadata
+
+
+def _is_passing(result: object) -> bool:
+    return isinstance(result, BrokerError) and result.retriable
+
+
+def _some(partitions: Collection[TopicPartition]) -> str:
+    first = [str(partition) for partition in partitions][:3]
+    return ", ".join(first) + (" …" if len(partitions) > len(first) else "")
+
+
+def _coordinator_before_v4(response: FindCoordinatorResponse) -> Coordinator:
+    return Coordinator(
+        node_id=response.node_id,
+        host=response.host,
+        port=response.port,
+        error_code=response.error_code,
+        error_message=response.error_message,
+    )

@@ -1,0 +1,277 @@
+"""Groups seen from outside: list, describe, their offsets, delete. Functions behind ``Admin``."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+
+from kohort.client.cluster import Cluster, CoordinatorOf, Terms
+from kohort.client.errors import BrokerError, check
+from kohort.client.group_descriptions import classic_group, consumer_group
+from kohort.client.metadata import Node
+from kohort.client.results import CommittedOffset, GroupInfo, ListedGroup
+from kohort.client.topic_admin import by_topic, outcome
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import GroupId, LeaderEpoch, NodeId, Offset, Partition, TopicName
+from kohort.model.topics import TopicPartition
+from kohort.wire.apis import ApiKey
+from kohort.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kohort.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from kohort.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from kohort.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+# The last version that names topics; from 10 on they are ids, which a deleted topic has none of.
+_OFFSETS_BY_NAME = Terms(highest=9)
+_MOVED = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
+
+
+def _at_coordinator(codes: Iterable[int], what: str) -> None:
+    """Raise, to be retried, if the coordinator has moved or is loading; other codes are results."""
+    for code in codes:
+        if code in _MOVED:
+            raise BrokerError(code, what)
+
+
+async def list_groups(
+    cluster: Cluster, *, states: Collection[str], types: Collection[str]
+) -> list[ListedGroup]:
+    metadata = await cluster.retry(lambda: cluster.refresh(()))
+    request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+
+    async def ask(node: NodeId) -> list[ListedGroup]:
+        reply = await cluster.ask(node, request, ListGroupsResponse, check=_listed)
+        return [
+            ListedGroup(GroupId(one.group_id), one.protocol_type, one.group_state, one.group_type, node)
+            for one in reply.groups
+        ]
+
+    listings = await asyncio.gather(*(ask(node) for node in metadata.nodes))
+    return sorted(group for listing in listings for group in listing)
+
+
+def _listed(reply: ListGroupsResponse) -> None:
+    check(reply.error_code, "list groups")
+
+
+async def describe_group(cluster: Cluster, group_id: str) -> GroupInfo:
+    """As Kafka's own tools: ask for a KIP-848 group first, and for a classic one if it is none."""
+    coordinator = CoordinatorOf(group_id)
+    connection = await cluster.retry(lambda: cluster.connection(coordinator))
+    if ApiKey.CONSUMER_GROUP_DESCRIBE in connection.api_versions:
+        found = await _describe_consumer_group(cluster, coordinator)
+        if found is not None:
+            return found
+    what = f"describe group {group_id!r}"
+
+    def answered(reply: DescribeGroupsResponse) -> None:
+        check(reply.groups[0].error_code, what, reply.groups[0].error_message)
+
+    request = DescribeGroupsRequest(groups=[group_id])
+    reply = await cluster.ask(coordinator, request, DescribeGroupsResponse, check=answered)
+    return classic_group(reply.groups[0], await _coordinator(cluster, coordinator))
+
+
+async def _describe_consumer_group(cluster: Cluster, coordinator: CoordinatorOf) -> GroupInfo | None:
+    no_such = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
+
+    def answered(reply: ConsumerGroupDescribeResponse) -> None:
+        group = reply.groups[0]
+        if group.error_code not in no_such:
+            check(group.error_code, f"describe group {coordinator.key!r}", group.error_message)
+
+    request = ConsumerGroupDescribeRequest(group_ids=[coordinator.key])
+    reply = await cluster.ask(coordinator, request, ConsumerGroupDescribeResponse, check=answered)
+    group = reply.groups[0]
+    if group.error_code:
+        return None
+    return consumer_group(group, await _coordinator(cluster, coordinator))
+
+
+async def _coordinator(cluster: Cluster, coordinator: CoordinatorOf) -> Node:
+    return await cluster.retry(lambda: cluster.find_coordinator(coordinator))
+
+
+async def list_group_offsets(
+    cluster: Cluster, group_id: str, partitions: Collection[TopicPartition] | None, *, require_stable: bool
+) -> dict[TopicPartition, CommittedOffset]:
+    what = f"list the offsets of group {group_id!r}"
+
+    def answered(reply: OffsetFetchResponse) -> None:
+        group = _fetched_group(reply)
+        check(group.error_code, what)
+        for topic in group.topics:
+            for one in topic.partitions:
+                check(one.error_code, f"{what} for {topic.name}-{one.partition_index}")
+
+    reply = await cluster.ask(
+        CoordinatorOf(group_id),
+        _offset_fetch(group_id, partitions, require_stable),
+        OffsetFetchResponse,
+        check=answered,
+        terms=_OFFSETS_BY_NAME,
+    )
+    return {
+        TopicPartition(TopicName(topic.name), Partition(one.partition_index)): CommittedOffset(
+            Offset(one.committed_offset), LeaderEpoch(one.committed_leader_epoch), one.metadata or ""
+        )
+        for topic in _fetched_group(reply).topics
+        for one in topic.partitions
+        if one.committed_offset >= 0
+    }
+
+
+def _offset_fetch(
+    group_id: str, partitions: Collection[TopicPartition] | None, require_stable: bool
+) -> OffsetFetchRequest:
+    """Filled for all versions: one group up to 7, a list of groups from 8 on. No partitions means all."""
+    topics = None if partitions is None else by_topic(partitions)
+    single = many = None
+    if topics is not None:
+        single = [
+            OffsetFetchRequestTopic(name=topic, partition_indexes=list(numbers))
+            for topic, numbers in topics.items()
+        ]
+        many = [
+            OffsetFetchRequestTopics(name=topic, partition_indexes=list(numbers))
+            for topic, numbers in topics.items()
+        ]
+    return OffsetFetchRequest(
+        group_id=group_id,
+        topics=single,
+        groups=[OffsetFetchRequestGroup(group_id=group_id, topics=many)],
+        require_stable=require_stable,
+    )
+
+
+def _fetched_group(reply: OffsetFetchResponse) -> OffsetFetchResponseGroup:
+    """The one group that was asked for, in the form of version 8 whatever the version."""
+    if reply.groups:
+        return reply.groups[0]
+    return OffsetFetchResponseGroup(
+        error_code=reply.error_code,
+        topics=[
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartitions(
+                        partition_index=one.partition_index,
+                        committed_offset=one.committed_offset,
+                        committed_leader_epoch=one.committed_leader_epoch,
+                        metadata=one.metadata,
+                        error_code=one.error_code,
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in reply.topics
+        ],
+    )
+
+
+async def alter_group_offsets(
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
+) -> dict[TopicPartition, BrokerError | None]:
+    what = f"set the offsets of group {group_id!r}"
+    request = OffsetCommitRequest(
+        group_id=group_id,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=topic,
+                partitions=[_committed(number, offsets[TopicPartition(topic, number)]) for number in numbers],
+            )
+            for topic, numbers in by_topic(offsets).items()
+        ],
+    )
+
+    def at_coordinator(reply: OffsetCommitResponse) -> None:
+        _at_coordinator((one.error_code for topic in reply.topics for one in topic.partitions), what)
+
+    reply = await cluster.ask(
+        CoordinatorOf(group_id), request, OffsetCommitResponse, check=at_coordinator, terms=_OFFSETS_BY_NAME
+    )
+    return {
+        partition: outcome(one.error_code, f"{what} for {partition}")
+        for topic in reply.topics
+        for one in topic.partitions
+        for partition in [TopicPartition(TopicName(topic.name), Partition(one.partition_index))]
+    }
+
+
+def _committed(number: Partition, offset: CommittedOffset) -> OffsetCommitRequestPartition:
+    return OffsetCommitRequestPartition(
+        partition_index=number,
+        committed_offset=offset.offset,
+        committed_leader_epoch=offset.leader_epoch,
+        committed_metadata=offset.metadata,
+    )
+
+
+async def delete_groups(cluster: Cluster, group_ids: Collection[str]) -> dict[GroupId, BrokerError | None]:
+    async def delete(group_id: str) -> BrokerError | None:
+        what = f"delete group {group_id!r}"
+
+        def at_coordinator(reply: DeleteGroupsResponse) -> None:
+            _at_coordinator((one.error_code for one in reply.results), what)
+
+        request = DeleteGroupsRequest(groups_names=[group_id])
+        reply = await cluster.ask(
+            CoordinatorOf(group_id), request, DeleteGroupsResponse, check=at_coordinator
+        )
+        return outcome(reply.results[0].error_code, what)
+
+    results = await asyncio.gather(*(delete(group_id) for group_id in group_ids))
+    return dict(zip(map(GroupId, group_ids), results, strict=True))
+
+
+async def delete_group_offsets(
+    cluster: Cluster, group_id: str, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, BrokerError | None]:
+    what = f"delete offsets of group {group_id!r}"
+    request = OffsetDeleteRequest(
+        group_id=group_id,
+        topics=[
+            OffsetDeleteRequestTopic(
+                name=topic,
+                partitions=[OffsetDeleteRequestPartition(partition_index=number) for number in numbers],
+            )
+            for topic, numbers in by_topic(partitions).items()
+        ],
+    )
+
+    def answered(reply: OffsetDeleteResponse) -> None:
+        check(reply.error_code, what)
+
+    reply = await cluster.ask(CoordinatorOf(group_id), request, OffsetDeleteResponse, check=answered)
+    return {
+        partition: outcome(one.error_code, f"{what} for {partition}")
+        for topic in reply.topics
+        for one in topic.partitions
+        for partition in [TopicPartition(TopicName(topic.name), Partition(one.partition_index))]
+    }

@@ -1,0 +1,235 @@
+"""Topics: list, create, delete, grow, trim, and how much disk they take. Functions behind ``Admin``."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from kohort.client.cluster import Cluster, Role
+from kohort.client.errors import BrokerError, check
+from kohort.client.metadata import TopicInfo
+from kohort.client.results import ClusterInfo, CreatedTopic, LogDir, LogSize, NewTopic
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import NodeId, Offset, Partition, TopicId, TopicName
+from kohort.model.topics import TopicPartition
+from kohort.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from kohort.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kohort.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from kohort.wire.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+
+
+async def describe_cluster(cluster: Cluster) -> ClusterInfo:
+    metadata = await cluster.retry(lambda: cluster.refresh(()))
+    nodes = tuple(sorted(metadata.nodes.values()))
+    return ClusterInfo(cluster_id=metadata.cluster_id, controller_id=metadata.controller_id, nodes=nodes)
+
+
+async def list_topics(cluster: Cluster) -> list[TopicInfo]:
+    metadata = await cluster.retry(cluster.refresh_all)
+    return [metadata.topics[name] for name in sorted(metadata.topics)]
+
+
+async def describe_topics(
+    cluster: Cluster, names: Collection[str]
+) -> dict[TopicName, TopicInfo | BrokerError]:
+    metadata = await cluster.retry(lambda: cluster.refresh(names))
+    described: dict[TopicName, TopicInfo | BrokerError] = {}
+    for name in map(TopicName, names):
+        try:
+            described[name] = metadata.topic(name)
+        except BrokerError as error:
+            described[name] = error
+    return described
+
+
+def controller_takes(codes: Iterable[int]) -> None:
+    """Raise, to be retried elsewhere, if the node is not the controller; other codes are results."""
+    if ErrorCode.NOT_CONTROLLER in codes:
+        raise BrokerError(ErrorCode.NOT_CONTROLLER, "find the controller")
+
+
+async def create_topics(
+    cluster: Cluster, topics: Sequence[NewTopic], *, validate_only: bool
+) -> dict[TopicName, CreatedTopic | BrokerError]:
+    request = CreateTopicsRequest(
+        topics=[_creatable(topic) for topic in topics],
+        timeout_ms=cluster.options.request_timeout_ms,
+        validate_only=validate_only,
+    )
+
+    def on_controller(reply: CreateTopicsResponse) -> None:
+        controller_takes(one.error_code for one in reply.topics)
+
+    reply = await cluster.ask(Role.CONTROLLER, request, CreateTopicsResponse, check=on_controller)
+    created: dict[TopicName, CreatedTopic | BrokerError] = {}
+    for one in reply.topics:
+        name = TopicName(one.name)
+        if one.error_code:
+            created[name] = BrokerError(one.error_code, f"create topic {name!r}", one.error_message)
+        else:
+            created[name] = CreatedTopic(
+                name=name,
+                topic_id=TopicId(one.topic_id),
+                partitions=one.num_partitions,
+                replication_factor=one.replication_factor,
+            )
+    return created
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+    )
+
+
+async def delete_topics(cluster: Cluster, names: Collection[str]) -> dict[TopicName, BrokerError | None]:
+    request = DeleteTopicsRequest(
+        topic_names=list(names),
+        topics=[DeleteTopicState(name=name) for name in names],
+        timeout_ms=cluster.options.request_timeout_ms,
+    )
+
+    def on_controller(reply: DeleteTopicsResponse) -> None:
+        controller_takes(one.error_code for one in reply.responses)
+
+    reply = await cluster.ask(Role.CONTROLLER, request, DeleteTopicsResponse, check=on_controller)
+    cluster.metadata = cluster.metadata.without_topics(names)
+    return {
+        TopicName(one.name or ""): outcome(one.error_code, f"delete topic {one.name!r}", one.error_message)
+        for one in reply.responses
+    }
+
+
+def outcome(code: int, what: str, message: str | None = None) -> BrokerError | None:
+    """None for success, else the error as a value: its neighbours may have succeeded."""
+    return BrokerError(code, what, message) if code else None
+
+
+async def create_partitions(
+    cluster: Cluster, totals: Mapping[str, int], *, validate_only: bool
+) -> dict[TopicName, BrokerError | None]:
+    request = CreatePartitionsRequest(
+        topics=[
+            CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in totals.items()
+        ],
+        timeout_ms=cluster.options.request_timeout_ms,
+        validate_only=validate_only,
+    )
+
+    def on_controller(reply: CreatePartitionsResponse) -> None:
+        controller_takes(one.error_code for one in reply.results)
+
+    reply = await cluster.ask(Role.CONTROLLER, request, CreatePartitionsResponse, check=on_controller)
+    cluster.metadata = cluster.metadata.without_topics(totals)
+    return {
+        TopicName(one.name): outcome(
+            one.error_code, f"give topic {one.name!r} {totals.get(one.name)} partitions", one.error_message
+        )
+        for one in reply.results
+    }
+
+
+async def delete_records(
+    cluster: Cluster, before: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, Offset | BrokerError]:
+    async def ask(
+        node: NodeId, partitions: list[TopicPartition]
+    ) -> dict[TopicPartition, Offset | BrokerError]:
+        topics = [
+            DeleteRecordsTopic(
+                name=topic,
+                partitions=[
+                    DeleteRecordsPartition(
+                        partition_index=number, offset=before[TopicPartition(topic, number)]
+                    )
+                    for number in numbers
+                ],
+            )
+            for topic, numbers in by_topic(partitions).items()
+        ]
+        request = DeleteRecordsRequest(topics=topics, timeout_ms=cluster.options.request_timeout_ms)
+        connection = await cluster.connection(node)
+        reply = await connection.send(request, DeleteRecordsResponse)
+        return {
+            partition: BrokerError(one.error_code, f"delete records of {partition}")
+            if one.error_code
+            else Offset(one.low_watermark)
+            for topic in reply.topics
+            for one in topic.partitions
+            for partition in [TopicPartition(TopicName(topic.name), Partition(one.partition_index))]
+        }
+
+    return await cluster.ask_leaders(before, ask)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[TopicName, list[Partition]]:
+    """The partition numbers of each topic, as the messages of the protocol list them."""
+    numbers: dict[TopicName, list[Partition]] = {}
+    for topic, number in partitions:
+        numbers.setdefault(topic, []).append(number)
+    return numbers
+
+
+async def describe_log_dirs(cluster: Cluster, topics: Collection[TopicPartition] | None) -> list[LogDir]:
+    asked = None
+    if topics is not None:
+        asked = [
+            DescribableLogDirTopic(topic=topic, partitions=list(numbers))
+            for topic, numbers in by_topic(topics).items()
+        ]
+    metadata = await cluster.retry(lambda: cluster.refresh(()))
+    request = DescribeLogDirsRequest(topics=asked)
+    replies = await asyncio.gather(
+        *(
+            cluster.ask(node, request, DescribeLogDirsResponse, check=_log_dirs_answered)
+            for node in metadata.nodes
+        )
+    )
+    return [
+        one for node, reply in zip(metadata.nodes, replies, strict=True) for one in _log_dirs(node, reply)
+    ]
+
+
+def _log_dirs_answered(reply: DescribeLogDirsResponse) -> None:
+    check(reply.error_code, "describe log directories")
+
+
+def _log_dirs(node: NodeId, reply: DescribeLogDirsResponse) -> Iterable[LogDir]:
+    for found in reply.results:
+        check(found.error_code, f"describe the log directory {found.log_dir} of broker {node}")
+        yield LogDir(
+            node_id=node,
+            path=found.log_dir,
+            replicas=tuple(
+                LogSize(
+                    TopicPartition(TopicName(topic.name), Partition(one.partition_index)),
+                    one.partition_size,
+                    one.offset_lag,
+                    one.is_future_key,
+                )
+                for topic in found.topics
+                for one in topic.partitions
+            ),
+            total_bytes=found.total_bytes,
+            usable_bytes=found.usable_bytes,
+        )
