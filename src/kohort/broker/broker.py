@@ -1,17 +1,22 @@
 """What one broker owns apart from its sockets: the parts that handlers work with."""
 
+import asyncio
 import shutil
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kohort.broker.clock import Clock
 from kohort.broker.config_values import ConfigValues
-from kohort.broker.coordinator import GroupCoordinator
 from kohort.broker.fetch import FetchWaiters
 from kohort.broker.fetch_sessions import FetchSessions
-from kohort.broker.journal import JournalWriter
 from kohort.broker.settings import Settings
 from kohort.broker.topics import ServedTopic, Topics
 from kohort.log.catalog import Catalog
 from kohort.log.log import Storage
+from kohort.model.topics import CONSUMER_OFFSETS
+
+if TYPE_CHECKING:
+    from kohort.broker.coordinator import GroupCoordinator
 
 
 class Broker:
@@ -26,8 +31,6 @@ class Broker:
         self.topics = Topics(catalog, storage, self.configs)
         self.fetch_sessions = FetchSessions(self.configs.number("max.incremental.fetch.session.cache.slots"))
         self.fetch_waiters = FetchWaiters()
-        self.journal = JournalWriter(self.topics, storage, self.configs, clock)
-        self.coordinator = GroupCoordinator(self.topics, storage, self.configs, clock, self.journal)
         self.advertised_host = settings.advertised_host or settings.host
         self.advertised_port = settings.advertised_port or settings.port
         storage.on_advance(self.fetch_waiters.look_again)
@@ -60,19 +63,32 @@ class Broker:
         usage = shutil.disk_usage(self.settings.data)
         return usage.total, usage.free
 
+    @cached_property
+    def coordinator(self) -> "GroupCoordinator":
+        """The group coordinator. Its vocabulary takes a while to import: it comes with the first group."""
+        from kohort.broker.coordinator import GroupCoordinator
+        from kohort.broker.journal import JournalWriter
+
+        journal = JournalWriter(self.topics, self.storage, self.configs, self.clock)
+        coordinator = GroupCoordinator(self.topics, self.storage, self.configs, self.clock, journal)
+        coordinator.start()
+        return coordinator
+
     def start(self) -> None:
         """Open what is stored and begin to work."""
         self.topics.open_all()
-        self.journal.start()
-        self.coordinator.start()
+        if self.topics.get(CONSUMER_OFFSETS) is not None:
+            # Once we are listening: whoever asks meanwhile is told that groups are being loaded.
+            asyncio.get_running_loop().call_soon(lambda: self.coordinator)
 
     async def stop(self) -> None:
         """Answer whoever waits, write what is left to write, close the data cleanly."""
-        await self.coordinator.stop()
-        await self.journal.stop()
+        if "coordinator" in self.__dict__:
+            await self.coordinator.stop()
         await self.storage.close()
 
     async def delete_topic(self, topic: ServedTopic) -> None:
         """Delete a topic and everything that refers to it."""
         await self.topics.delete(topic)
-        self.coordinator.topic_deleted(topic.name)
+        if "coordinator" in self.__dict__:
+            self.coordinator.topic_deleted(topic.name)

@@ -11,7 +11,8 @@ from typing import Any
 
 from kohort.broker.clock import Clock
 from kohort.broker.config_values import ConfigValues
-from kohort.broker.shard import GroupShard, Journal, ShardLog, Status
+from kohort.broker.journal import JournalWriter
+from kohort.broker.shard import GroupShard, ShardLog, Status
 from kohort.broker.shard_loading import load
 from kohort.broker.topics import ServedTopic, Topics, offsets_topic
 from kohort.groups.availability import Absence, answer_while, heartbeat_error_while
@@ -34,7 +35,7 @@ class GroupCoordinator:
     """The shards of this node, made when ``__consumer_offsets`` exists, loaded in the background."""
 
     def __init__(
-        self, topics: Topics, storage: Storage, configs: ConfigValues, clock: Clock, journal: Journal
+        self, topics: Topics, storage: Storage, configs: ConfigValues, clock: Clock, journal: JournalWriter
     ) -> None:
         self._topics = topics
         self._storage = storage
@@ -49,6 +50,7 @@ class GroupCoordinator:
     def start(self) -> None:
         """Begin to load what ``__consumer_offsets`` holds; requests are answered meanwhile."""
         self._running = True
+        self._journal.start()
         topic = self._topics.get(CONSUMER_OFFSETS)
         if topic is not None:
             self._open(topic)
@@ -61,6 +63,7 @@ class GroupCoordinator:
             await asyncio.gather(self._loading, return_exceptions=True)
         for shard in self._shards:
             shard.stop()
+        await self._journal.stop()
 
     async def ready(self) -> None:
         """Wait until everything that was being loaded is loaded."""
