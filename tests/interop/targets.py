@@ -18,6 +18,7 @@ START_SECONDS = 20.0
 # Spelled as Kafka spells them; both brokers get the same.
 SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
     "offsets.topic.num.partitions": "5",
     "auto.create.topics.enable": "false",
     "num.partitions": "1",

@@ -3,6 +3,7 @@
 import socket
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -90,13 +91,11 @@ class Exchange:
         connection.last_id += 1
         header = request_header(RequestHeader(int(key), version, connection.last_id, client_id))
         connection.waiting.append((connection.last_id, key, version))
-        try:
+        with suppress(ConnectionError):  # the broker may close before it has read all: take() tells
             connection.stream.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
-        except ConnectionError:
-            pass  # the broker may close before it has read all: take() tells
 
     def take(self, on: str = MAIN, read_as: int | None = None) -> Answer:
-        """The answer to the oldest unanswered request of a connection; ``read_as`` another version if told."""
+        """The answer to the oldest unanswered request of a connection, read in its version or another."""
         connection = self._connection(on)
         expected, key, version = connection.waiting.pop(0)
         version = version if read_as is None else read_as

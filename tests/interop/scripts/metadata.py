@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from tests.interop.scripts.exchange import Answer, Exchange
+from tests.interop.scripts.exchange import Answer, Exchange, Reply
 
 from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 NAME = "script.metadata"
 UNKNOWN_ID = bytes(range(16))
@@ -14,6 +14,15 @@ VERSIONS = range(14)
 
 def named(*names: str) -> list[MetadataRequestTopic]:
     return [MetadataRequestTopic(name=name) for name in names]
+
+
+def only_ours(answer: Answer) -> Answer:
+    """Without the topics that other tests left on a broker."""
+    assert isinstance(answer, Reply)
+    message = answer.message
+    assert isinstance(message, MetadataResponse)
+    message.topics = [each for each in message.topics if each.name == NAME]
+    return answer
 
 
 def metadata(x: Exchange) -> Iterator[tuple[str, Answer]]:
@@ -26,6 +35,9 @@ def metadata(x: Exchange) -> Iterator[tuple[str, Answer]]:
         yield f"by name v{version}", x.get(MetadataRequest(topics=named(NAME)), version)
     for version in (1, 8, 12, 13):
         yield f"no topics v{version}", x.get(MetadataRequest(topics=[]), version)
+    for version in (0, 1, 9, 13):
+        everything: list[MetadataRequestTopic] | None = None if version else []
+        yield f"all topics v{version}", only_ours(x.get(MetadataRequest(topics=everything), version))
     yield from _bad_names(x)
     yield from _by_id(x, topic_id)
     operations = MetadataRequest(
