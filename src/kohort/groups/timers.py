@@ -43,13 +43,21 @@ class _Bucket:
 class _Level:
     """One wheel: 20 buckets of ``tick`` ms each."""
 
-    __slots__ = ("buckets", "clock", "span", "tick")
+    __slots__ = ("buckets", "clock", "span", "tick")  # buckets are made when first used
 
     def __init__(self, tick: int, clock: int) -> None:
         self.tick = tick
         self.span = tick * BUCKETS
         self.clock = clock - clock % tick
-        self.buckets = [_Bucket() for _ in range(BUCKETS)]
+        self.buckets: dict[int, _Bucket] = {}
+
+    def bucket(self, tick: int) -> _Bucket:
+        """The bucket of the ``tick``-th tick; ticks a whole turn apart share one."""
+        index = tick % BUCKETS
+        found = self.buckets.get(index)
+        if found is None:
+            found = self.buckets[index] = _Bucket()
+        return found
 
 
 class TimingWheel:
@@ -113,7 +121,7 @@ class TimingWheel:
         """Every entry, in no particular order; for copies and checks."""
         yield from (entry for entry in self._due if entry.slot is self._due_mark)
         for level in self._levels:
-            for bucket in level.buckets:
+            for bucket in level.buckets.values():
                 yield from bucket.entries
 
     def _skip_cancelled(self) -> None:
@@ -158,7 +166,7 @@ class TimingWheel:
             return
         level = self._level_reaching(deadline)
         tick = deadline // level.tick
-        bucket = level.buckets[tick % BUCKETS]
+        bucket = level.bucket(tick)
         entry.slot = bucket
         bucket.entries[entry] = None
         bucket.expiration = tick * level.tick

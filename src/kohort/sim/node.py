@@ -59,8 +59,8 @@ class SimulatedNode:
         """Let the log catch up: with everything and from now on, or with ``count`` batches only."""
         if count is None:
             self._holding = False
-            count = len(self.unsettled)
-        for _ in range(count):
+            self._write_all()
+        for _ in range(count or 0):
             self._write(self.unsettled.popleft())
         self._fire_timers()
 
@@ -93,6 +93,9 @@ class SimulatedNode:
         self.sent += outcome.replies
         if outcome.append is not None:
             self.unsettled.append(outcome.append)
+        self._write_all()
+
+    def _write_all(self) -> None:
         while self.unsettled and not self._holding:
             self._write(self.unsettled.popleft())
 
