@@ -4,14 +4,14 @@ import asyncio
 import importlib
 import logging
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kohort.broker.connection import Buffers, Connection
 from kohort.broker.context import Context, Interceptor, RawReply, Response, Result
 from kohort.broker.handlers import SERVED, Served
 from kohort.model.errors import ErrorCode, ProtocolError, RefusedError
-from kohort.wire.apis import ApiKey, ApiSpec, api_spec
+from kohort.wire.apis import ApiKey, api_spec
 from kohort.wire.codec import DecodeError, decode_request, encode_parts
 from kohort.wire.headers import read_request_header
 from kohort.wire.schema import Message
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kohort.dispatch")
 
 _PREFIX = struct.Struct(">ii")  # size of the frame, correlation id
+_NEVER = 2**15  # above any version
 
 
 class Handler(NamedTuple):
-    """A served API with its module's two functions."""
+    """A served API with its module's two functions; what a request needs is looked up once, here."""
 
     served: Served
-    spec: ApiSpec
+    request_class: type[Message]
+    first_tagged_reply: int  # the version from which on the header of a reply has a tag section
     handle: Callable[["Broker", Any, Context], Result]
     refuse: Callable[[Any, ErrorCode], Message]
 
@@ -36,33 +38,31 @@ class Handler(NamedTuple):
 def load_handler(served: Served) -> Handler:
     """Import the module of an API; its name follows from the API's."""
     module = importlib.import_module(served.module)
-    return Handler(served, api_spec(served.key), module.handle, module.refuse)
+    spec = api_spec(served.key)
+    versions = range(served.oldest, served.newest + 1)
+    tagged = next((version for version in versions if spec.response_header_is_flexible(version)), _NEVER)
+    return Handler(served, spec.request_class, tagged, module.handle, module.refuse)
 
 
 class ParkedRequest:
     """A request that waits; the connection asks for its bytes when the future is done."""
 
-    __slots__ = ("_context", "_dispatch", "_handler", "_request", "future")
+    __slots__ = ("_context", "_handler", "_request", "future")
 
     def __init__(
-        self,
-        future: asyncio.Future[Any],
-        dispatch: "Dispatch",
-        handler: Handler,
-        request: Message,
-        context: Context,
+        self, future: asyncio.Future[Any], handler: Handler, request: Message, context: Context
     ) -> None:
         self.future = future
-        self._dispatch = dispatch
         self._handler = handler
         self._request = request
         self._context = context
 
     def parts(self) -> Buffers | None:
-        response = self._dispatch.guard(self.future.result, self._handler, self._request, self._context)
-        if isinstance(response, Awaitable):
-            raise TypeError(f"{self._context} resolved to another awaitable")
-        return encode_reply(response, self._handler.spec, self._context)
+        try:
+            response = self.future.result()
+        except Exception as error:
+            response = refusal(error, self._handler, self._request, self._context)
+        return encode_reply(response, self._handler.first_tagged_reply, self._context)
 
 
 class Dispatch:
@@ -70,7 +70,7 @@ class Dispatch:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._served = {api.key: api for api in SERVED}
+        self._served: dict[int, Served] = {api.key: api for api in SERVED}
         self._handlers: dict[int, Handler] = {}
         self.interceptor: Interceptor | None = None
 
@@ -80,71 +80,71 @@ class Dispatch:
         context = Context(*header, connection)
         handler = self._handler(context)
         if handler is None:
-            return self._unsupported(context)
+            return _unsupported(context)
         try:
-            request = decode_request(handler.spec.request_class, context.version, frame, position)
+            request = decode_request(handler.request_class, context.version, frame, position)
         except DecodeError as error:
             raise ProtocolError(f"{context} cannot be read: {error}") from error
-        result = self.guard(lambda: self._decide(handler, request, context), handler, request, context)
-        if isinstance(result, Awaitable):
-            future = asyncio.ensure_future(result)
-            return ParkedRequest(future, self, handler, request, context)
-        return encode_reply(result, handler.spec, context)
-
-    def guard(
-        self, action: Callable[[], Result], handler: Handler, request: Message, context: Context
-    ) -> Result:
-        """Run a handler; what it raises becomes the API's own error reply, in the request's version."""
         try:
-            return action()
-        except RefusedError as error:
-            return handler.refuse(request, error.code)
-        except ProtocolError:
-            raise
-        except Exception:
-            logger.exception("%s failed", context)
-            if getattr(request, "acks", None) == 0:
-                # Nobody waits for a reply: a closed connection is the only sign the client can see.
-                raise ProtocolError(f"{context} failed without a reply to say so") from None
-            return handler.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+            if self.interceptor is None:
+                result = handler.handle(self._broker, request, context)
+            else:
+                result = self._intercepted(handler, request, context)
+        except Exception as error:
+            result = refusal(error, handler, request, context)
+        if result is None or isinstance(result, Message | RawReply):
+            return encode_reply(result, handler.first_tagged_reply, context)
+        return ParkedRequest(asyncio.ensure_future(result), handler, request, context)
 
-    def _decide(self, handler: Handler, request: Message, context: Context) -> Result:
-        if self.interceptor is None:
-            return handler.handle(self._broker, request, context)
+    def _intercepted(self, handler: Handler, request: Message, context: Context) -> Result:
+        assert self.interceptor is not None
         return self.interceptor(context, request, lambda: handler.handle(self._broker, request, context))
 
     def _handler(self, context: Context) -> Handler | None:
         handler = self._handlers.get(context.api_key)
         if handler is None:
-            served = self._served.get(context.api_key)  # type: ignore[call-overload] # IntEnum keys
+            served = self._served.get(context.api_key)
             if served is None:
                 return None
             handler = self._handlers[context.api_key] = load_handler(served)
         served = handler.served
         return handler if served.oldest <= context.version <= served.newest else None
 
-    def _unsupported(self, context: Context) -> Buffers:
-        """ApiVersions is answered in any version; for every other API there is no generic error frame."""
-        if context.api_key != ApiKey.API_VERSIONS:
-            raise ProtocolError(f"{context} is not served here")
-        from kohort.broker.handlers.api_versions import unsupported_version
 
-        spec = api_spec(ApiKey.API_VERSIONS)
-        context.version = 0
-        return encode_reply(unsupported_version(), spec, context) or []
+def refusal(error: Exception, handler: Handler, request: Message, context: Context) -> Message:
+    """What a handler raised, as the API's own error reply in the request's version."""
+    if isinstance(error, RefusedError):
+        return handler.refuse(request, error.code)
+    if isinstance(error, ProtocolError):
+        raise error
+    logger.error("%s failed", context, exc_info=error)
+    if getattr(request, "acks", None) == 0:
+        # Nobody waits for a reply: a closed connection is the only sign the client can see.
+        raise ProtocolError(f"{context} failed without a reply to say so") from error
+    return handler.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def encode_reply(response: Response, spec: ApiSpec, context: Context) -> Buffers | None:
-    """The frame of a reply: size, header (v0 for ApiVersions whatever its version), body."""
+def _unsupported(context: Context) -> Buffers | None:
+    """ApiVersions is answered in any version; for every other API there is no generic error frame."""
+    if context.api_key != ApiKey.API_VERSIONS:
+        raise ProtocolError(f"{context} is not served here")
+    from kohort.broker.handlers.api_versions import unsupported_version
+
+    context.version = 0
+    return encode_reply(unsupported_version(), _NEVER, context)
+
+
+def encode_reply(response: Response, first_tagged: int, context: Context) -> Buffers | None:
+    """The frame of a reply: size, header (with tags from version ``first_tagged`` on), body."""
     if response is None:
         return None
     if isinstance(response, RawReply):
         body: Buffers = [response.body]
     else:
         body = encode_parts(response, context.version)
-    tags = b"\0" if spec.response_header_is_flexible(context.version) else b""
-    size = 4 + len(tags) + sum(map(len, body))
-    prefix = _PREFIX.pack(size, context.correlation_id) + tags
+    tags = b"\0" if context.version >= first_tagged else b""
     if len(body) == 1:
-        return [prefix + body[0]]
-    return [prefix, *body]
+        only = body[0]
+        return [_PREFIX.pack(4 + len(tags) + len(only), context.correlation_id) + tags + only]
+    size = 4 + len(tags) + sum(map(len, body))
+    return [_PREFIX.pack(size, context.correlation_id) + tags, *body]

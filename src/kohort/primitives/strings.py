@@ -1,5 +1,7 @@
 """Text as Java sees it: UTF-16 code units, and the hash that places a group."""
 
+from functools import lru_cache
+
 
 def java_hash(text: str) -> int:
     """Java's ``String.hashCode``: 32 bits, signed, over UTF-16 units (a character may count as two)."""
@@ -9,6 +11,7 @@ def java_hash(text: str) -> int:
     return value - 0x100000000 if value & 0x80000000 else value
 
 
+@lru_cache(maxsize=100_000)  # asked with every heartbeat, of the same few groups
 def partition_for(group_id: str, count: int) -> int:
     """The partition of ``__consumer_offsets``, of ``count``, that a group lives in."""
     value = java_hash(group_id)
