@@ -47,6 +47,8 @@ MODULES: Mapping[str, tuple[str, ...]] = {name: (name,) for name in APIS} | {
 Kind: TypeAlias = Literal[EntityType.request, EntityType.response, EntityType.data]
 KINDS: Final[tuple[Kind, ...]] = (EntityType.request, EntityType.response, EntityType.data)
 
+BASES = {EntityType.nested: "Struct", EntityType.request: "Request"}
+
 # kio's name for a type → ours, and how Python annotates it. Durations, instants and error codes are
 # integers here: the wire layer passes on what was sent, and the broker gives it meaning.
 TYPES = {
@@ -96,12 +98,16 @@ class StructInfo:
 
     name: str
     api_key: int | None
-    is_message: bool
+    kind: str  # what it is derived from: Request, Message or Struct
     in_response: bool
     versions: set[int] = field(default_factory=set)
     flexible: set[int] = field(default_factory=set)
     fields: dict[str, FieldInfo] = field(default_factory=dict)
     orders: list[list[str]] = field(default_factory=list)
+
+    @property
+    def is_message(self) -> bool:
+        return self.kind != "Struct"
 
     def ordered(self) -> list[FieldInfo]:
         """The fields in one order that every version agrees with; an error if there is none."""
@@ -137,13 +143,12 @@ def read_module(sources: Iterable[str]) -> dict[str, StructInfo]:
 
 def read_struct(entity: type[Any], version: int, structs: dict[str, StructInfo]) -> None:
     """Merge one class of kio, and those it is made of, into ``structs``."""
-    kind = entity.__type__
     struct = structs.setdefault(
         entity.__name__,
         StructInfo(
             name=entity.__name__,
             api_key=getattr(entity, "__api_key__", None),
-            is_message=kind is not EntityType.nested,
+            kind=BASES.get(entity.__type__, "Message"),
             in_response="response" in entity.__module__,
         ),
     )
@@ -297,7 +302,7 @@ def write_parameter(found: FieldInfo, struct: StructInfo) -> tuple[str, str]:
 
 def write_class(struct: StructInfo) -> Iterator[str]:
     ordered = struct.ordered()
-    yield f"class {struct.name}({'Message' if struct.is_message else 'Struct'}):"
+    yield f"class {struct.name}({struct.kind}):"
     slots = ", ".join(f'"{name}"' for name in sorted(struct.fields))
     yield f"    __slots__ = ({slots}{',' if len(ordered) == 1 else ''})"
     if struct.is_message:

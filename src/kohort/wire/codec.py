@@ -70,6 +70,8 @@ def encode_parts(message: Message, version: int) -> list[bytes | memoryview]:
     large: list[int] = []
     try:
         _encoder(type(message), version)(message, out, large)
+        if not large:
+            return [b"".join(out)]
         parts: list[bytes | memoryview] = []
         start = 0
         for index in large:

@@ -53,6 +53,8 @@ class _Compiler:
     def compile(self) -> Source:
         source = self._source
         source.add("end = len(data)")
+        if self._message.max_elements is not None:
+            source.add(f"room = {self._message.max_elements}")
         message = self._struct(self._message, "")
         self._flush()
         with source.block("if p != end:"):
@@ -229,6 +231,10 @@ class _Compiler:
                 source.add(f"{target} = list({several}[{count}](data, p))")
             source.add(f"p += {count} * {size}")
             return
+        if self._message.max_elements is not None:
+            source.add(f"room -= {count}")
+            with source.block("if room < 0:"):
+                source.add(f"raise over_limit({self._where(path)!r}, {self._message.max_elements})")
         items, item = source.fresh("items"), source.fresh("item")
         source.add(f"{items} = {target} = []")
         with source.block(f"for _ in range({count}):"):
@@ -328,6 +334,10 @@ def _too_many(where: str, count: int, left: int) -> DecodeError:
     return DecodeError(f"{where}: {count} elements announced, {left} bytes left")
 
 
+def _over_limit(where: str, limit: int) -> DecodeError:
+    return DecodeError(f"{where}: more than {limit} elements in one request")
+
+
 def _wrong_tag_size(where: str) -> DecodeError:
     return DecodeError(f"{where}: the tagged field is not as long as announced")
 
@@ -343,5 +353,6 @@ _RUNTIME: dict[str, object] = {
     "unexpected_null": _unexpected_null,
     "too_long": _too_long,
     "too_many": _too_many,
+    "over_limit": _over_limit,
     "wrong_tag_size": _wrong_tag_size,
 }

@@ -19,7 +19,7 @@ from kohort.wire.messages.fetch import (
 )
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupResponse
-from kohort.wire.messages.list_groups import ListGroupsRequest
+from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -109,7 +109,7 @@ def test_a_field_the_version_lacks_is_not_written_and_reads_as_its_default() -> 
 def test_a_message_without_fields_is_no_bytes_or_an_empty_tag_section() -> None:
     for version, data in ((0, b""), (3, b"\0")):
         assert encode(ListGroupsRequest(), version) == data
-        assert encode_parts(ListGroupsRequest(), version) == ([data] if data else [])
+        assert encode_parts(ListGroupsRequest(), version) == [data]
         assert decode(ListGroupsRequest, version, data) == ListGroupsRequest()
 
 
@@ -150,6 +150,34 @@ def test_a_count_is_believed_only_if_the_bytes_for_it_are_there() -> None:
         decode(MetadataRequest, 1, b"\x7f\xff\xff\xff" + b"abc")
     with pytest.raises(DecodeError, match="topics: 4294967294 elements announced, 3 bytes left"):
         decode(MetadataRequest, 9, b"\xff\xff\xff\xff\x0f" + b"abc")
+
+
+def test_a_request_has_not_more_elements_than_a_broker_can_bear() -> None:
+    def request(count: int) -> bytes:
+        return count.to_bytes(4, "big") + b"\0\1t" * count
+
+    topics = decode(MetadataRequest, 1, request(1000)).topics
+    assert topics is not None
+    assert len(topics) == 1000
+    with pytest.raises(DecodeError, match="topics: more than 200000 elements in one request"):
+        decode(MetadataRequest, 1, request(200_001))
+
+
+@pytest.mark.slow
+def test_the_elements_of_all_arrays_of_a_request_count_together() -> None:
+    topic = b"\0\1t" + (99_999).to_bytes(4, "big") + (bytes(12) + b"\xff\xff") * 99_999
+    start = encode(OffsetCommitRequest(group_id="g"), 2).removesuffix(bytes(4))
+    request = decode(OffsetCommitRequest, 2, start + (2).to_bytes(4, "big") + topic * 2)
+    assert [len(read.partitions) for read in request.topics] == [99_999, 99_999]
+    with pytest.raises(DecodeError, match=r"topics.partitions: more than 200000 elements"):
+        decode(OffsetCommitRequest, 2, start + (3).to_bytes(4, "big") + topic * 3)
+
+
+@pytest.mark.slow
+def test_a_reply_may_have_any_number_of_elements() -> None:
+    count = 200_001
+    reply = decode(ListGroupsResponse, 0, b"\0\0" + count.to_bytes(4, "big") + bytes(4) * count)
+    assert len(reply.groups) == count
 
 
 def test_values_are_copies_but_records_are_a_view_of_the_frame() -> None:

@@ -13,6 +13,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -62,7 +63,7 @@ class AddPartitionsToTxnTransaction(Struct):
         self.topics = [] if topics is EMPTY else topics
 
 
-class AddPartitionsToTxnRequest(Message):
+class AddPartitionsToTxnRequest(Request):
     __slots__ = (
         "transactions",
         "v3_and_below_producer_epoch",

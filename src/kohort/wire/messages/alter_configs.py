@@ -14,6 +14,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
 )
@@ -56,7 +57,7 @@ class AlterConfigsResource(Struct):
         self.configs = [] if configs is EMPTY else configs
 
 
-class AlterConfigsRequest(Message):
+class AlterConfigsRequest(Request):
     __slots__ = ("resources", "validate_only")
     api_key = 33
     versions = Versions(0, 2)

@@ -13,13 +13,14 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
 )
 
 
-class ApiVersionsRequest(Message):
+class ApiVersionsRequest(Request):
     __slots__ = ("client_software_name", "client_software_version")
     api_key = 18
     versions = Versions(0, 4)

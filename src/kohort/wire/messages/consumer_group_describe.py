@@ -16,13 +16,14 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
 )
 
 
-class ConsumerGroupDescribeRequest(Message):
+class ConsumerGroupDescribeRequest(Request):
     __slots__ = ("group_ids", "include_authorized_operations")
     api_key = 69
     versions = Versions(0, 1)

@@ -14,6 +14,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -37,7 +38,7 @@ class TopicPartitions(Struct):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class ConsumerGroupHeartbeatRequest(Message):
+class ConsumerGroupHeartbeatRequest(Request):
     __slots__ = (
         "group_id",
         "instance_id",

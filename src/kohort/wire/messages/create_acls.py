@@ -13,6 +13,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
 )
@@ -58,7 +59,7 @@ class AclCreation(Struct):
         self.permission_type = permission_type
 
 
-class CreateAclsRequest(Message):
+class CreateAclsRequest(Request):
     __slots__ = ("creations",)
     api_key = 30
     versions = Versions(1, 3)

@@ -13,6 +13,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
 )
@@ -50,7 +51,7 @@ class CreatePartitionsTopic(Struct):
         self.assignments = [] if assignments is EMPTY else assignments
 
 
-class CreatePartitionsRequest(Message):
+class CreatePartitionsRequest(Request):
     __slots__ = ("timeout_ms", "topics", "validate_only")
     api_key = 37
     versions = Versions(0, 3)

@@ -16,6 +16,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -82,7 +83,7 @@ class CreatableTopic(Struct):
         self.configs = [] if configs is EMPTY else configs
 
 
-class CreateTopicsRequest(Message):
+class CreateTopicsRequest(Request):
     __slots__ = ("timeout_ms", "topics", "validate_only")
     api_key = 19
     versions = Versions(2, 7)

@@ -13,6 +13,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
 )
@@ -58,7 +59,7 @@ class DeleteAclsFilter(Struct):
         self.permission_type = permission_type
 
 
-class DeleteAclsRequest(Message):
+class DeleteAclsRequest(Request):
     __slots__ = ("filters",)
     api_key = 31
     versions = Versions(1, 3)

@@ -14,6 +14,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -37,7 +38,7 @@ class DeleteTopicState(Struct):
         self.topic_id = topic_id
 
 
-class DeleteTopicsRequest(Message):
+class DeleteTopicsRequest(Request):
     __slots__ = ("timeout_ms", "topic_names", "topics")
     api_key = 20
     versions = Versions(1, 6)

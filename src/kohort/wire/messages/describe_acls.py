@@ -13,12 +13,13 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
 )
 
 
-class DescribeAclsRequest(Message):
+class DescribeAclsRequest(Request):
     __slots__ = (
         "host_filter",
         "operation",

@@ -14,13 +14,14 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
 )
 
 
-class DescribeClusterRequest(Message):
+class DescribeClusterRequest(Request):
     __slots__ = ("endpoint_type", "include_cluster_authorized_operations", "include_fenced_brokers")
     api_key = 60
     versions = Versions(0, 2)

@@ -14,6 +14,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -40,7 +41,7 @@ class DescribeConfigsResource(Struct):
         self.configuration_keys = [] if configuration_keys is EMPTY else configuration_keys
 
 
-class DescribeConfigsRequest(Message):
+class DescribeConfigsRequest(Request):
     __slots__ = ("include_documentation", "include_synonyms", "resources")
     api_key = 32
     versions = Versions(1, 4)

@@ -13,13 +13,14 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
 )
 
 
-class DescribeGroupsRequest(Message):
+class DescribeGroupsRequest(Request):
     __slots__ = ("groups", "include_authorized_operations")
     api_key = 15
     versions = Versions(0, 6)

@@ -14,6 +14,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -37,7 +38,7 @@ class DescribableLogDirTopic(Struct):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class DescribeLogDirsRequest(Message):
+class DescribeLogDirsRequest(Request):
     __slots__ = ("topics",)
     api_key = 35
     versions = Versions(1, 5)

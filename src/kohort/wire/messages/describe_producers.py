@@ -13,6 +13,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
 )
@@ -35,7 +36,7 @@ class TopicRequest(Struct):
         self.partition_indexes = [] if partition_indexes is EMPTY else partition_indexes
 
 
-class DescribeProducersRequest(Message):
+class DescribeProducersRequest(Request):
     __slots__ = ("topics",)
     api_key = 61
     versions = Versions(0, 0)

@@ -15,6 +15,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
 )
@@ -49,7 +50,7 @@ class Cursor(Struct):
         self.partition_index = partition_index
 
 
-class DescribeTopicPartitionsRequest(Message):
+class DescribeTopicPartitionsRequest(Request):
     __slots__ = ("cursor", "response_partition_limit", "topics")
     api_key = 75
     versions = Versions(0, 0)

@@ -13,6 +13,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -36,7 +37,7 @@ class TopicPartitions(Struct):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class ElectLeadersRequest(Message):
+class ElectLeadersRequest(Request):
     __slots__ = ("election_type", "timeout_ms", "topic_partitions")
     api_key = 43
     versions = Versions(0, 2)

@@ -18,6 +18,7 @@ from kohort.wire.schema import (
     Field,
     Message,
     Records,
+    Request,
     Struct,
     Versions,
     since,
@@ -125,7 +126,7 @@ class ReplicaState(Struct):
         self.replica_epoch = replica_epoch
 
 
-class FetchRequest(Message):
+class FetchRequest(Request):
     __slots__ = (
         "cluster_id",
         "forgotten_topics_data",

@@ -13,13 +13,14 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
 )
 
 
-class FindCoordinatorRequest(Message):
+class FindCoordinatorRequest(Request):
     __slots__ = ("coordinator_keys", "key", "key_type")
     api_key = 10
     versions = Versions(0, 6)

@@ -14,6 +14,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
 )
@@ -59,7 +60,7 @@ class AlterConfigsResource(Struct):
         self.configs = [] if configs is EMPTY else configs
 
 
-class IncrementalAlterConfigsRequest(Message):
+class IncrementalAlterConfigsRequest(Request):
     __slots__ = ("resources", "validate_only")
     api_key = 44
     versions = Versions(0, 1)

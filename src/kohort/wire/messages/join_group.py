@@ -13,6 +13,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -36,7 +37,7 @@ class JoinGroupRequestProtocol(Struct):
         self.metadata = metadata
 
 
-class JoinGroupRequest(Message):
+class JoinGroupRequest(Request):
     __slots__ = (
         "group_id",
         "group_instance_id",

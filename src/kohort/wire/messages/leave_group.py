@@ -12,6 +12,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -38,7 +39,7 @@ class MemberIdentity(Struct):
         self.reason = reason
 
 
-class LeaveGroupRequest(Message):
+class LeaveGroupRequest(Request):
     __slots__ = ("group_id", "member_id", "members")
     api_key = 13
     versions = Versions(0, 5)

@@ -12,13 +12,14 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
 )
 
 
-class ListConfigResourcesRequest(Message):
+class ListConfigResourcesRequest(Request):
     __slots__ = ("resource_types",)
     api_key = 74
     versions = Versions(0, 1)

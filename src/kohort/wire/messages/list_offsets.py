@@ -13,6 +13,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -56,7 +57,7 @@ class ListOffsetsTopic(Struct):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class ListOffsetsRequest(Message):
+class ListOffsetsRequest(Request):
     __slots__ = ("isolation_level", "replica_id", "timeout_ms", "topics")
     api_key = 2
     versions = Versions(1, 11)

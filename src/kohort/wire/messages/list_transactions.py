@@ -12,13 +12,14 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
 )
 
 
-class ListTransactionsRequest(Message):
+class ListTransactionsRequest(Request):
     __slots__ = ("duration_filter", "producer_id_filters", "state_filters", "transactional_id_pattern")
     api_key = 66
     versions = Versions(0, 2)

@@ -14,6 +14,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -37,7 +38,7 @@ class MetadataRequestTopic(Struct):
         self.name = name
 
 
-class MetadataRequest(Message):
+class MetadataRequest(Request):
     __slots__ = (
         "allow_auto_topic_creation",
         "include_cluster_authorized_operations",

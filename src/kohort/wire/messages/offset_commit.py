@@ -15,6 +15,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -64,7 +65,7 @@ class OffsetCommitRequestTopic(Struct):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class OffsetCommitRequest(Message):
+class OffsetCommitRequest(Request):
     __slots__ = (
         "generation_id_or_member_epoch",
         "group_id",

@@ -16,6 +16,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -82,7 +83,7 @@ class OffsetFetchRequestGroup(Struct):
         self.topics = [] if topics is EMPTY else topics
 
 
-class OffsetFetchRequest(Message):
+class OffsetFetchRequest(Request):
     __slots__ = ("group_id", "groups", "require_stable", "topics")
     api_key = 9
     versions = Versions(1, 10)

@@ -12,6 +12,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -55,7 +56,7 @@ class OffsetForLeaderTopic(Struct):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class OffsetForLeaderEpochRequest(Message):
+class OffsetForLeaderEpochRequest(Request):
     __slots__ = ("replica_id", "topics")
     api_key = 23
     versions = Versions(2, 4)

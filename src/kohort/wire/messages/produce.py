@@ -17,6 +17,7 @@ from kohort.wire.schema import (
     Buffer,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -60,7 +61,7 @@ class TopicProduceData(Struct):
         self.partition_data = [] if partition_data is EMPTY else partition_data
 
 
-class ProduceRequest(Message):
+class ProduceRequest(Request):
     __slots__ = ("acks", "timeout_ms", "topic_data", "transactional_id")
     api_key = 0
     versions = Versions(3, 13)

@@ -12,6 +12,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -35,7 +36,7 @@ class SyncGroupRequestAssignment(Struct):
         self.assignment = assignment
 
 
-class SyncGroupRequest(Message):
+class SyncGroupRequest(Request):
     __slots__ = (
         "assignments",
         "generation_id",

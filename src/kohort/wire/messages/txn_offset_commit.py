@@ -13,6 +13,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -59,7 +60,7 @@ class TxnOffsetCommitRequestTopic(Struct):
         self.partitions = [] if partitions is EMPTY else partitions
 
 
-class TxnOffsetCommitRequest(Message):
+class TxnOffsetCommitRequest(Request):
     __slots__ = (
         "generation_id",
         "group_id",

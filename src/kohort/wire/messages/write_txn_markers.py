@@ -14,6 +14,7 @@ from kohort.wire.schema import (
     Array,
     Field,
     Message,
+    Request,
     Struct,
     Versions,
     since,
@@ -73,7 +74,7 @@ class WritableTxnMarker(Struct):
         self.transaction_version = transaction_version
 
 
-class WriteTxnMarkersRequest(Message):
+class WriteTxnMarkersRequest(Request):
     __slots__ = ("markers",)
     api_key = 27
     versions = Versions(1, 2)
