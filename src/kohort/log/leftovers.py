@@ -1,6 +1,6 @@
 """What an interrupted deletion or compaction leaves in the directory of a partition."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from kohort.log.disk import Disk, remove_if_there
 from kohort.log.segment import LOG, SEGMENT_SUFFIXES
@@ -15,13 +15,15 @@ def base_of(name: str) -> int | None:
     return int(digits) if len(digits) == 20 and digits.isdecimal() else None
 
 
-def tidy(disk: Disk, directory: str, names: Iterable[str]) -> list[str]:
+def tidy(disk: Disk, directory: str, names: Collection[str]) -> list[str]:
     """Undo or finish what was interrupted; returns what was done, in words.
 
     A compaction writes ``.cleaned`` files, renames all of them to ``.swap`` once they are complete, removes
     the segments they replace and gives them their names. So a ``.cleaned`` file means that nothing has been
     replaced yet by it or by the ``.swap`` files after it, and any other ``.swap`` file is to be finished.
     """
+    if not any(name.endswith((CLEANED, SWAP, DELETED)) for name in names):
+        return []
     named = {name: base for name in names if (base := base_of(name)) is not None}
     cleaned = {name: base for name, base in named.items() if name.endswith(CLEANED)}
     undone = min(cleaned.values(), default=None)

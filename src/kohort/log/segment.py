@@ -141,24 +141,29 @@ class Segment:
 
     @property
     def index(self) -> OffsetIndex:
-        return self._index or self._load_indexes()[0]
+        if self._index is None:
+            try:
+                self._index = OffsetIndex.decode(read_file(self._place.disk, self.path + INDEX), self.size)
+            except CorruptIndexError:
+                self._index = self._restore_indexes()[0]
+        return self._index
 
     @property
     def times(self) -> TimeIndex:
-        return self._times or self._load_indexes()[1]
+        if self._times is None:
+            try:
+                self._times = TimeIndex.decode(read_file(self._place.disk, self.path + TIME_INDEX))
+            except CorruptIndexError:
+                self._times = self._restore_indexes()[1]
+        return self._times
 
-    def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        """Read both indexes; where one is missing or makes no sense, build them again from the batches."""
-        offsets, times = (read_file(self._place.disk, self.path + suffix) for suffix in (INDEX, TIME_INDEX))
-        try:
-            self._index = OffsetIndex.decode(offsets, self.size)
-            self._times = TimeIndex.decode(times)
-        except CorruptIndexError:
-            self.rebuild_indexes(self.size)
-            self.save_indexes()
-        assert self._index is not None
-        assert self._times is not None
-        return self._index, self._times
+    def _restore_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        """An index is missing or makes no sense: make both again from the batches."""
+        sealed = self._sealed
+        self.rebuild_indexes(self.size)
+        self.save_indexes()
+        self._sealed = sealed
+        return self.index, self.times
 
     @property
     def youngest(self) -> tuple[int, int]:
@@ -213,15 +218,11 @@ class Segment:
         does not end with a batch: a clean shutdown does not leave that.
         """
         position = self.index.last_position
-        youngest = self.youngest
         next_offset, end = self.base_offset, 0
-        for at, header in headers(self.file(), position, self.size):
-            if timestamp_of(header) > youngest[0]:
-                youngest = (timestamp_of(header), header.last_offset)
-            next_offset, end = Offset(header.next_offset), at + header.size
+        for _, following, last_offset in spans(self.file(), position, self.size):
+            next_offset, end = Offset(last_offset + 1), following
         if end != self.size:
-            raise CorruptBatchError(f"{self.size - end} bytes at the end of {self.path}{LOG} are no batch")
-        self._youngest = youngest
+            raise CorruptBatchError(f"{self.path}{LOG} does not end with a batch")
         self._since_entry = self.size - position
         self._sealed = False
         return next_offset
@@ -276,7 +277,7 @@ class Segment:
         hint = self._hints.get(offset)
         if hint is not None:
             return hint if hint < self.size else None
-        for position, last_offset in spans(self.file(), self.floor(offset), self.size):
+        for position, _, last_offset in spans(self.file(), self.floor(offset), self.size):
             if last_offset >= offset:
                 return position
         return None

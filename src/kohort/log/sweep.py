@@ -56,8 +56,7 @@ def _judge(
     """What is wrong with a directory; ``None`` for one of a topic that exists."""
     if _DOOMED.search(name):
         return "removed: its topic is deleted"
-    topic_id = _topic_id(disk, path)
-    if topic_id in deleted:
+    if deleted and _topic_id(disk, path) in deleted:
         return "removed: its topic is deleted, which a crash interrupted"
     topic, _, number = name.rpartition("-")
     known = topics.get(TopicName(topic))

@@ -13,8 +13,11 @@ _SMALLEST_LENGTH = HEADER_SIZE - _LENGTH_END
 _CHUNK = 16_384
 
 
-def spans(file: File, position: int, end: int) -> Iterator[tuple[int, int]]:
-    """Position and last offset of each batch from ``position`` on, in a file known to be whole."""
+def spans(file: File, position: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Start, end and last offset of each batch from ``position`` on, in a file that is trusted.
+
+    Raises ``CorruptBatchError`` where that cannot be; the last end may still lie beyond ``end``.
+    """
     while end - position >= HEADER_SIZE:
         chunk = file.read(min(_CHUNK, end - position), position)
         at = 0
@@ -22,8 +25,9 @@ def spans(file: File, position: int, end: int) -> Iterator[tuple[int, int]]:
             base_offset, length, delta = _SPAN.unpack_from(chunk, at)
             if length < _SMALLEST_LENGTH:
                 raise CorruptBatchError(f"a batch of {length} bytes at byte {position + at}")
-            yield position + at, base_offset + delta
-            at += _LENGTH_END + length
+            following = at + _LENGTH_END + length
+            yield position + at, position + following, base_offset + delta
+            at = following
         if at == 0:
             raise CorruptBatchError(f"the file ends inside the batch at byte {position}")
         position += at
