@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from tools.peers import probe
+from tools.peers.cache import ROOT
 
 LISTENING = "kohort: listening on "
 START_SECONDS = 20.0
@@ -39,19 +40,25 @@ class Target:
         return host, int(port)
 
 
+def _exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
 def kohort_missing() -> str | None:
     """Why Kohort cannot be started here; None when it can."""
-    try:
-        found = importlib.util.find_spec("kohort.cli.main")
-    except ModuleNotFoundError:
-        found = None
-    return None if found is not None else "kohort: there is no kohort.cli.main to serve with yet"
+    return None if _exists("kohort.broker.server") else "kohort: there is no broker to serve with yet"
 
 
 def kohort_command(data: Path, settings: Mapping[str, str]) -> list[str]:
     """The command line of a broker on a free port."""
+    pairs = [f"{name}={value}" for name, value in settings.items()]
+    if not _exists("kohort.cli.main"):
+        return [sys.executable, "-m", "tests.interop.serve", str(data), *pairs]
     program = str(Path(sys.executable).parent / "kohort")
-    options = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    options = [part for pair in pairs for part in ("--set", pair)]
     return [program, "serve", "--listen", "127.0.0.1:0", "--data", str(data), *options]
 
 
@@ -75,7 +82,7 @@ def kohort_broker(data: Path, settings: Mapping[str, str] | None = None) -> Iter
     with tempfile.TemporaryFile("w+") as errors:
         command = kohort_command(data, SETTINGS if settings is None else settings)
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
         )
         try:
             target = Target("kohort", _read_address(process, errors), data)

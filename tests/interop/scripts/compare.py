@@ -12,6 +12,7 @@ from tests.interop.scripts.plain import Names, Plain, plain_answer
 
 DIFFERENCES: Final = Path(__file__).resolve().parent.parent / "differences.toml"
 ABSENT: Final = "<absent>"
+ANYTHING: Final = "<anything>"
 
 
 class Difference(NamedTuple):
@@ -29,22 +30,27 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A difference we know and want; step and path may hold shell wildcards, values may be left out."""
+    """Differences we know and want; steps and paths may hold shell wildcards, values may be left out."""
 
     script: str
-    step: str
-    path: str
     reason: str
-    kafka: Plain = ABSENT
-    kohort: Plain = ABSENT
-    any_value: bool = True
+    steps: tuple[str, ...] = ("*",)
+    paths: tuple[str, ...] = ("*",)
+    kafka: Plain = ANYTHING
+    kohort: Plain = ANYTHING
 
     def covers(self, found: Difference) -> bool:
         """Whether this explains that difference."""
-        places = ((found.script, self.script), (found.step, self.step), (found.path, self.path))
-        if not all(fnmatchcase(place, pattern) for place, pattern in places):
+        if found.script != self.script or not _matches(found.step, self.steps):
             return False
-        return self.any_value or (found.kafka, found.kohort) == (self.kafka, self.kohort)
+        if not _matches(found.path, self.paths):
+            return False
+        pairs = ((self.kafka, found.kafka), (self.kohort, found.kohort))
+        return all(wanted == ANYTHING or wanted == seen for wanted, seen in pairs)
+
+
+def _matches(text: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(text, pattern) for pattern in patterns)
 
 
 def run_script(script: Script, address: tuple[str, int]) -> dict[str, Plain]:
@@ -84,10 +90,18 @@ def _walk(path: str, one: Plain, other: Plain) -> Iterator[tuple[str, Plain, Pla
 
 def load_explanations(path: Path = DIFFERENCES) -> list[Explanation]:
     """The differences we know; each has a reason."""
-    entries = tomllib.loads(path.read_text()).get("difference", [])
-    return [
-        Explanation(**entry, any_value="kafka" not in entry and "kohort" not in entry) for entry in entries
-    ]
+    return [_explanation(entry) for entry in tomllib.loads(path.read_text()).get("difference", [])]
+
+
+def _explanation(entry: dict[str, Plain]) -> Explanation:
+    return Explanation(
+        script=entry["script"],
+        reason=entry["reason"],
+        steps=tuple(entry.get("steps", ["*"])),
+        paths=tuple(entry.get("paths", ["*"])),
+        kafka=entry.get("kafka", ANYTHING),
+        kohort=entry.get("kohort", ANYTHING),
+    )
 
 
 def unexplained(found: Iterable[Difference], known: Iterable[Explanation]) -> list[Difference]:

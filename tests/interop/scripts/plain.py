@@ -28,11 +28,13 @@ class Names:
         self._known: dict[tuple[str, object], str] = {}
         self._counts: dict[str, int] = {}
 
-    def of(self, kind: str, value: object) -> str:
-        """The name of this value."""
+    def of(self, kind: str, value: object, owner: str | None = None) -> str:
+        """The name of this value; a new one is named after its owner, or numbered."""
         if (kind, value) not in self._known:
-            self._counts[kind] = self._counts.get(kind, 0) + 1
-            self._known[kind, value] = f"<{kind} {self._counts[kind]}>"
+            stem = kind if owner is None else f"{kind} of {owner}"
+            count = self._counts[stem] = self._counts.get(stem, 0) + 1
+            number = f" {count}" if owner is None or count > 1 else ""
+            self._known[kind, value] = f"<{stem}{number}>"
         return self._known[kind, value]
 
 
@@ -68,9 +70,9 @@ def _time(value: Raw, _names: Names) -> Plain:
     return "<time>" if value > TODAY_MS else value
 
 
-def _wording(value: Raw, _names: Names) -> Plain:
-    """Whether a broker explains itself is compared, its words are not."""
-    return "<text>" if value else value
+def _words(_value: Raw, _names: Names) -> Plain:
+    """Whether and how a broker explains itself in words is its own affair; programs look at the code."""
+    return "<words>"
 
 
 def _size(value: Raw, _names: Names) -> Plain:
@@ -94,18 +96,18 @@ RULES: Final[dict[str, Rule]] = {
     "replica_nodes": _nodes,
     "isr_nodes": _nodes,
     "cluster_id": lambda _value, _names: "<cluster>",
-    "topic_id": _invented("topic id", (ZERO_UUID,)),
+    "topic_id": _invented("id", (ZERO_UUID,)),
     "producer_id": _invented("producer", (-1,)),
     "session_id": _invented("session", (0,)),
     "log_append_time_ms": _time,
     "finalized_features_epoch": _invented("metadata epoch", (-1,)),
-    "error_message": _wording,
-    "batch_index_error_message": _wording,
+    "error_message": _words,
+    "batch_index_error_message": _words,
     "resource_name": _resource,
     "log_dir": lambda _value, _names: "<directory>",
     "total_bytes": _size,
     "usable_bytes": _size,
-    "documentation": _wording,
+    "documentation": _words,
 }
 
 # Arrays whose order the protocol leaves open, with the field that identifies an entry.
@@ -155,6 +157,7 @@ def plain_answer(answer: Answer, names: Names) -> Plain:
 
 def _struct(value: Struct, version: int, names: Names) -> dict[str, Plain]:
     found = {}
+    _name_topic(value, names)
     for each in value.fields:
         if each.versions.includes(version):
             content = getattr(value, each.name)
@@ -165,9 +168,16 @@ def _struct(value: Struct, version: int, names: Names) -> dict[str, Plain]:
     return found
 
 
+def _name_topic(value: Struct, names: Names) -> None:
+    """Name a topic's id after the topic, so that ids of topics that were never made shift no numbers."""
+    topic_id, name = getattr(value, "topic_id", ZERO_UUID), getattr(value, "name", None)
+    if topic_id != ZERO_UUID and name:
+        names.of("id", topic_id, name)
+
+
 def _field(owner: str, name: str, content: Raw, version: int, names: Names) -> Plain:
     rule = RULES.get(name)
-    if rule is not None and content is not None:
+    if rule is not None and (content is not None or rule is _words):
         return rule(content, names)
     key = KEYED.get((owner, name))
     if key is not None and content is not None:
