@@ -1,0 +1,85 @@
+"""Finding records by time."""
+
+import pytest
+from tests.unit.log.bench import Bench, batch
+from tests.unit.log.conftest import MakeBench
+
+from kohort.log.log import LogConfig
+from kohort.model.ids import Offset
+from kohort.records.compression import Codec
+
+SMALL = LogConfig(segment_bytes=600, index_interval_bytes=80)
+END = Offset(1_000)
+
+
+def find(bench: Bench, timestamp: int, limit: Offset = END) -> tuple[int, int] | None:
+    found = bench.log.find_by_time(timestamp, limit)
+    return None if found is None else (found.offset, found.timestamp)
+
+
+def youngest(bench: Bench, limit: Offset = END) -> tuple[int, int] | None:
+    found = bench.log.max_timestamp(limit)
+    return None if found is None else (found.offset, found.timestamp)
+
+
+def test_an_empty_log_has_no_records_at_any_time(bench: Bench) -> None:
+    assert find(bench, 0) is None
+    assert youngest(bench) is None
+
+
+def test_the_first_record_not_older_is_found_inside_its_batch(bench: Bench) -> None:
+    bench.append(batch(b"a", b"b", b"c", at=1_000), batch(b"d", at=2_000))
+    assert find(bench, 0) == (0, 1_000)
+    assert find(bench, 1_001) == (1, 1_001)
+    assert find(bench, 1_003) == (3, 2_000)
+    assert find(bench, 2_001) is None
+    found = bench.log.find_by_time(1_001, END)
+    assert found is not None
+    assert found.leader_epoch == 1
+
+
+def test_a_compressed_batch_is_searched_too(bench: Bench) -> None:
+    bench.append(batch(b"a", b"b", b"c", at=1_000, codec=Codec.ZSTD))
+    assert find(bench, 1_002) == (2, 1_002)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_times_are_found_in_any_segment_also_after_a_restart(make_bench: MakeBench, restart: bool) -> None:
+    bench = make_bench(config=SMALL)
+    bench.append(*[batch(b"v", at=1_000 + 10 * number) for number in range(40)])
+    if restart:
+        bench.restart()
+    for number in range(40):
+        assert find(bench, 1_000 + 10 * number) == (number, 1_000 + 10 * number)
+        assert find(bench, 996 + 10 * number) == (number, 1_000 + 10 * number)
+    assert youngest(bench) == (39, 1_390)
+
+
+def test_the_first_by_offset_counts_when_times_are_out_of_order(make_bench: MakeBench) -> None:
+    bench = make_bench(config=SMALL)
+    for at in (5_000, 1_000, 9_000, 2_000, 9_000, 3_000, 8_000, 100, 8_500, 9_000):
+        bench.append(batch(b"v", at=at))
+    assert find(bench, 4_000) == (0, 5_000)
+    assert find(bench, 6_000) == (2, 9_000)
+    assert youngest(bench) == (2, 9_000)
+
+
+def test_deleted_records_are_not_found(make_bench: MakeBench) -> None:
+    bench = make_bench(config=LogConfig())
+    bench.append(batch(b"a", b"b", at=9_000), batch(b"c", at=1_000), batch(b"d", b"e", at=2_000))
+    bench.log.delete_before(Offset(1))
+    assert find(bench, 8_000) == (1, 9_001)
+    assert youngest(bench) == (1, 9_001)
+    bench.log.delete_before(Offset(2))
+    assert find(bench, 8_000) is None
+    assert youngest(bench) == (4, 2_001)
+    bench.log.delete_before(Offset(5))
+    assert youngest(bench) is None
+
+
+def test_records_beyond_the_limit_are_not_found(make_bench: MakeBench) -> None:
+    bench = make_bench(config=SMALL)
+    bench.append(*[batch(b"v", at=1_000 + number) for number in range(20)])
+    assert find(bench, 1_010, Offset(10)) is None
+    assert find(bench, 1_010, Offset(11)) == (10, 1_010)
+    assert youngest(bench, Offset(19)) is None
