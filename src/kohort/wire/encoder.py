@@ -270,6 +270,8 @@ def _is_set(field: Field, value: str) -> str:
 
 
 def _uvarint(value: int) -> bytes:
+    if value < 0x4000:  # the usual sizes, without a loop
+        return bytes((value,)) if value < 0x80 else bytes((value & 0x7F | 0x80, value >> 7))
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

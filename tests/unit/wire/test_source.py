@@ -5,7 +5,7 @@ import traceback
 import pytest
 
 from kohort.wire.messages.fetch import PartitionData
-from kohort.wire.source import Source, fields_in
+from kohort.wire.source import Formats, Source, fields_in
 
 
 def test_lines_and_blocks_become_a_function() -> None:
@@ -30,6 +30,14 @@ def test_a_constant_has_one_name_however_often_it_is_asked_for() -> None:
 def test_fresh_names_never_repeat() -> None:
     source = Source("get()")
     assert len({source.fresh("n") for _ in range(10)} | {source.fresh("m") for _ in range(10)}) == 20
+
+
+def test_formats_are_made_by_count_and_only_small_ones_kept() -> None:
+    packers = Formats("h", "pack")
+    assert packers[2](1, 2) == b"\0\1\0\2"
+    assert packers[2] is packers[2]
+    assert packers[100](*range(100))[:4] == b"\0\0\0\1"
+    assert list(packers) == [2]
 
 
 def test_a_traceback_names_where_the_function_came_from() -> None:
