@@ -41,7 +41,7 @@ class GroupCoordinator:
         self._storage = storage
         self._configs = configs
         self._clock = clock
-        self._journal = journal
+        self.journal = journal
         self._shards: list[GroupShard] = []
         self._loading: asyncio.Task[None] | None = None
         self._creating: asyncio.Task[None] | None = None
@@ -50,7 +50,7 @@ class GroupCoordinator:
     def start(self) -> None:
         """Begin to load what ``__consumer_offsets`` holds; requests are answered meanwhile."""
         self._running = True
-        self._journal.start()
+        self.journal.start()
         topic = self._topics.get(CONSUMER_OFFSETS)
         if topic is not None:
             self._open(topic)
@@ -63,7 +63,7 @@ class GroupCoordinator:
             await asyncio.gather(self._loading, return_exceptions=True)
         for shard in self._shards:
             shard.stop()
-        await self._journal.stop()
+        await self.journal.stop()
 
     async def ready(self) -> None:
         """Wait until everything that was being loaded is loaded."""
@@ -165,7 +165,7 @@ class GroupCoordinator:
 
     def _make(self, topic: ServedTopic, partition: int) -> GroupShard:
         stored = ShardLog(self._storage, lambda: topic.logs[partition], topic.max_message_bytes)
-        return GroupShard(stored, self.settings(), self._clock, self._journal, self._rebuild)
+        return GroupShard(stored, self.settings(), self._clock, self.journal, self._rebuild)
 
     def _load(self, shards: list[GroupShard]) -> None:
         """Shards with nothing stored are active at once; the others are loaded one after another."""

@@ -39,6 +39,8 @@ class JournalWriter:
         self._waiting: deque[tuple[WallTime, Event]] = deque()
         self._dropped = 0
         self._news = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -52,6 +54,10 @@ class JournalWriter:
         await asyncio.gather(self._task, return_exceptions=True)
         while self._waiting and await self._write_some():
             pass
+
+    async def written(self) -> None:
+        """Wait until everything taken so far is written or given up."""
+        await self._idle.wait()
 
     def write(self, events: Iterable[Event]) -> None:
         """Take events that have just become true. Never waits, never fails."""
@@ -69,6 +75,7 @@ class JournalWriter:
                 self._waiting.append((at, event))
         if self._waiting:
             self._news.set()
+            self._idle.clear()
 
     async def _run(self) -> None:
         while True:
@@ -76,6 +83,8 @@ class JournalWriter:
             self._news.clear()
             while self._waiting and await self._write_some():
                 pass
+            if not self._news.is_set():
+                self._idle.set()
 
     async def _write_some(self) -> bool:
         """Write one batch; whether it went well. What could not be written counts as dropped."""

@@ -1,5 +1,6 @@
 """The data directory of a node: one process at a time, and the memory of how the last one ended."""
 
+import os
 from collections.abc import Mapping
 
 from kohort.log.checkpoints import (
@@ -30,6 +31,7 @@ class DataDirectory:
         self.disk = disk
         self.path = path
         disk.make_directory(path)
+        disk.sync_directory(os.path.dirname(path))  # or a crash could take the whole directory away
         self._lock = disk.lock(f"{path}/{LOCK}")
         marker = f"{path}/{CLEAN_SHUTDOWN}"
         self.was_closed_cleanly = read_file(disk, marker) is not None or not self._has_partitions()

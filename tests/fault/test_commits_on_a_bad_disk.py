@@ -1,0 +1,173 @@
+"""What is acknowledged is durable: offset commits over a disk that fails and forgets."""
+
+import asyncio
+import errno
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from kohort.broker.broker import Broker
+from kohort.broker.clock import VirtualClock
+from kohort.broker.settings import Settings
+from kohort.broker.storage import open_data
+from kohort.broker.topics import NewTopic
+from kohort.groups.commands import CommitOffsets, CommitRow, FetchOffsets, FetchTopic
+from kohort.groups.replies import CommitReply, FetchReply
+from kohort.log.disk import Disk
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import GroupId, Partition, TopicName
+from kohort.testing.faults import FakeDisk, Fault, Survival
+
+GROUP = GroupId("g")
+TOPIC = TopicName("t")
+ZERO = Partition(0)
+
+
+async def settled(answer: Any) -> Any:  # noqa: ANN401 - a reply of any kind, now or later
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+class Node:
+    """A broker without sockets."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    @classmethod
+    async def start(cls, disk: Disk) -> "Node":
+        settings = Settings(overrides={"offsets.topic.num.partitions": "1"})
+        catalog, storage, _ = await open_data(settings, disk)
+        broker = Broker(settings, catalog, storage, VirtualClock())
+        broker.start()
+        if broker.topics.get(TOPIC) is None:
+            await broker.topics.create(NewTopic(TOPIC))
+        await broker.coordinator.ensure_offsets_topic()
+        await broker.coordinator.ready()
+        return cls(broker)
+
+    def commit(self, offset: int) -> Any:  # noqa: ANN401 - a reply, now or later
+        row = CommitRow(TOPIC, ZERO, offset)
+        return self.broker.coordinator.ask(
+            GROUP, lambda reply_to: CommitOffsets(reply_to=reply_to, group_id=GROUP, rows=(row,))
+        )
+
+    async def commit_and_wait(self, offset: int) -> ErrorCode:
+        reply: CommitReply = await settled(self.commit(offset))
+        return reply.rows[0].error
+
+    async def committed(self) -> int:
+        asked = (FetchTopic(TOPIC, (ZERO,)),)
+        reply: FetchReply = await settled(
+            self.broker.coordinator.ask(
+                GROUP, lambda reply_to: FetchOffsets(reply_to=reply_to, group_id=GROUP, topics=asked)
+            )
+        )
+        assert reply.error is ErrorCode.NONE
+        return reply.rows[0].offset
+
+    async def stop(self) -> None:
+        await self.broker.stop()
+
+
+@pytest.mark.parametrize("survival", list(Survival))
+@pytest.mark.parametrize("acknowledged", range(1, 8))
+def test_an_acknowledged_commit_survives_the_loss_of_power(acknowledged: int, survival: Survival) -> None:
+    async def run() -> None:
+        disk = FakeDisk()
+        node = await Node.start(disk)
+        for offset in range(1, acknowledged + 1):
+            assert await node.commit_and_wait(offset) is ErrorCode.NONE
+        for offset in range(100, 103):
+            node.commit(offset)  # on its way when the power goes; nobody was told
+        disk.crash(survival, kept=7)
+        again = await Node.start(disk)
+        assert await again.committed() in (acknowledged, 100, 101, 102)
+        await again.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_a_failing_write_refuses_its_commit_and_no_other(number: int, error: int) -> None:
+    async def run() -> None:
+        disk = FakeDisk()
+        node = await Node.start(disk)
+        await node.commit_and_wait(0)  # the directory and the first segment exist now
+        disk.fail(writes=[Fault(number, error, written=5)])
+        best = 0
+        for offset in range(1, 10):
+            code = await node.commit_and_wait(offset)
+            assert code in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR)
+            best = offset if code is ErrorCode.NONE else best
+            assert await node.committed() == best  # never what was refused, never less than was granted
+        disk.crash()
+        again = await Node.start(disk)
+        assert await again.committed() == best == 9
+        await again.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+def test_after_a_failed_sync_nothing_is_acknowledged_until_the_log_is_recovered(number: int) -> None:
+    async def run() -> None:
+        disk = FakeDisk()
+        node = await Node.start(disk)
+        await node.commit_and_wait(0)
+        await node.broker.coordinator.journal.written()  # it syncs too, and would take the fault
+        disk.fail(syncs=[Fault(number)])
+        best = 0
+        for offset in range(1, 8):
+            code = await node.commit_and_wait(offset)
+            assert code in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR)
+            best = offset if code is ErrorCode.NONE else best
+        assert best == number - 1  # a failed sync is never retried
+        assert await node.committed() == best
+        disk.crash()
+        again = await Node.start(disk)
+        assert await again.committed() == best
+        await again.stop()
+
+    asyncio.run(run())
+
+
+def test_commits_that_gather_while_one_is_synced_share_the_next_append() -> None:
+    async def run() -> None:
+        disk = FakeDisk()
+        node = await Node.start(disk)
+        await node.commit_and_wait(0)
+        before = disk.syncs
+        replies = await asyncio.gather(*(settled(node.commit(offset)) for offset in range(1, 501)))
+        assert {reply.rows[0].error for reply in replies} == {ErrorCode.NONE}
+        assert await node.committed() == 500
+        assert disk.syncs - before <= 10
+        await node.stop()
+
+    asyncio.run(run())
+
+
+def test_a_group_never_reads_an_offset_before_its_log_is_loaded() -> None:
+    """Never offset -1, or 0, for "not loaded": that would send a consumer back to the start."""
+
+    async def run() -> None:
+        disk = FakeDisk()
+        node = await Node.start(disk)
+        await node.commit_and_wait(42)
+        await node.stop()
+        settings = Settings(overrides={"offsets.topic.num.partitions": "1"})
+        catalog, storage, _ = await open_data(settings, disk)
+        broker = Broker(settings, catalog, storage, VirtualClock())
+        broker.start()
+        asked = (FetchTopic(TOPIC, (ZERO,)),)
+        early = broker.coordinator.ask(
+            GROUP, lambda reply_to: FetchOffsets(reply_to=reply_to, group_id=GROUP, topics=asked)
+        )
+        assert isinstance(early, FetchReply)
+        assert early.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await broker.coordinator.ready()
+        assert await Node(broker).committed() == 42
+        await broker.stop()
+
+    asyncio.run(run())
