@@ -55,8 +55,8 @@ docs: $(READY) ## regenerate the generated pages
 	$(BIN)/python tools/generate_docs.py
 
 lock: ## pin dependencies anew (needs uv)
-	uv pip compile pyproject.toml --group dev --generate-hashes --no-emit-index-url --no-emit-find-links \
-	  --universal --python-version 3.11 --no-header --upgrade -o requirements.lock
+	uv pip compile pyproject.toml --group dev --generate-hashes --universal --python-version 3.11 \
+	  --no-header --upgrade -o requirements.lock
 
 clean: ## remove what was built, not your data
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache

@@ -1,0 +1,77 @@
+"""Rules about the repository that a machine can check."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MOST_LINES = 400
+
+
+def tracked(pattern: str) -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", pattern],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout: there is no list of files to look at")
+    return [ROOT / name for name in listed.stdout.split("\n") if name and (ROOT / name).exists()]
+
+
+def test_no_python_file_is_over_400_lines() -> None:
+    generated = ROOT / "src" / "kohort" / "wire" / "messages"
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in tracked("*.py")
+        if path.parent != generated and (lines := len(path.read_text().splitlines())) > MOST_LINES
+    }
+    assert not long
+
+
+def test_no_file_names_a_place_on_a_machine_or_a_package_registry() -> None:
+    forbidden = re.compile(
+        r"(?<![\w./-])/(?:work|root|farm)/|index[-]url|/sim[p]le/"
+    )
+    found = []
+    for path in tracked("*"):
+        if path == Path(__file__) or path.suffix in {".png", ".jar"}:
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in forbidden.finditer(text)]
+    assert not found
+
+
+def test_tests_do_not_sleep_to_wait_for_something() -> None:
+    sleeping = re.compile(r"\b(?:time|asyncio)\.sleep\(")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in tracked("tests/*.py")
+        if path != Path(__file__)
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if sleeping.search(line)
+    ]
+    assert not found
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text()
+    missing = [path.name for path in folder.glob("0*.md") if path.name not in index]
+    assert not missing
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = []
+    for page in tracked("*.md"):
+        for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text()):
+            if not (page.parent / target).exists():
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    assert not broken
