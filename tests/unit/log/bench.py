@@ -1,9 +1,9 @@
 """A storage on a disk of one's choice, driven without a running broker."""
 
 import asyncio
+import atexit
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Executor
-from types import TracebackType
 from typing import Any, TypeVar
 
 from kohort.log.directory import DataDirectory
@@ -18,6 +18,9 @@ from kohort.model.topics import TopicPartition
 from kohort.records.batch import BatchFields, NewRecord, Record, batches, build_batch, read_records
 
 T = TypeVar("T")
+
+_RUNNER = asyncio.Runner()  # one loop for all: a storage may have timers on it from one call to the next
+atexit.register(_RUNNER.close)
 
 PARTITION = TopicPartition(TopicName("orders"), Partition(0))
 OTHER = TopicPartition(TopicName("orders"), Partition(1))
@@ -61,20 +64,11 @@ class Bench:
         self.config = config or LogConfig()
         self.policy = policy
         self.executor = executor or Immediately()
-        self._runner = asyncio.Runner()
         self.advanced: list[TopicPartition] = []
         self.open()
 
-    def __enter__(self) -> "Bench":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._runner.close()
-
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._runner.run(work)
+        return _RUNNER.run(work)
 
     def open(self) -> None:
         settings = StorageSettings(data_policy=self.policy, internal_policy=self.policy)

@@ -1,6 +1,6 @@
 """The disks every behaviour of a log is tested on."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +15,16 @@ MakeBench = Callable[..., Bench]
 
 
 @pytest.fixture(params=["files", "memory", "fake"])
-def make_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeBench]:
+def make_bench(request: pytest.FixtureRequest, tmp_path: Path) -> MakeBench:
     """Makes a bench on a real disk, on one in memory, and on the one that can fail."""
     disks: dict[str, Disk] = {"files": RealDisk(), "memory": MemoryDisk(), "fake": FakeDisk()}
     disk = disks[request.param]
     path = str(tmp_path / "data") if request.param == "files" else "data"
-    made: list[Bench] = []
 
     def make(**options: Any) -> Bench:  # noqa: ANN401 - the options of Bench
-        made.append(Bench(disk, path, **options))
-        return made[-1]
+        return Bench(disk, path, **options)
 
-    yield make
-    for bench in made:
-        bench.__exit__(None, None, None)
+    return make
 
 
 @pytest.fixture
