@@ -11,7 +11,7 @@ from kohort.broker.context import Context, Result
 from kohort.broker.topics import ServedTopic
 from kohort.log.log import Append, Appended, Log
 from kohort.model.errors import ErrorCode, ProtocolError, RefusedError
-from kohort.model.ids import NO_TOPIC_ID, WallTime
+from kohort.model.ids import WallTime
 from kohort.records.produced import ProduceRules, RefusedBatchError, check_produced
 from kohort.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 NO_REPLY = 0  # acks of a producer that does not want to know
 _LEGAL_ACKS = (-1, NO_REPLY, 1)
+_FIRST_VERSION_WITH_IDS = 13
 
 
 def handle(broker: "Broker", request: ProduceRequest, context: Context) -> Result:
@@ -38,7 +39,7 @@ def handle(broker: "Broker", request: ProduceRequest, context: Context) -> Resul
     waiting: list[PartitionProduceResponse] = []  # the entries the appends belong to
     now = broker.clock.now().wall
     for data in request.topic_data:
-        topic, error = _find(broker, request, data)
+        topic, error = _find(broker, request, data, context.version)
         result = TopicProduceResponse(name=data.name, topic_id=data.topic_id)
         response.responses.append(result)
         for part in data.partition_data:
@@ -82,12 +83,12 @@ def refuse(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
 
 
 def _find(
-    broker: "Broker", request: ProduceRequest, data: TopicProduceData
+    broker: "Broker", request: ProduceRequest, data: TopicProduceData, version: int
 ) -> tuple[ServedTopic | None, RefusedError]:
     """The topic, or the error all its partitions get."""
     if request.transactional_id is not None:
         return None, RefusedError(ErrorCode.INVALID_TXN_STATE, "Kohort does not serve transactions.")
-    if data.topic_id != NO_TOPIC_ID:
+    if version >= _FIRST_VERSION_WITH_IDS:
         topic = broker.topics.by_id(data.topic_id)
         error = RefusedError(ErrorCode.UNKNOWN_TOPIC_ID)
     else:

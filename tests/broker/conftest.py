@@ -1,0 +1,38 @@
+"""A fresh broker for each test, and raw connections to it."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+if str(ROOT) not in sys.path:  # `tests` is no installed package
+    sys.path.insert(0, str(ROOT))
+
+from tests.broker.raw import Raw  # noqa: E402 (needs the path above)
+
+from kohort.testing.broker import Broker  # noqa: E402 (same)
+
+Connect = Callable[[], Raw]
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    """An empty broker in memory whose clock stands still; groups form without a delay."""
+    with Broker(virtual_time=True, configs={"group.initial.rebalance.delay.ms": 0}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def connect(broker: Broker) -> Iterator[Connect]:
+    """Makes connections, which end with the test."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(Raw(broker.bootstrap))
+
+
+@pytest.fixture
+def raw(connect: Connect) -> Raw:
+    """One connection."""
+    return connect()
