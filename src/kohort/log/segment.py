@@ -201,6 +201,8 @@ class Segment:
 
     def learn(self, size: int, last_offset: int, timestamp: int) -> None:
         """A batch of ``size`` bytes stands at the end: count it, and index it where it is due."""
+        if self.size == 0:
+            self._first_timestamp = timestamp
         youngest = self._youngest or self.youngest
         if timestamp > youngest[0]:
             youngest = self._youngest = (timestamp, last_offset)

@@ -206,6 +206,7 @@ class LogStorage:
                 log.truncate(max(old.high_watermark, log.start_offset))
             else:
                 log.rewrite_from(old.recovery_point)
+            self._directory.disk.sync_directory(self._directory.path)
         except OSError as error:
             raise RefusedError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} cannot be recovered: {error}"
