@@ -40,25 +40,19 @@ class Target:
         return host, int(port)
 
 
-def _exists(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
-
-
 def kohort_missing() -> str | None:
     """Why Kohort cannot be started here; None when it can."""
-    return None if _exists("kohort.broker.server") else "kohort: there is no broker to serve with yet"
+    try:
+        found = importlib.util.find_spec("kohort.cli.main")
+    except ModuleNotFoundError:
+        found = None
+    return None if found is not None else "kohort: its command line is not installed here"
 
 
 def kohort_command(data: Path, settings: Mapping[str, str]) -> list[str]:
     """The command line of a broker on a free port."""
-    pairs = [f"{name}={value}" for name, value in settings.items()]
-    if not _exists("kohort.cli.main"):
-        return [sys.executable, "-m", "tests.interop.serve", str(data), *pairs]
     program = str(Path(sys.executable).parent / "kohort")
-    options = [part for pair in pairs for part in ("--set", pair)]
+    options = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
     return [program, "serve", "--listen", "127.0.0.1:0", "--data", str(data), *options]
 
 

@@ -46,12 +46,19 @@ def nothing_missing(peers: list[PeerProcess]) -> Callable[[PeerProcess], bool]:
     return lambda _: everything <= {value for peer in peers for value in values(peer)}
 
 
-@pytest.mark.parametrize("assignor", ["default", "roundrobin", "sticky"])
+@pytest.mark.parametrize(
+    ("client", "assignor"),
+    [
+        pytest.param(client, assignor, id=f"{client}-{assignor}")
+        for client in CLIENTS
+        for assignor in ("default", "roundrobin", "sticky")
+        if assignor == "default" or assignor in client.assignors
+    ],
+)
 def test_two_members_share_a_topic_and_the_one_that_stays_gets_all(
     client: Client, target: Target, fresh_name: FreshName, assignor: str
 ) -> None:
-    if assignor != "default" and assignor not in client.assignors:
-        pytest.skip(f"{client} has no {assignor} assignor")
+    need(client.peer)
     topic = fresh_name(f"shared-{client}")
     options = {"topic": topic, "group": topic} | ({} if assignor == "default" else {"assignor": assignor})
     fill(client, target, topic)
@@ -142,7 +149,7 @@ def test_a_member_that_vanishes_is_replaced_after_its_session(target: Target, fr
     client = BY_NAME["franz"]
     need(client.peer)
     topic = fresh_name("vanished")
-    options: dict[str, object] = {"topic": topic, "group": topic}
+    options: dict[str, object] = {"topic": topic, "group": topic, "session": 1500}
     fill(client, target, topic)
     with (
         started(client, target.bootstrap, "group", **options) as first,

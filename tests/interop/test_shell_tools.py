@@ -75,7 +75,7 @@ def test_a_wrong_topic_command_is_refused_with_kafkas_words(desk: Desk, fresh_na
     name = desk.topic(fresh_name("tools"))
     assert "already exists" in desk.fails(Tool.TOPICS, "--create", "--topic", name)
     assert "does not exist" in desk.fails(Tool.TOPICS, "--describe", "--topic", "no-such-topic")
-    assert "replication factor of 3" in desk.fails(
+    assert "Unable to replicate the partition 3 time(s)" in desk.fails(
         Tool.TOPICS, "--create", "--topic", fresh_name("tools"), "--replication-factor", "3"
     )
 

@@ -46,7 +46,7 @@ class Explanation:
         if not _matches(found.path, self.paths):
             return False
         pairs = ((self.kafka, found.kafka), (self.kohort, found.kohort))
-        return all(wanted == ANYTHING or wanted == seen for wanted, seen in pairs)
+        return all(wanted in (ANYTHING, seen) for wanted, seen in pairs)
 
 
 def _matches(text: str, patterns: tuple[str, ...]) -> bool:

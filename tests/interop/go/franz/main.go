@@ -32,7 +32,7 @@ func (f *franz) connection(more ...kgo.Opt) (*kgo.Client, error) {
 		kgo.ClientID(f.options.Text("client", "franz-peer")),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.FetchMaxWait(200 * time.Millisecond),
-		kgo.MetadataMinAge(100 * time.Millisecond),
+		kgo.MetadataMinAge(10 * time.Millisecond),
 	}
 	return kgo.NewClient(append(common, more...)...)
 }
