@@ -96,6 +96,10 @@ class Scenario:
         """Where the group stands."""
         return self.group.phase
 
+    def is_in(self, phase: Phase) -> bool:
+        """Whether the group stands there now."""
+        return self.group.phase is phase
+
     @property
     def members(self) -> list[str]:
         """Names of the members, in membership order."""
