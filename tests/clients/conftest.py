@@ -1,0 +1,56 @@
+"""Fixtures of the tests with client libraries."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+if str(ROOT) not in sys.path:  # `tests` is no installed package
+    sys.path.insert(0, str(ROOT))
+
+from tests.clients.libraries import NAMES, Library  # noqa: E402 (needs the path above)
+from tests.clients.with_aiokafka import Aiokafka, LoopThread  # noqa: E402 (same)
+from tests.clients.with_confluent import Confluent  # noqa: E402 (same)
+from tests.clients.with_confluent import logger as librdkafka  # noqa: E402 (same)
+from tests.clients.with_kafka_python import KafkaPython  # noqa: E402 (same)
+
+
+@pytest.fixture(scope="session")
+def aio() -> Iterator[LoopThread]:
+    """The event loop aiokafka's clients live on."""
+    loop = LoopThread()
+    yield loop
+    loop.stop()
+
+
+@pytest.fixture(scope="session")
+def libraries(aio: LoopThread) -> dict[str, Library]:
+    """The client libraries by name."""
+    every: tuple[Library, ...] = (Confluent(), KafkaPython(), Aiokafka(aio))
+    return {library.name: library for library in every}
+
+
+@pytest.fixture(params=NAMES)
+def library(request: pytest.FixtureRequest, libraries: dict[str, Library]) -> Library:
+    """Each client library in turn."""
+    return libraries[request.param]
+
+
+@pytest.fixture(autouse=True)
+def _librdkafka_understands_every_reply() -> Iterator[None]:
+    """librdkafka does not raise on a reply it cannot parse: it logs PROTOERR and asks again."""
+    lines: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    keep = Keep()
+    librdkafka.addHandler(keep)
+    librdkafka.propagate = False  # connection errors are expected where brokers restart
+    yield
+    librdkafka.removeHandler(keep)
+    assert not [line for line in lines if "PROTOERR" in line]

@@ -1,0 +1,91 @@
+"""A group of real clients, driven by one test: members come, work, commit and go under the ledger's eyes."""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from tests.clients.ledger import Ledger
+from tests.clients.libraries import Library, Member, Membership, NotCommittedError
+from tests.clients.waiting import PATIENCE_SECONDS, Deadline
+
+
+class Party:
+    """The members of one group that live in the test's process."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.ledger = Ledger()
+        self._bootstrap = bootstrap
+        self._members: dict[str, Member] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for name in list(self._members):
+            self.leave(name)
+        if kind is None:
+            self.ledger.check()
+
+    def join(self, library: Library, membership: Membership) -> Member:
+        """A new member; it works whenever the party polls."""
+        member = library.join(self._bootstrap, membership, self.ledger)
+        self._members[membership.name] = member
+        return member
+
+    def add(self, name: str, member: Member) -> None:
+        """A member that was made elsewhere."""
+        self._members[name] = member
+
+    def leave(self, name: str) -> None:
+        """Close a member: it leaves the group, unless it is static. Nothing is committed."""
+        self._members.pop(name).close()
+
+    def commit(self, name: str) -> None:
+        """Commit all a member has processed. A refusal is an answer: the ledger knows it does not count."""
+        offsets = self.ledger.positions(name)
+        if not offsets:
+            return
+        self.ledger.committing(offsets)
+        try:
+            self._members[name].commit(offsets)
+        except NotCommittedError as error:
+            if not error.maybe:
+                self.ledger.refused(offsets)
+        else:
+            self.ledger.committed(offsets)
+
+    def commit_all(self) -> None:
+        for name in list(self._members):
+            self.commit(name)
+
+    def until(
+        self,
+        wanted: str,
+        condition: Callable[[], bool],
+        *,
+        committing: bool = False,
+        seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        """Poll every member in turn, and let all commit in between if asked, until something holds."""
+        deadline = Deadline(wanted, seconds)
+        while not condition():
+            deadline.check(f"the members have {self.ledger.by_member()}")
+            for member in list(self._members.values()):
+                member.poll()
+            if committing:
+                self.commit_all()
+            self.ledger.check()
+
+    def until_shared(self, *names: str, places: int) -> None:
+        """Poll until these members, and nobody else, have all the partitions between them."""
+
+        def shared() -> bool:
+            shares = self.ledger.by_member()
+            return set(shares) == set(names) and sum(map(len, shares.values())) == places
+
+        self.until(f"{places} partitions shared by {', '.join(names)}", shared)
