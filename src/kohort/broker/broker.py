@@ -81,10 +81,14 @@ class Broker:
             # Once we are listening: whoever asks meanwhile is told that groups are being loaded.
             asyncio.get_running_loop().call_soon(lambda: self.coordinator)
 
-    async def stop(self) -> None:
-        """Answer whoever waits, write what is left to write, close the data cleanly."""
+    async def stop_coordinating(self) -> None:
+        """Answer whoever waits for a group, and forget the groups."""
         if "coordinator" in self.__dict__:
             await self.coordinator.stop()
+
+    async def stop(self) -> None:
+        """Answer whoever waits, write what is left to write, close the data cleanly."""
+        await self.stop_coordinating()
         await self.storage.close()
 
     async def delete_topic(self, topic: ServedTopic) -> None:

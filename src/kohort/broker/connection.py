@@ -30,6 +30,10 @@ class Parked(Protocol):
 
     def parts(self) -> Buffers | None: ...
 
+    def abandon(self) -> None:
+        """Nobody is left to hear the reply."""
+        ...
+
 
 class Requests(Protocol):
     """Who answers: reply bytes at once, ``None`` for no reply at all, or a parked request."""
@@ -82,7 +86,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._open = False
         if self._parked is not None:
-            self._parked.future.cancel()  # drops the wait; what the request did to a group stays
+            self._parked.abandon()
             self._parked = None
         self._closed(self)
 

@@ -56,7 +56,9 @@ class GroupCoordinator:
             self._open(topic)
 
     async def stop(self) -> None:
-        """Answer everyone who waits, and forget the groups."""
+        """Answer everyone who waits, and forget the groups; the second call does nothing."""
+        if not self._running:
+            return
         self._running = False
         if self._loading is not None:
             self._loading.cancel()

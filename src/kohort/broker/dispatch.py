@@ -64,6 +64,11 @@ class ParkedRequest:
             response = refusal(error, self._handler, self._request, self._context)
         return encode_reply(response, self._handler.first_tagged_reply, self._context)
 
+    def abandon(self) -> None:
+        """What was begun is finished, or a topic could be half made; only a wait for news is given up."""
+        if self._handler.served.only_waits:
+            self.future.cancel()
+
 
 class Dispatch:
     """Routes frames to handlers. One for a broker; it keeps nothing of a request."""
@@ -72,6 +77,7 @@ class Dispatch:
         self._broker = broker
         self._served: dict[int, Served] = {api.key: api for api in SERVED}
         self._handlers: dict[int, Handler] = {}
+        self._running: set[asyncio.Future[Any]] = set()
         self.interceptor: Interceptor | None = None
 
     def serve(self, frame: bytes, connection: Connection) -> Buffers | ParkedRequest | None:
@@ -94,7 +100,20 @@ class Dispatch:
             result = refusal(error, handler, request, context)
         if result is None or isinstance(result, Message | RawReply):
             return encode_reply(result, handler.first_tagged_reply, context)
-        return ParkedRequest(asyncio.ensure_future(result), handler, request, context)
+        future = asyncio.ensure_future(result)
+        self._running.add(future)
+        future.add_done_callback(self._finished)
+        return ParkedRequest(future, handler, request, context)
+
+    async def drain(self) -> None:
+        """Wait for the requests that were begun; nobody hears of them any more."""
+        while self._running:
+            await asyncio.wait(self._running)
+
+    def _finished(self, future: asyncio.Future[Any]) -> None:
+        self._running.discard(future)
+        if not future.cancelled():
+            future.exception()  # looked at here, because the client may be gone
 
     def _intercepted(self, handler: Handler, request: Message, context: Context) -> Result:
         assert self.interceptor is not None

@@ -42,18 +42,17 @@ class JournalWriter:
         self._idle = asyncio.Event()
         self._idle.set()
         self._task: asyncio.Task[None] | None = None
+        self._stopping = False
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="kohort journal")
 
     async def stop(self) -> None:
         """Write what waits, as far as the log takes it, and end."""
-        if self._task is None:
-            return
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-        while self._waiting and await self._write_some():
-            pass
+        if self._task is not None:
+            self._stopping = True
+            self._news.set()
+            await self._task
 
     async def written(self) -> None:
         """Wait until everything taken so far is written or given up."""
@@ -78,7 +77,7 @@ class JournalWriter:
             self._idle.clear()
 
     async def _run(self) -> None:
-        while True:
+        while not self._stopping:
             await self._news.wait()
             self._news.clear()
             while self._waiting and await self._write_some():

@@ -38,11 +38,16 @@ class Server:
         self._clock = clock or RealClock()
         self._disk = disk
         self._connections: set[Connection] = set()
+        self._nobody = asyncio.Event()  # set while no client is connected
 
     @property
     def connections(self) -> int:
         """How many clients are connected."""
         return len(self._connections)
+
+    async def all_closed(self) -> None:
+        """Wait until no client is connected."""
+        await self._nobody.wait()
 
     async def start(self) -> Address:
         """Open the data, listen, and return the address clients are told."""
@@ -69,7 +74,11 @@ class Server:
         self._listening.close()
         for connection in list(self._connections):
             connection.abort()
+        if self._connections:
+            await self.all_closed()
         await self._maintenance.stop()
+        await self.broker.stop_coordinating()
+        await self.dispatch.drain()
         await self.broker.stop()
 
     async def _listen(self) -> Address:
@@ -89,13 +98,19 @@ class Server:
 
     def _connect(self) -> Connection:
         frames = FrameBuffer(max_produce=self._settings.max_produce_frame)
-        return Connection(self.dispatch, frames, opened=self._opened, closed=self._connections.discard)
+        return Connection(self.dispatch, frames, opened=self._opened, closed=self._gone)
 
     def _opened(self, connection: Connection) -> None:
         if len(self._connections) >= self._settings.max_connections:
             connection.close(f"{self._settings.max_connections} connections are open already")
             return
         self._connections.add(connection)
+        self._nobody.clear()
+
+    def _gone(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            self._nobody.set()
 
     def _close_idle(self) -> None:
         loop = asyncio.get_running_loop()

@@ -15,12 +15,17 @@ from kohort.wire.apis import ApiKey
 
 
 class Served(NamedTuple):
-    """One API with the versions we answer; ``advertised_from`` where Kafka announces older ones."""
+    """One API with the versions we answer; ``advertised_from`` where Kafka announces older ones.
+
+    ``only_waits``: a request that is not answered yet changes nothing, and may be dropped when its
+    client hangs up.
+    """
 
     key: ApiKey
     oldest: int
     newest: int
     advertised_from: int | None = None
+    only_waits: bool = False
 
     @property
     def module(self) -> str:
@@ -30,7 +35,7 @@ class Served(NamedTuple):
 SERVED: tuple[Served, ...] = (
     # librdkafka up to 2.11.0 stops compressing when Produce 0 is not announced; Kafka announces it too.
     Served(ApiKey.PRODUCE, 3, 13, advertised_from=0),
-    Served(ApiKey.FETCH, 4, 18),
+    Served(ApiKey.FETCH, 4, 18, only_waits=True),
     Served(ApiKey.LIST_OFFSETS, 1, 11),
     Served(ApiKey.METADATA, 0, 13),
     Served(ApiKey.OFFSET_COMMIT, 2, 10),
