@@ -36,3 +36,23 @@ def connect(broker: Broker) -> Iterator[Connect]:
 def raw(connect: Connect) -> Raw:
     """One connection."""
     return connect()
+
+
+class Restart:
+    """A broker on disk; each call stops the one that runs, starts another and connects to it."""
+
+    def __init__(self, data: Path, stack: ExitStack) -> None:
+        self._data = data
+        self._stack = stack
+
+    def __call__(self) -> Raw:
+        self._stack.close()
+        broker = self._stack.enter_context(Broker(data=self._data, virtual_time=True))
+        return self._stack.enter_context(Raw(broker.bootstrap))
+
+
+@pytest.fixture
+def restart(tmp_path: Path) -> Iterator[Restart]:
+    """Starts a broker on one directory again and again."""
+    with ExitStack() as stack:
+        yield Restart(tmp_path, stack)

@@ -57,9 +57,9 @@ def _plan_one(broker: "Broker", key: PartitionKey, wanted: Wanted, terms: Terms)
         check_epoch(log, wanted.leader_epoch)
         if not log.start_offset <= wanted.offset <= log.end_offset:
             raise RefusedError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        return Planned(key, wanted, log, diverging=_divergence(log, wanted))
     except RefusedError as error:
         return Planned(key, wanted, None, error.code)
-    return Planned(key, wanted, log, diverging=_divergence(log, wanted))
 
 
 def _topic(broker: "Broker", key: TopicKey) -> ServedTopic:
@@ -75,10 +75,15 @@ def _topic(broker: "Broker", key: TopicKey) -> ServedTopic:
 
 
 def _divergence(log: Log, wanted: Wanted) -> EpochEndOffset | None:
-    """Where the reader's history leaves ours, if it says from which epoch it read last (KIP-595)."""
+    """Where the reader's history leaves ours, if it says from which epoch it read last (KIP-595).
+
+    Raises OFFSET_OUT_OF_RANGE for an epoch of which nothing is known.
+    """
     if wanted.last_fetched_epoch < 0:
         return None
     end = log.end_offset_for_epoch(LeaderEpoch(wanted.last_fetched_epoch))
+    if end.leader_epoch < 0:
+        raise RefusedError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if end.leader_epoch < wanted.last_fetched_epoch or end.end_offset < wanted.offset:
         return EpochEndOffset(epoch=end.leader_epoch, end_offset=end.end_offset)
     return None
@@ -176,6 +181,7 @@ class FetchWaiters:
                     del self._waiting[partition]
 
         waiting.future.add_done_callback(forget)
+        waiting.look_again()  # what came since the plan was made has woken nobody
         return waiting.future
 
     def look_again(self, partition: TopicPartition) -> None:

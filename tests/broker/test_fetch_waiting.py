@@ -1,0 +1,166 @@
+"""Fetch as a long poll: what is answered at once, what waits, and what wakes it."""
+
+import time
+
+import pytest
+from tests.broker.asking import append, batch, create, fetch_request, metadata, part, records_of
+from tests.broker.conftest import Connect
+from tests.broker.raw import Raw, Reply
+
+from kohort.model.errors import ErrorCode
+from kohort.testing.broker import Broker
+from kohort.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+LONG = 60_000
+
+
+def parked(reader: Raw, broker: Broker, **options: object) -> None:
+    """Send a Fetch at the end of topic ``t`` and see that it waits."""
+    reader.post(fetch_request({"t": [part(offset=1)]}, wait=LONG, **options), 12)  # type: ignore[arg-type] # named
+    while waiting(broker) == 0:
+        assert not reader.has_something(), "it was answered"
+
+
+def waiting(broker: Broker) -> int:
+    async def count() -> int:
+        return len(broker.server.broker.fetch_waiters)
+
+    return broker.run(count())
+
+
+def taken(reader: Raw) -> Reply:
+    return reader.take().responses[0].partitions[0]
+
+
+def values_in(result: Reply) -> list[str]:
+    return [(record.value or b"").decode() for record in records_of(result.records)]
+
+
+@pytest.fixture
+def reader(raw: Raw, connect: Connect) -> Raw:
+    create(raw, "t", 2)
+    append(raw, "t", batch("a"))
+    return connect()
+
+
+@pytest.mark.slow
+def test_a_fetch_at_the_end_returns_after_its_wait_and_not_earlier(raw: Raw) -> None:
+    create(raw, "t")
+    start = time.monotonic()
+    reply = raw.send(fetch_request({"t": [part()]}, wait=500), 12)
+    assert time.monotonic() - start >= 0.5
+    result = reply.responses[0].partitions[0]
+    assert (result.error_code, bytes(result.records)) == (0, b"")
+
+
+def test_a_produce_during_a_waiting_fetch_wakes_it(raw: Raw, reader: Raw, broker: Broker) -> None:
+    parked(reader, broker)
+    append(raw, "t", batch("b"))
+    assert values_in(taken(reader)) == ["b"]
+    assert waiting(broker) == 0
+
+
+def test_a_produce_in_the_same_breath_as_the_fetch_is_not_missed(raw: Raw, reader: Raw) -> None:
+    for offset in range(1, 40):
+        reader.post(fetch_request({"t": [part(offset=offset)]}, wait=LONG), 12)
+        append(raw, "t", batch(str(offset)))
+        assert values_in(taken(reader)) == [str(offset)]
+
+
+def test_a_produce_to_another_partition_does_not(raw: Raw, reader: Raw, broker: Broker) -> None:
+    create(raw, "other")
+    parked(reader, broker)
+    append(raw, "other", batch("b"))
+    assert waiting(broker) == 1
+    assert not reader.has_something()
+
+
+def test_too_few_bytes_do_not_wake_and_enough_do(raw: Raw, reader: Raw, broker: Broker) -> None:
+    size = len(batch("b"))
+    assert reader.send(fetch_request({"t": [part()]}), 12).responses  # now its place is known to the byte
+    parked(reader, broker, min_bytes=2 * size)
+    append(raw, "t", batch("b"))
+    assert waiting(broker) == 1
+    append(raw, "t", batch("c"))
+    assert values_in(taken(reader)) == ["b", "c"]
+
+
+def test_bytes_of_all_partitions_count_together(raw: Raw, connect: Connect, broker: Broker) -> None:
+    create(raw, "t", 1)
+    create(raw, "u", 1)
+    reader = connect()
+    request = fetch_request({"t": [part()], "u": [part()]}, wait=LONG, min_bytes=len(batch("x")) + 1)
+    reader.post(request, 12)
+    append(raw, "t", batch("x"))
+    append(raw, "u", batch("y"))
+    reply = reader.take()
+    assert [values_in(topic.partitions[0]) for topic in reply.responses] == [["x"], ["y"]]
+
+
+def test_a_deleted_topic_wakes_whoever_waits_for_it(raw: Raw, reader: Raw, broker: Broker) -> None:
+    parked(reader, broker)
+    raw.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]), 6)
+    assert taken(reader).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_deleted_records_do_not_strand_a_reader_at_the_end(raw: Raw, reader: Raw, broker: Broker) -> None:
+    parked(reader, broker)
+    part_to_cut = DeleteRecordsPartition(partition_index=0, offset=-1)
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[part_to_cut])])
+    assert raw.send(request, 2).topics[0].partitions[0].low_watermark == 1
+    append(raw, "t", batch("b"))
+    result = taken(reader)
+    assert (values_in(result), result.log_start_offset) == (["b"], 1)
+
+
+@pytest.mark.parametrize("wait", [0, -1, -(2**31)])
+def test_a_wait_of_nothing_is_answered_at_once(raw: Raw, wait: int) -> None:
+    create(raw, "t")
+    assert raw.send(fetch_request({"t": [part()]}, wait=wait), 12).responses
+
+
+@pytest.mark.parametrize("least", [0, -5])
+def test_nobody_waits_for_no_bytes(raw: Raw, least: int) -> None:
+    create(raw, "t")
+    assert raw.send(fetch_request({"t": [part()]}, wait=LONG, min_bytes=least), 12).responses
+
+
+def test_bytes_that_are_there_are_not_waited_for(raw: Raw, reader: Raw) -> None:
+    assert raw.send(fetch_request({"t": [part()]}, wait=LONG), 12).responses
+    request = fetch_request({"t": [part(1), part(0)]}, wait=LONG)
+    assert raw.send(request, 12).responses
+
+
+def test_an_error_in_one_partition_is_told_at_once(raw: Raw, reader: Raw) -> None:
+    for wrong in (part(9), part(0, offset=5), part(0, epoch=3)):
+        reply = raw.send(fetch_request({"t": [part(1), wrong]}, wait=LONG), 12)
+        assert reply.responses[0].partitions[1].error_code != 0
+
+
+def test_a_waiting_fetch_stops_only_its_own_connection(raw: Raw, reader: Raw, broker: Broker) -> None:
+    parked(reader, broker)
+    assert metadata(raw, "t").topics[0].error_code == 0
+    reader.post(fetch_request({"t": [part()]}), 12)  # behind the one that waits
+    assert metadata(raw, "t").topics[0].error_code == 0
+    assert not reader.has_something()
+    append(raw, "t", batch("b"))
+    assert values_in(taken(reader)) == ["b"]
+    assert values_in(taken(reader)) == ["a", "b"]
+
+
+def test_a_reader_that_hangs_up_is_forgotten(raw: Raw, reader: Raw, broker: Broker) -> None:
+    parked(reader, broker)
+    reader.close()
+    while waiting(broker):
+        assert metadata(raw).brokers  # gives the broker a turn
+
+
+def test_committed_reads_wake_too(raw: Raw, reader: Raw, broker: Broker) -> None:
+    parked(reader, broker, isolation=1)
+    append(raw, "t", batch("b"))
+    assert values_in(taken(reader)) == ["b"]
