@@ -1,6 +1,7 @@
 """What is acknowledged is durable: offset commits over a disk that fails and forgets."""
 
 import asyncio
+import copy
 import errno
 from collections.abc import Awaitable
 from typing import Any
@@ -26,6 +27,13 @@ ZERO = Partition(0)
 
 async def settled(answer: Any) -> Any:  # noqa: ANN401 - a reply of any kind, now or later
     return await answer if isinstance(answer, Awaitable) else answer
+
+
+def crashed(disk: FakeDisk, survival: Survival = Survival.NOTHING, kept: int = 0) -> FakeDisk:
+    """The disk as the next process finds it; the old one, still running here, keeps its own."""
+    found = copy.deepcopy(disk)
+    found.crash(survival, kept)
+    return found
 
 
 class Node:
@@ -80,8 +88,7 @@ def test_an_acknowledged_commit_survives_the_loss_of_power(acknowledged: int, su
             assert await node.commit_and_wait(offset) is ErrorCode.NONE
         for offset in range(100, 103):
             node.commit(offset)  # on its way when the power goes; nobody was told
-        disk.crash(survival, kept=7)
-        again = await Node.start(disk)
+        again = await Node.start(crashed(disk, survival, kept=7))
         assert await again.committed() in (acknowledged, 100, 101, 102)
         await again.stop()
 
@@ -102,8 +109,7 @@ def test_a_failing_write_refuses_its_commit_and_no_other(number: int, error: int
             assert code in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR)
             best = offset if code is ErrorCode.NONE else best
             assert await node.committed() == best  # never what was refused, never less than was granted
-        disk.crash()
-        again = await Node.start(disk)
+        again = await Node.start(crashed(disk))
         assert await again.committed() == best == 9
         await again.stop()
 
@@ -125,8 +131,7 @@ def test_after_a_failed_sync_nothing_is_acknowledged_until_the_log_is_recovered(
             best = offset if code is ErrorCode.NONE else best
         assert best == number - 1  # a failed sync is never retried
         assert await node.committed() == best
-        disk.crash()
-        again = await Node.start(disk)
+        again = await Node.start(crashed(disk))
         assert await again.committed() == best
         await again.stop()
 
