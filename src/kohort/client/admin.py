@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from kohort.client import config_admin, group_admin, offset_admin, topic_admin
-from kohort.client.cluster import Cluster, CoordinatorOf
+from kohort.client.cluster import Cluster, CoordinatorOf, Target
 from kohort.client.connection import Connection
 from kohort.client.errors import BrokerError
 from kohort.client.metadata import Node, TopicInfo
@@ -52,9 +52,9 @@ class Admin:
     async def describe_cluster(self) -> ClusterInfo:
         return await topic_admin.describe_cluster(self.cluster)
 
-    async def connection_to(self, node_id: int) -> Connection:
+    async def connection_to(self, target: Target) -> Connection:
         """A connection to one broker: what it serves (``api_versions``, ``features``), and raw requests."""
-        return await self.cluster.retry(lambda: self.cluster.connection(node_id))
+        return await self.cluster.retry(lambda: self.cluster.connection(target))
 
     async def describe_log_dirs(self, partitions: Collection[TopicPartition] | None = None) -> list[LogDir]:
         """The directories of all brokers with the size of these partitions, or of all."""

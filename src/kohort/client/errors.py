@@ -92,6 +92,8 @@ class BrokerError(KohortError):
         self.name = known.name if known is not None else f"error {code}"
         self.what = what
         words = (message or "").strip().rstrip(".")
+        if words == self.name:
+            words = ""  # some brokers have no other
         super().__init__(
             f"cannot {what}: {words} [{self.name}]" if words else f"cannot {what}: {self.name}",
             hint=_HINTS.get(known, "") if known is not None else "",

@@ -1,0 +1,27 @@
+"""Where the ``kohort`` command begins.
+
+``serve`` and ``--version`` are recognised before anything is imported: the framework of the other commands
+takes longer to load than a broker takes to start.
+"""
+
+import sys
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["serve"]:
+        from kohort.cli.serve import serve
+
+        sys.exit(serve(arguments[1:]))
+    if arguments == ["--version"]:
+        from kohort import __version__
+
+        print(f"kohort {__version__}")
+        return
+    from kohort.cli.app import run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

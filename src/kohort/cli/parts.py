@@ -1,0 +1,78 @@
+"""The parts of ``kohort up``. Each starts, says where it is and what to do with it, and stops."""
+
+import socket
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from kohort.cli.session import DEFAULT_BOOTSTRAP
+from kohort.client.addresses import Address
+
+_PORTS_TO_TRY = 100
+
+
+class Row(NamedTuple):
+    """One line of the screen: what runs, and where it is."""
+
+    what: str
+    where: str
+
+
+class Part(Protocol):
+    """Something that runs as long as ``kohort up`` does."""
+
+    async def start(self) -> list[Row]:
+        """Start, and say what is where; raises KohortError. ``stop`` is only called after this."""
+
+    async def stop(self) -> None: ...
+
+    def suggestions(self) -> list[str]:
+        """What to try next, in lines ready to be copied; headings start at the margin."""
+
+
+class BrokerPart:
+    """The broker, in this process."""
+
+    def __init__(self, host: str, port: int, data: str | None) -> None:
+        from kohort.broker.server import Server
+        from kohort.broker.settings import Settings
+
+        self._data = None if data is None else Path(data)
+        self._server = Server(Settings(host=host, port=port, data=self._data))
+        self._address = Address(host, port)
+
+    async def start(self) -> list[Row]:
+        self._address = Address(*await self._server.start())
+        kept = "in memory, gone when it stops" if self._data is None else str(self._data.resolve())
+        return [Row("broker", str(self._address)), Row("data", kept)]
+
+    async def stop(self) -> None:
+        await self._server.stop()
+
+    def suggestions(self) -> list[str]:
+        bootstrap = str(self._address)
+        export = [] if bootstrap == DEFAULT_BOOTSTRAP else [f"  export KOHORT_BOOTSTRAP={bootstrap}"]
+        return [
+            "In another terminal:",
+            *export,
+            "  kohort topics create orders --partitions 3",
+            "  kohort produce orders --key-separator : alice:apples bob:pears",
+            "  kohort fetch orders --follow",
+            "",
+            "In Python, with any Kafka client (pip install confluent-kafka):",
+            "  from confluent_kafka import Producer",
+            f'  producer = Producer({{"bootstrap.servers": "{bootstrap}"}})',
+            '  producer.produce("orders", b"plums"); producer.flush()',
+        ]
+
+
+def first_free_port(host: str, first: int) -> int:
+    """``first``, or the next port nobody listens on; 0 (any) if a hundred are taken."""
+    for port in range(first, first + _PORTS_TO_TRY):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError:
+                continue
+            return port
+    return 0

@@ -1,0 +1,124 @@
+"""What commands print: tables for people, the same facts as JSON for programs.
+
+On a terminal tables are drawn; into a file or a pipe they are plain columns, never cut off.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+Json = dict[str, object] | list[object]
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+class Column(NamedTuple):
+    """The head of a column; numbers stand to the right."""
+
+    title: str
+    is_number: bool = False
+
+
+class Table(NamedTuple):
+    """Rows of text under their columns."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+
+
+def is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def say(text: str = "") -> None:
+    """One line of result."""
+    print(text)
+
+
+def note(text: str) -> None:
+    """One line that is not the result: what went on meanwhile, or went wrong."""
+    print(text, file=sys.stderr)
+
+
+def show_json(document: object) -> None:
+    """One JSON document: indented for eyes, on one line for pipes."""
+    print(json.dumps(document, ensure_ascii=False, indent=2 if is_terminal() else None))
+
+
+def show_json_line(document: object) -> None:
+    """One line of a stream of JSON documents, whoever reads."""
+    print(json.dumps(document, ensure_ascii=False))
+
+
+def show_table(table: Table, *, empty: str) -> None:
+    """The table, or ``empty`` if it has no rows."""
+    if not table.rows:
+        say(empty)
+    elif is_terminal():
+        _draw(table)
+    else:
+        for line in plain_lines(table):
+            say(line)
+
+
+def plain_lines(table: Table) -> Iterable[str]:
+    """Columns two spaces apart, as wide as their widest cell."""
+    heads = [column.title.upper() for column in table.columns]
+    lines = [heads, *(list(row) for row in table.rows)]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(heads))]
+    for line in lines:
+        cells = [
+            cell.rjust(width) if column.is_number else cell.ljust(width)
+            for cell, width, column in zip(line, widths, table.columns, strict=True)
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def _draw(table: Table) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for column in table.columns:
+        drawn.add_column(column.title, justify="right" if column.is_number else "left", overflow="fold")
+    for row in table.rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    Console().print(drawn)
+
+
+def show_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
+    """A heading, and what there is to know under it, name by name."""
+    facts = list(facts)
+    width = max((len(name) for name, _ in facts), default=0)
+    if is_terminal():
+        from rich.console import Console
+        from rich.text import Text
+
+        console = Console(highlight=False)
+        console.print(Text(title, style="bold"))
+        for name, value in facts:
+            console.print(Text.assemble("  ", (f"{name:{width}}", "dim"), "  ", value), soft_wrap=True)
+        return
+    say(title)
+    for name, value in facts:
+        say(f"  {name:{width}}  {value}")
+
+
+def show_bytes(size: int) -> str:
+    """A size as people say it; "-" if unknown."""
+    if size < 0:
+        return "-"
+    amount = float(size)
+    for unit in _UNITS:
+        if amount < 1024 or unit == _UNITS[-1]:
+            break
+        amount /= 1024
+    return f"{size} B" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 partition``, ``2 partitions``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,116 @@
+"""``kohort serve``: one broker in the foreground, until a signal."""
+
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING
+
+from kohort.cli.serve_options import ServeOptions, UsageError, broker_settings, parse
+from kohort.model.errors import KohortError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from kohort.broker.settings import Settings
+
+STOP_SECONDS = 2.0
+OK, FAILED, USAGE = 0, 1, 2
+
+
+def serve(arguments: Sequence[str]) -> int:
+    """Run until stopped; the exit code. Whatever goes wrong is one line on stderr."""
+    return guarded(lambda: _serve(parse(arguments)))
+
+
+def guarded(run: Callable[[], int]) -> int:
+    """The exit code of ``run``, or of the error it ended with, told in one line."""
+    try:
+        return run()
+    except UsageError as error:
+        return report(error, USAGE)
+    except KohortError as error:
+        return report(error, FAILED)
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        hint = "check the data directory and the address"
+        return report(KohortError(f"{error.strerror or error}{where}", hint=hint), FAILED)
+
+
+def report(error: KohortError, code: int) -> int:
+    print(f"kohort: error: {error}", file=sys.stderr)
+    return code
+
+
+def _serve(options: ServeOptions) -> int:
+    import gc
+
+    from kohort.cli.logs import log_to_stderr
+
+    gc.disable()  # loading makes objects that stay: looking for rubbish among them takes a fifth of the start
+    log_to_stderr(options.log_format, options.log_level)
+    settings = broker_settings(options)
+    return on_loop(_run(settings))
+
+
+def on_loop(work: Coroutine[None, None, int]) -> int:
+    """Run ``work`` on uvloop where it is installed, else on asyncio's own loop."""
+    import asyncio
+
+    factory: Callable[[], asyncio.AbstractEventLoop] | None
+    try:
+        from uvloop import new_event_loop as factory
+    except ImportError:
+        factory = None
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(work)
+
+
+async def _run(settings: "Settings") -> int:
+    import gc
+    import logging
+
+    from kohort.broker.server import Server
+
+    stopping = stop_on_signals()
+    server = Server(settings)
+    address = await server.start()
+    gc.freeze()
+    gc.enable()
+    print(f"kohort: listening on {address}", flush=True)
+    logging.getLogger("kohort.serve").info(
+        "node %d serves %s", settings.node_id, settings.data if settings.data is not None else "from memory"
+    )
+    await stopping.wait()
+    return await stop_within(STOP_SECONDS, server.stop)
+
+
+def stop_on_signals() -> "asyncio.Event":
+    """An event that SIGTERM or SIGINT sets; the next one ends the process at once."""
+    import asyncio
+    import os
+    import signal
+
+    stopping = asyncio.Event()
+
+    def stop(number: int) -> None:
+        if stopping.is_set():
+            os._exit(128 + number)
+        stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
+    return stopping
+
+
+async def stop_within(seconds: float, stop: Callable[[], Awaitable[None]]) -> int:
+    """Stop, and give up waiting after a while: what is acknowledged is written in any case."""
+    import asyncio
+    import logging
+
+    try:
+        async with asyncio.timeout(seconds):
+            await stop()
+    except TimeoutError:
+        logging.getLogger("kohort.serve").error("not stopped after %g s: giving up", seconds)
+        return FAILED
+    return OK

@@ -1,0 +1,225 @@
+"""The options of ``kohort serve``: one table for its own parser, its help and the shell's completion.
+
+Nothing heavy is imported before the options are known to be right.
+"""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from kohort.client.addresses import Address, AddressError, parse_address
+from kohort.model.errors import KohortError
+
+if TYPE_CHECKING:
+    from kohort.broker.settings import Settings
+
+POLICIES = ("never", "interval", "commit")
+LOG_FORMATS = ("human", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+DEFAULT_DATA = "kohort-data"
+
+# Kafka's names for what has an option of its own here.
+_OWN_OPTIONS = {
+    "broker.id": "--node-id",
+    "node.id": "--node-id",
+    "listeners": "--listen",
+    "advertised.listeners": "--advertise",
+    "log.dir": "--data",
+    "log.dirs": "--data",
+}
+
+DESCRIPTION = "Run a broker in the foreground. It says where it listens on one line, and logs to stderr."
+EPILOG = """\
+examples:
+  kohort serve                                      a durable broker on 127.0.0.1:9092
+  kohort serve --listen 127.0.0.1:0 --memory        a throw-away broker on a free port
+  kohort serve --listen 0.0.0.0:9092 --advertise broker.example:9092 --set num.partitions=6
+
+SIGTERM and Ctrl-C stop it cleanly; a second one stops it at once.
+"""
+
+
+class Option(NamedTuple):
+    """One option; ``repeated`` ones gather into a list, a ``flag`` takes no value."""
+
+    name: str
+    help: str
+    metavar: str = ""
+    default: str | int | None = None
+    choices: tuple[str, ...] = ()
+    flag: bool = False
+    repeated: bool = False
+
+    @property
+    def attribute(self) -> str:
+        return self.name.removeprefix("--").replace("-", "_")
+
+
+OPTIONS = (
+    Option("--listen", "address to listen on; port 0 takes a free one", "HOST:PORT", "127.0.0.1:9092"),
+    Option("--advertise", "address clients are told, if it is not the one listened on", "HOST:PORT"),
+    Option("--data", "directory of the data, made if it is not there", "DIR", DEFAULT_DATA),
+    Option("--memory", "keep everything in memory, and nothing when it stops", flag=True),
+    Option(
+        "--fsync",
+        "when records are forced to disk (they are always written first)",
+        "WHEN",
+        "interval",
+        POLICIES,
+    ),
+    Option("--fsync-internal", "the same for committed offsets and groups", "WHEN", "commit", POLICIES),
+    Option("--fsync-interval-ms", "milliseconds between two rounds of `interval`", "MS", 1_000),
+    Option("--node-id", "number of this broker in its cluster", "N", 1),
+    Option("--set", "a broker setting by its Kafka name, e.g. num.partitions=3", "NAME=VALUE", repeated=True),
+    Option("--log-format", "how log lines look", "FORMAT", "human", LOG_FORMATS),
+    Option("--log-level", "the least important lines to log", "LEVEL", "info", LOG_LEVELS),
+)
+
+
+class UsageError(KohortError):
+    """An option that cannot be used as it was given."""
+
+
+class ServeOptions(NamedTuple):
+    """What the command line said, checked as far as the broker's code is not needed for it."""
+
+    listen: Address
+    advertise: Address | None
+    data: str | None  # None keeps everything in memory
+    fsync: str
+    fsync_internal: str
+    fsync_interval_ms: int
+    node_id: int
+    settings: dict[str, str]
+    log_format: str
+    log_level: str
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports errors as exceptions, so that all of them look alike."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint="`kohort serve --help` lists the options")
+
+
+def parse(arguments: Sequence[str]) -> ServeOptions:
+    """The options; raises UsageError. ``--help`` prints and exits with 0."""
+    parser = _build_parser()
+    given = parser.parse_args(arguments)
+    if given.memory and given.data is not None:
+        raise UsageError("--memory and --data exclude each other", hint="data is either kept or not")
+    if given.fsync_interval_ms < 1:
+        raise UsageError("--fsync-interval-ms must be at least 1", hint="--fsync never switches it off")
+    if given.node_id < 0:
+        raise UsageError("--node-id must not be negative")
+    return ServeOptions(
+        listen=_address("--listen", given.listen),
+        advertise=None if given.advertise is None else _address("--advertise", given.advertise),
+        data=None if given.memory else given.data or DEFAULT_DATA,
+        fsync=given.fsync,
+        fsync_internal=given.fsync_internal,
+        fsync_interval_ms=given.fsync_interval_ms,
+        node_id=given.node_id,
+        settings=dict(_split(text) for text in given.set),
+        log_format=given.log_format,
+        log_level=given.log_level,
+    )
+
+
+def _build_parser() -> _Parser:
+    parser = _Parser(
+        prog="kohort serve",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    for option in OPTIONS:
+        if option.flag:
+            parser.add_argument(option.name, action="store_true", help=option.help)
+        elif option.repeated:
+            text = f"{option.help}; may be repeated"
+            parser.add_argument(option.name, action="append", metavar=option.metavar, default=[], help=text)
+        else:
+            _add_valued(parser, option)
+    return parser
+
+
+def _add_valued(parser: _Parser, option: Option) -> None:
+    details = []
+    if option.choices:
+        details.append(" | ".join(option.choices))
+    if option.default is not None:
+        details.append(f"default: {option.default}")
+    parser.add_argument(
+        option.name,
+        metavar=option.metavar,
+        # The directory has its default put in later: given or not makes a difference to --memory.
+        default=None if option.name == "--data" else option.default,
+        type=int if isinstance(option.default, int) else str,
+        choices=option.choices or None,
+        help=f"{option.help} [{'; '.join(details)}]" if details else option.help,
+    )
+
+
+def _address(option: str, text: str) -> Address:
+    try:
+        return parse_address(text)
+    except AddressError as error:
+        raise UsageError(f"{option}: {error.args[0]}", hint=error.hint) from None
+
+
+def _split(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise UsageError(f"--set {text!r} is not NAME=VALUE", hint="for example --set num.partitions=3")
+    return name.strip(), value.strip()
+
+
+def broker_settings(options: ServeOptions) -> "Settings":
+    """The broker's settings, with Kafka's own ones checked; raises UsageError. Loads the broker's code."""
+    from pathlib import Path
+
+    from kohort.broker.settings import Settings
+    from kohort.log.log import SyncPolicy
+
+    for name, value in options.settings.items():
+        check_setting(name, value)
+    advertise = options.advertise
+    return Settings(
+        host=options.listen.host,
+        port=options.listen.port,
+        advertised_host=None if advertise is None else advertise.host,
+        advertised_port=None if advertise is None else advertise.port,
+        node_id=options.node_id,
+        data=None if options.data is None else Path(options.data),
+        fsync=SyncPolicy(options.fsync),
+        fsync_internal=SyncPolicy(options.fsync_internal),
+        fsync_interval_ms=options.fsync_interval_ms,
+        overrides=options.settings,
+    )
+
+
+def check_setting(name: str, value: str) -> None:
+    """Raise UsageError unless the broker knows the setting and may have this value for it."""
+    from kohort.broker.configs import BROKER_CONFIGS
+
+    if name in _OWN_OPTIONS:
+        raise UsageError(f"--set {name}: this has an option of its own", hint=f"use {_OWN_OPTIONS[name]}")
+    key = BROKER_CONFIGS.get(name)
+    if key is None:
+        raise UsageError(
+            f"--set {name}: there is no such broker setting", hint=_similar(name, BROKER_CONFIGS)
+        )
+    wrong = key.check(value)
+    if wrong is not None:
+        raise UsageError(f"--set {name}={value}: {wrong}", hint=f"its default is {key.default or 'empty'}")
+
+
+def _similar(name: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(known), n=3, cutoff=0.6)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return "these are Kafka's broker settings, such as num.partitions or log.retention.ms"

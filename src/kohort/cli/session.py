@@ -1,0 +1,72 @@
+"""What all commands that talk to a broker share: their options, one loop, errors in one line."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Annotated
+
+import typer
+
+from kohort.cli.serve import FAILED, OK, USAGE, report
+from kohort.client.addresses import AddressError
+from kohort.client.admin import Admin
+from kohort.client.errors import NoBrokerError
+from kohort.client.options import ClientOptions
+from kohort.model.errors import KohortError
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+INTERRUPTED = 130
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        metavar="HOST:PORT",
+        envvar="KOHORT_BOOTSTRAP",
+        help="Where the cluster is; several addresses with commas.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+# A person is waiting: give up sooner than a service would.
+PATIENCE = ClientOptions(client_id="kohort-cli", connect_timeout_ms=5_000, api_timeout_ms=10_000)
+
+Command = Callable[[Admin], Coroutine[None, None, int]]
+
+
+def talk(bootstrap: str, command: Command) -> None:
+    """Run a command with a connected Admin and leave with its exit code."""
+    raise typer.Exit(run_command(lambda: _connected(bootstrap, command)))
+
+
+async def _connected(bootstrap: str, command: Command) -> int:
+    async with Admin(bootstrap, PATIENCE) as admin:
+        return await command(admin)
+
+
+def run_command(start: Callable[[], Coroutine[None, None, int]]) -> int:
+    """The exit code of a command: its own, or what its failure stands for."""
+    try:
+        code = asyncio.run(start())
+        sys.stdout.flush()
+    except NoBrokerError as error:
+        hint = "start one with `kohort up`, or pass --bootstrap"
+        return report(KohortError(str(error.args[0]), hint=hint), FAILED)
+    except AddressError as error:
+        return report(KohortError(f"--bootstrap: {error.args[0]}", hint=error.hint), USAGE)
+    except KohortError as error:
+        return report(error, FAILED)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Nothing may be flushed into the closed pipe at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    return code
+
+
+def refuse(message: str, hint: str = "") -> typer.Exit:
+    """To be raised: the command cannot be carried out as it was given."""
+    return typer.Exit(report(KohortError(message, hint=hint), USAGE))

@@ -1,0 +1,126 @@
+"""``kohort serve`` and ``kohort up`` as processes."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import STOP_SECONDS, Kohort, served
+
+from kohort.cli import session
+from kohort.client.options import ClientOptions
+
+pytestmark = pytest.mark.slow
+
+
+def run_serve(*options: str) -> "subprocess.CompletedProcess[str]":
+    """A ``kohort serve`` that is expected to end by itself."""
+    command = [sys.executable, "-m", "kohort.cli.main", "serve", *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=STOP_SECONDS, check=False)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_one_line_when_it_is_ready_and_stops_cleanly_on_a_signal(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with served("--data", str(tmp_path / "data")) as (process, address):
+        assert "created topic t" in Kohort(address).ok("topics", "create", "t")
+        process.send_signal(number)
+        assert process.wait(STOP_SECONDS) == 0
+        assert process.stdout is not None
+        assert process.stdout.read() == ""
+
+
+def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
+    with served("--data", str(tmp_path / "data")) as (_, address):
+        Kohort(address).ok("produce", "t", "kept")
+        before = json.loads(Kohort(address).ok("cluster", "--json"))["cluster_id"]
+    with served("--data", str(tmp_path / "data")) as (_, address):
+        assert Kohort(address).ok("fetch", "t", "-q") == "kept\n"
+        assert json.loads(Kohort(address).ok("cluster", "--json"))["cluster_id"] == before
+
+
+def test_in_memory_no_file_is_made(tmp_path: Path) -> None:
+    with served("--memory", cwd=tmp_path) as (_, address):
+        Kohort(address).ok("produce", "t", "x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_settings_reach_the_broker(tmp_path: Path) -> None:
+    with served("--memory", "--set", "num.partitions=4", "--node-id", "7") as (_, address):
+        kohort = Kohort(address)
+        assert "4 partitions" in kohort.ok("topics", "create", "t")
+        assert json.loads(kohort.ok("cluster", "--json"))["controller_id"] == 7
+
+
+def test_clients_are_told_the_advertised_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "PATIENCE", ClientOptions(api_timeout_ms=200))
+    with served("--memory", "--advertise", "127.0.0.1:1") as (_, address):
+        result = Kohort(address)("topics", "create", "t")
+        assert result.exit_code == 1
+        assert "says it is at 127.0.0.1:1" in result.stderr
+
+
+def test_logs_go_to_stderr_in_the_form_asked_for() -> None:
+    with served("--memory", "--log-format", "json") as (process, _):
+        process.terminate()
+        assert process.stderr is not None
+        lines = [json.loads(line) for line in process.stderr.read().splitlines()]
+    assert {"time", "level", "logger", "message"} <= lines[0].keys()
+    assert "node 1" in lines[0]["message"]
+
+
+def test_a_port_that_is_taken_is_one_line_and_exit_code_1() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run_serve("--memory", "--listen", f"127.0.0.1:{port}")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"kohort: error: cannot listen on 127.0.0.1:{port}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_directory_in_use_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
+    with served("--data", str(tmp_path)) as (process, _):
+        done = run_serve("--data", str(tmp_path), "--listen", "127.0.0.1:0")
+        assert done.returncode == 1
+        assert f"in use by process {process.pid}" in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = run_serve("--data", str(tmp_path / "file"), "--listen", "127.0.0.1:0")
+    assert done.returncode == 1
+    assert done.stderr.startswith("kohort: error: ")
+    assert str(tmp_path / "file") in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("options", [["--listen", "h:x"], ["--bogus"], ["--set", "num.partition=1"]])
+def test_options_that_are_wrong_are_one_line_and_exit_code_2(options: list[str]) -> None:
+    done = run_serve(*options)
+    assert done.returncode == 2
+    assert done.stderr.startswith("kohort: error: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_up_starts_a_broker_says_what_to_try_and_stops_on_ctrl_c(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kohort.cli.main", "up", "--port", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "kohort is up\n"
+        address = process.stdout.readline().split()[1]
+        assert process.stdout.readline().split() == ["data", str(tmp_path / "kohort-data")]
+        kohort = Kohort(address)
+        kohort.ok("topics", "create", "orders", "--partitions", "3")
+        kohort.ok("produce", "orders", "--key-separator", ":", "alice:apples", "bob:pears")
+        assert "alice = apples" in kohort.ok("fetch", "orders")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(STOP_SECONDS) == 0
+        assert f"export KOHORT_BOOTSTRAP={address}" in process.stdout.read()

@@ -1,0 +1,73 @@
+"""Every command and every option, by name: what is promised here is what ``--help`` shows."""
+
+import pytest
+from typer.testing import CliRunner
+
+from kohort import __version__
+from kohort.cli.app import app
+from kohort.cli.serve_options import OPTIONS
+
+SHARED = {"--bootstrap", "-b", "--json", "--help"}
+COMMANDS = {
+    "": {"--version", "--help", "--install-completion", "--show-completion"},
+    "up": {"--port", "--data", "--memory", "--help"},
+    "serve": {option.name for option in OPTIONS} | {"--help"},
+    "topics": {"--help"},
+    "topics list": {"--internal", *SHARED},
+    "topics describe": {"--all-configs", *SHARED},
+    "topics create": {"--partitions", "--replication-factor", "--config", "--if-not-exists", *SHARED},
+    "topics alter": {"--partitions", "--config", "--delete-config", *SHARED},
+    "topics delete": {"--yes", *SHARED},
+    "produce": {"--key-separator", "--header", "--partition", "--compression", "--format", *SHARED},
+    "fetch": {"--partition", "--from", "--max", "--follow", "--format", "--values-only", *SHARED},
+    "cluster": SHARED,
+    "apis": {"--node", *SHARED},
+}
+
+
+def help_of(command: str) -> str:
+    result = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "160", "TERM": "dumb"})
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_shows_exactly_its_options(command: str) -> None:
+    text = help_of(command)
+    shown = {
+        word.rstrip(",")
+        for line in text.splitlines()
+        if line.lstrip("│ *").startswith("-")
+        for word in line.split()
+        if word.startswith("--")
+    }
+    assert shown == {option for option in COMMANDS[command] if option.startswith("--")}
+
+
+def test_the_commands_are_listed_in_order_with_serve_among_them() -> None:
+    text = help_of("")
+    listed = [line.split()[1] for line in text.splitlines() if line.startswith("│ ") and line[2].isalpha()]
+    assert listed == ["up", "serve", "topics", "produce", "fetch", "cluster", "apis"]
+    assert "Run a broker" in text
+
+
+def test_every_command_is_described_in_this_test() -> None:
+    names = {command.name for command in app.registered_commands}
+    assert names | {"topics"} == {command.split()[0] for command in COMMANDS if command}
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if "--bootstrap" in COMMANDS[command]])
+def test_the_variable_for_the_address_is_named_where_it_counts(command: str) -> None:
+    assert "KOHORT_BOOTSTRAP" in help_of(command)
+
+
+def test_the_version_can_be_asked_for_anywhere() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert result.output == f"kohort {__version__}\n"
+
+
+def test_serve_through_the_framework_is_the_same_serve(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["serve", "--memory", "--set", "a=1", "--set", "num.partitions=2", "--node-id", "7"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert "--set a: there is no such broker setting" in result.output

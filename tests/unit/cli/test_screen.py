@@ -1,0 +1,103 @@
+"""What commands print."""
+
+import io
+import json
+import sys
+
+import pytest
+
+from kohort.cli.screen import (
+    Column,
+    Table,
+    counted,
+    plain_lines,
+    show_bytes,
+    show_facts,
+    show_json,
+    show_table,
+)
+
+TABLE = Table((Column("topic"), Column("size", True)), (("orders", "5 B"), ("x", "1.5 KiB")))
+
+
+class Terminal(io.StringIO):
+    """A standard output that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    made = Terminal()
+    monkeypatch.setattr(sys, "stdout", made)
+    return made
+
+
+def test_into_a_pipe_a_table_is_plain_columns_with_numbers_to_the_right() -> None:
+    assert list(plain_lines(TABLE)) == ["TOPIC      SIZE", "orders      5 B", "x       1.5 KiB"]
+
+
+def test_a_long_cell_is_never_cut_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    show_table(Table((Column("a"),), (("x" * 500,),)), empty="")
+    assert "x" * 500 in capsys.readouterr().out
+
+
+def test_on_a_terminal_a_table_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    show_table(TABLE, empty="")
+    text = terminal.getvalue()
+    assert "─" in text
+    assert "orders" in text
+
+
+def test_text_of_others_is_never_taken_for_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    show_table(Table((Column("a"),), (("[bold]x[/nonsense]",),)), empty="")
+    show_facts("[red]", [("[a]", "[b]")])
+    assert "[bold]x[/nonsense]" in terminal.getvalue()
+    assert "[red]" in terminal.getvalue()
+
+
+def test_a_table_without_rows_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    show_table(Table((Column("a"),), ()), empty="nothing there")
+    assert capsys.readouterr().out == "nothing there\n"
+
+
+def test_facts_are_aligned_under_their_heading(capsys: pytest.CaptureFixture[str]) -> None:
+    show_facts("topic t", [("id", "1"), ("records", "2")])
+    assert capsys.readouterr().out == "topic t\n  id       1\n  records  2\n"
+
+
+def test_json_is_one_line_in_a_pipe_and_indented_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    show_json({"a": ["ü"]})
+    assert capsys.readouterr().out == '{"a": ["ü"]}\n'
+    made = on_terminal(monkeypatch)
+    show_json({"a": 1})
+    assert made.getvalue() == '{\n  "a": 1\n}\n'
+    assert json.loads(made.getvalue()) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1536, "1.5 KiB"),
+        (5 * 1024**3, "5.0 GiB"),
+        (3 * 1024**5, "3072.0 TiB"),
+        (-1, "-"),
+    ],
+)
+def test_sizes_are_shown_as_people_say_them(size: int, text: str) -> None:
+    assert show_bytes(size) == text
+
+
+def test_one_is_singular() -> None:
+    assert (counted(1, "record"), counted(0, "record"), counted(2, "record")) == (
+        "1 record",
+        "0 records",
+        "2 records",
+    )
