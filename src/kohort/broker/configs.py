@@ -52,6 +52,8 @@ def _number(parse: Callable[[str], float], low: float, high: float) -> Callable[
             value = parse(text)
         except ValueError:
             return "Not a number"
+        if "_" in text:  # Python reads 1_000; nobody else does
+            return "Not a number"
         if not low <= value <= high:
             return f"Value must be {f'at least {low}' if value < low else f'no more than {high}'}"
         return None

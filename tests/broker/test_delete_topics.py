@@ -1,0 +1,128 @@
+"""DeleteTopics: by name and by id, one answer for each, and nothing left of what is gone."""
+
+import pytest
+from tests.broker.asking import (
+    BROKER,
+    alter,
+    append,
+    batch,
+    create,
+    fetch,
+    metadata,
+    offset_at,
+    produce,
+    values,
+)
+from tests.broker.conftest import Restart
+from tests.broker.raw import Raw, Reply
+
+from kohort.model.errors import ErrorCode
+from kohort.testing.broker import Broker
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+BY_NAME = range(1, 6)
+
+
+def delete(raw: Raw, *topics: DeleteTopicState) -> list[Reply]:
+    results: list[Reply] = raw.send(DeleteTopicsRequest(topics=list(topics)), 6).responses
+    return results
+
+
+@pytest.mark.parametrize("version", BY_NAME)
+def test_a_topic_goes_by_name(raw: Raw, version: int) -> None:
+    create(raw, "t")
+    (result,) = raw.send(DeleteTopicsRequest(topic_names=["t"]), version).responses
+    assert (result.name, result.error_code, result.error_message) == ("t", 0, None)
+    assert metadata(raw, "t").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_v6_takes_either_and_echoes_both(raw: Raw, by_name: bool) -> None:
+    topic_id = create(raw, "t")
+    wanted = DeleteTopicState(name="t") if by_name else DeleteTopicState(name=None, topic_id=topic_id)
+    (result,) = delete(raw, wanted)
+    assert (result.name, result.topic_id, result.error_code) == ("t", topic_id, 0)
+    assert metadata(raw, "t").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_names_and_ids_nobody_knows_have_their_own_codes(raw: Raw) -> None:
+    unknown, strange = delete(
+        raw, DeleteTopicState(name="none"), DeleteTopicState(name=None, topic_id=bytes(range(16)))
+    )
+    assert (unknown.name, unknown.error_code) == ("none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert (strange.topic_id, strange.error_code) == (bytes(range(16)), ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def test_both_or_neither_of_name_and_id_is_an_invalid_request(raw: Raw) -> None:
+    topic_id = create(raw, "t")
+    both, neither = delete(raw, DeleteTopicState(name="t", topic_id=topic_id), DeleteTopicState(name=None))
+    assert (both.error_code, neither.error_code) == (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST)
+    assert metadata(raw, "t").topics[0].error_code == 0
+
+
+def test_every_topic_has_its_own_answer(raw: Raw) -> None:
+    create(raw, "a")
+    create(raw, "b")
+    results = delete(raw, *[DeleteTopicState(name=name) for name in ("b", "none", "a")])
+    assert [(result.name, result.error_code) for result in results] == [("b", 0), ("none", 3), ("a", 0)]
+
+
+@pytest.mark.parametrize("version", [1, 5])
+def test_a_topic_named_twice_is_gone_once(raw: Raw, version: int) -> None:
+    create(raw, "t")
+    results = raw.send(DeleteTopicsRequest(topic_names=["t", "t"]), version).responses
+    assert sum(result.error_code == 0 for result in results) <= 1
+    assert metadata(raw, "t").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_deletion_can_be_disabled(raw: Raw) -> None:
+    create(raw, "t")
+    alter(raw, BROKER, "", delete_topic_enable="false")
+    (result,) = delete(raw, DeleteTopicState(name="t"))
+    assert result.error_code == ErrorCode.TOPIC_DELETION_DISABLED
+    assert metadata(raw, "t").topics[0].error_code == 0
+
+
+def test_nothing_answers_for_a_deleted_topic(raw: Raw) -> None:
+    topic_id = create(raw, "t")
+    append(raw, "t", batch("a"))
+    delete(raw, DeleteTopicState(name="t"))
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert produce(raw, "t", batch("b")).error_code == unknown
+    assert produce(raw, topic_id, batch("b")).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert fetch(raw, "t").error_code == unknown
+    assert fetch(raw, topic_id).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert offset_at(raw, "t", -1).error_code == unknown
+
+
+def test_a_topic_made_again_is_empty(raw: Raw) -> None:
+    create(raw, "t")
+    append(raw, "t", batch("old"))
+    delete(raw, DeleteTopicState(name="t"))
+    create(raw, "t")
+    assert append(raw, "t", batch("new")) == 0
+    assert values(raw, "t") == ["new"]
+
+
+def test_a_deleted_topic_stays_deleted_after_a_restart(restart: Restart) -> None:
+    raw = restart()
+    create(raw, "t")
+    create(raw, "kept")
+    append(raw, "t", batch("a"))
+    delete(raw, DeleteTopicState(name="t"))
+    raw = restart()
+    assert metadata(raw, "t").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    create(raw, "t")
+    assert values(raw, "t") == []
+    assert metadata(raw, "kept").topics[0].error_code == 0
+
+
+def test_two_clients_that_delete_one_topic_at_once_are_both_answered(raw: Raw, broker: Broker) -> None:
+    create(raw, "t", 5)
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")])
+    with Raw(broker.bootstrap) as other:
+        raw.post(request, 6)
+        other.post(request, 6)
+        codes = {raw.take().responses[0].error_code, other.take().responses[0].error_code}
+    assert codes == {0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    create(raw, "t")
