@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context, Result
 from kohort.broker.topics import ServedTopic
-from kohort.log.log import Append, Appended, Log
+from kohort.log.log import Append, Appended
 from kohort.model.errors import ErrorCode, ProtocolError, RefusedError
 from kohort.model.ids import WallTime
 from kohort.records.produced import ProduceRules, RefusedBatchError, check_produced
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 NO_REPLY = 0  # acks of a producer that does not want to know
 _LEGAL_ACKS = (-1, NO_REPLY, 1)
+_NO_TRANSACTIONS = "Kohort does not serve transactions."
 _FIRST_VERSION_WITH_IDS = 13
 
 
@@ -46,7 +47,7 @@ def handle(broker: "Broker", request: ProduceRequest, context: Context) -> Resul
             entry = PartitionProduceResponse(index=part.index, base_offset=-1)
             result.partition_responses.append(entry)
             try:
-                appends.append(_checked(topic, error, part, now, context.version))
+                appends.append(_checked(topic, part, now, context.version))
                 waiting.append(entry)
             except RefusedError as refused:
                 _fill_error(entry, refused)
@@ -82,32 +83,28 @@ def refuse(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
     )
 
 
-def _find(
-    broker: "Broker", request: ProduceRequest, data: TopicProduceData, version: int
-) -> tuple[ServedTopic | None, RefusedError]:
+def _find(broker: "Broker", request: ProduceRequest, data: TopicProduceData) -> ServedTopic | RefusedError:
     """The topic, or the error all its partitions get."""
     if request.transactional_id is not None:
-        return None, RefusedError(ErrorCode.INVALID_TXN_STATE, "Kohort does not serve transactions.")
-    if version >= _FIRST_VERSION_WITH_IDS:
-        topic = broker.topics.by_id(data.topic_id)
-        error = RefusedError(ErrorCode.UNKNOWN_TOPIC_ID)
-    else:
-        topic = broker.topics.get(data.name)
-        error = RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if topic is not None and topic.is_internal:
-        return None, RefusedError(
+        return RefusedError(ErrorCode.INVALID_TXN_STATE, _NO_TRANSACTIONS)
+    by_id = data.topic_id != NO_TOPIC_ID
+    topic = broker.topics.by_id(data.topic_id) if by_id else broker.topics.get(data.name)
+    if topic is None:
+        return RefusedError(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic.is_internal:
+        return RefusedError(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}"
         )
-    return topic, error
+    return topic
 
 
 def _checked(
-    topic: ServedTopic | None, error: RefusedError, part: PartitionProduceData, now: WallTime, version: int
+    topic: ServedTopic | RefusedError, part: PartitionProduceData, now: WallTime, version: int
 ) -> Append:
     """A batch that may be appended, or RefusedError."""
-    if topic is None:
-        raise error
-    log: Log | None = topic.log(part.index)
+    if isinstance(topic, RefusedError):
+        raise topic
+    log = topic.log(part.index)
     if log is None:
         raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if part.records is None:
@@ -127,7 +124,7 @@ def _checked(
         ),
     )
     if produced.header.is_transactional:
-        raise RefusedError(ErrorCode.INVALID_TXN_STATE, "Kohort does not serve transactions.")
+        raise RefusedError(ErrorCode.INVALID_TXN_STATE, _NO_TRANSACTIONS)
     batch = produced.replacement if produced.replacement is not None else bytearray(part.records)
     return Append(log.partition, batch, log.leader_epoch, now, from_client=True)
 
