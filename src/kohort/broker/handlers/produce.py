@@ -40,7 +40,7 @@ def handle(broker: "Broker", request: ProduceRequest, context: Context) -> Resul
     waiting: list[PartitionProduceResponse] = []  # the entries the appends belong to
     now = broker.clock.now().wall
     for data in request.topic_data:
-        topic, error = _find(broker, request, data, context.version)
+        topic = _find(broker, request, data, context.version)
         result = TopicProduceResponse(name=data.name, topic_id=data.topic_id)
         response.responses.append(result)
         for part in data.partition_data:
@@ -83,11 +83,13 @@ def refuse(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
     )
 
 
-def _find(broker: "Broker", request: ProduceRequest, data: TopicProduceData) -> ServedTopic | RefusedError:
+def _find(
+    broker: "Broker", request: ProduceRequest, data: TopicProduceData, version: int
+) -> ServedTopic | RefusedError:
     """The topic, or the error all its partitions get."""
     if request.transactional_id is not None:
         return RefusedError(ErrorCode.INVALID_TXN_STATE, _NO_TRANSACTIONS)
-    by_id = data.topic_id != NO_TOPIC_ID
+    by_id = version >= _FIRST_VERSION_WITH_IDS
     topic = broker.topics.by_id(data.topic_id) if by_id else broker.topics.get(data.name)
     if topic is None:
         return RefusedError(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
