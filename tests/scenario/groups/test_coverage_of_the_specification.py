@@ -1,0 +1,84 @@
+"""Every scenario of the specification has its test here, or says where else it is tested."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+CLASSIC = range(1, 132)  # `classic-groups.md` §12
+OFFSETS = range(1, 24)  # `offsets-and-log.md` §17, as far as it is about groups and offsets
+
+# Not decided in the core. The tests of these are where the decision is made.
+CLASSIC_ELSEWHERE = {
+    1: "the broker creates the offsets topic: FindCoordinator",
+    2: "the broker encodes FindCoordinator, version by version",
+    3: "tests/unit/primitives/test_strings.py: partition_for",
+    4: "tests/unit/primitives/test_strings.py: partition_for",
+    5: "the broker looks up leaders: FindCoordinator",
+    6: "the broker answers key by key: FindCoordinator",
+    7: "the broker reads key types: FindCoordinator",
+    8: "the broker does not ask the shard: FindCoordinator",
+    19: "the broker encodes JoinGroup, version by version",
+    110: "tests/unit/records/test_offsets_topic.py: bytes of group records",
+    118: "the broker owns partitions by epoch; an Unload it gives to a shard counts",
+}
+OFFSETS_ELSEWHERE = {
+    9: "the broker knows which topics exist; nothing reaches the core",
+    15: "`modern-groups.md`: there are no KIP-848 groups in this core yet",
+    16: "`modern-groups.md`: there are no KIP-848 groups in this core yet",
+    20: "`modern-groups.md`: there are no KIP-848 groups in this core yet",
+}
+
+
+@cache
+def _docstrings() -> list[str]:
+    found: list[str] = []
+    for path in sorted(HERE.glob("test_*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tests = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+        found += [ast.get_docstring(test) or "" for test in tests if test.name.startswith("test_")]
+    return found
+
+
+def numbers(word: str) -> set[int]:
+    """The scenarios that docstrings claim with this word, at the beginning of a line."""
+    claims = re.compile(rf"^{word} (\d+)\. ", re.MULTILINE)
+    return {int(number) for docstring in _docstrings() for number in claims.findall(docstring)}
+
+
+@pytest.mark.parametrize(
+    ("word", "all_of_them", "elsewhere"),
+    [
+        ("Scenario", CLASSIC, CLASSIC_ELSEWHERE),
+        ("Offsets scenario", OFFSETS, OFFSETS_ELSEWHERE),
+    ],
+)
+def test_every_scenario_has_a_test(word: str, all_of_them: range, elsewhere: dict[int, str]) -> None:
+    missing = set(all_of_them) - numbers(word) - set(elsewhere)
+    assert missing == set()
+
+
+@pytest.mark.parametrize(
+    ("word", "all_of_them", "elsewhere"),
+    [
+        ("Scenario", CLASSIC, CLASSIC_ELSEWHERE),
+        ("Offsets scenario", OFFSETS, OFFSETS_ELSEWHERE),
+    ],
+)
+def test_no_test_claims_a_scenario_that_is_not_its_own(
+    word: str, all_of_them: range, elsewhere: dict[int, str]
+) -> None:
+    claimed = numbers(word)
+    assert claimed <= set(all_of_them)
+    assert claimed & set(elsewhere) == set()
+
+
+@pytest.mark.parametrize("place", sorted({*CLASSIC_ELSEWHERE.values(), *OFFSETS_ELSEWHERE.values()}))
+def test_a_file_that_is_named_exists(place: str) -> None:
+    root = HERE.parents[2]
+    for file in re.findall(r"tests/\S+\.py", place):
+        assert (root / file).is_file()
+    assert place

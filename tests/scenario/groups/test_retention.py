@@ -1,0 +1,207 @@
+"""How long offsets are kept, and what a log may bring (``offsets-and-log.md`` §6, §7, §17)."""
+
+import pytest
+from tests.scenario.groups.story import emptied, group_records, keep_alive, offset_records, stable, state_of
+
+from kohort.groups.commands import SweepOffsets, TopicDeleted
+from kohort.groups.load import LoadFailedError
+from kohort.groups.settings import GroupSettings
+from kohort.groups.shard import Shard
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import Instant, ProducerId, TopicName
+from kohort.records.offsets_topic import OffsetKey, OffsetValue, encode_key, encode_offset_value
+from kohort.records.record import Record
+from kohort.sim.clock import EPOCH
+from kohort.sim.driver import Scenario
+
+RETENTION = 3_600_000
+SWEPT_BY_HAND = GroupSettings(
+    offsets_retention_ms=RETENTION, offsets_retention_check_interval_ms=1_000_000_000_000
+)
+OFFSET_KEY = encode_key(OffsetKey("g", "t", 0))
+PRODUCER = ProducerId(9)
+
+
+def swept(scenario: Scenario) -> Scenario:
+    scenario.order(SweepOffsets())
+    return scenario
+
+
+def test_an_emptied_group_keeps_its_offsets_for_the_retention_and_goes_with_them() -> None:
+    """Offsets scenario 19. Given a classic group emptied at T, commits older than T: nothing expires before
+    T + retention; then offsets and group disappear in one sweep."""
+    scenario = stable("a", settings=SWEPT_BY_HAND)
+    scenario.commit("a", {("t", 0): 1, ("u", 0): 2})
+    keep_alive(scenario, "a", millis=RETENTION // 2)
+    scenario.leave("a")
+    scenario.sleep(RETENTION - 1)
+    assert swept(scenario).committed("t", 0) == 1
+    assert state_of(scenario) == "Empty"
+    scenario.sleep(1)
+    assert swept(scenario).committed("t", 0) == -1
+    assert not scenario.exists
+    assert [value for _, _, value in offset_records(scenario)][-2:] == [None, None]
+    assert group_records(scenario)[-1] is None
+    scenario.restart()
+    assert not scenario.exists
+    assert scenario.committed("u", 0) == -1
+
+
+def test_a_simple_group_goes_with_its_last_offset() -> None:
+    """Offsets scenario 19. A simple group: commit timestamp; it gets a tombstone too, though it never had a
+    record (§6)."""
+    scenario = Scenario(SWEPT_BY_HAND)
+    scenario.commit(None, {("t", 0): 1})
+    scenario.sleep(1_000)
+    scenario.commit(None, {("t", 1): 1})
+    scenario.sleep(RETENTION - 1_000)
+    assert (swept(scenario).committed("t", 0), scenario.committed("t", 1)) == (-1, 1)
+    assert scenario.exists
+    scenario.sleep(1_000)
+    assert not swept(scenario).exists
+    assert group_records(scenario) == [None]
+
+
+def test_an_empty_group_without_offsets_goes_with_the_next_sweep() -> None:
+    """Offsets scenario 19. An Empty group without offsets lives at most one check interval (§6)."""
+    scenario = emptied("a")
+    scenario.join_once("b", session_timeout=1_800_000)  # pending ids included (`classic-groups.md` §8.5)
+    scenario.sleep(600_000)
+    assert not scenario.exists
+    assert group_records(scenario)[-1] is None
+
+
+def test_a_group_that_still_has_members_does_not_go() -> None:
+    """Offsets scenario 19. Only Empty groups get a tombstone (§6)."""
+    scenario = stable("a", settings=SWEPT_BY_HAND)
+    keep_alive(scenario, "a", millis=2 * RETENTION)
+    assert state_of(swept(scenario)) == "Stable"
+
+
+def test_a_stable_group_forgets_topics_it_does_not_read_any_more() -> None:
+    """Offsets scenario 21. Given a Stable consumer group no longer subscribed to ``old`` → its offsets expire
+    after retention since the commit; subscribed topics never."""
+    scenario = stable("a", settings=SWEPT_BY_HAND, topics=["t"])
+    scenario.commit("a", {("old", 0): 1, ("t", 0): 2})
+    keep_alive(scenario, "a", millis=RETENTION - 1)
+    assert swept(scenario).committed("old", 0) == 1
+    keep_alive(scenario, "a", millis=1)
+    assert (swept(scenario).committed("old", 0), scenario.committed("t", 0)) == (-1, 2)
+    assert state_of(scenario) == "Stable"
+
+
+@pytest.mark.parametrize("case", ["unreadable", "connect", "preparing", "completing"])
+def test_offsets_are_safe_while_nobody_can_tell_who_reads_them(case: str) -> None:
+    """Offsets scenario 21. Never: subscription unparsable, another type, a rebalance (§6)."""
+    scenario = stable(
+        "a",
+        "b",
+        settings=SWEPT_BY_HAND,
+        protocols=[("range", b"\xff")] if case == "unreadable" else ["range"],
+        protocol_type="connect" if case == "connect" else "consumer",
+        session_timeout=1_800_000,
+        rebalance_timeout=1_800_000,
+    )
+    scenario.commit("a", {("old", 0): 1})
+    keep_alive(scenario, "a", "b", millis=RETENTION, every=900_000)
+    if case in ("preparing", "completing"):
+        scenario.join("a")
+    if case == "completing":
+        scenario.join("b")
+    assert swept(scenario).committed("old", 0) == 1
+
+
+def test_an_offset_may_have_a_retention_of_its_own() -> None:
+    """Offsets scenario 22. Given a commit via v3 with RetentionTimeMs 60000 → value v1 with expire timestamp;
+    expires at that time when unsubscribed."""
+    scenario = Scenario(SWEPT_BY_HAND)
+    scenario.commit(None, {("t", 0): 42}, retention=60_000, version=3, leader_epoch=5)
+    committed, expires = (EPOCH + shift for shift in (0, 60_000))
+    assert offset_records(scenario) == [
+        (
+            "t",
+            0,
+            bytes.fromhex("0001 000000000000002a 0000")
+            + committed.to_bytes(8, "big")
+            + expires.to_bytes(8, "big"),
+        )
+    ]
+    scenario.sleep(59_999)
+    assert swept(scenario).committed("t", 0) == 42
+    scenario.sleep(1)
+    assert swept(scenario).committed("t", 0) == -1
+
+
+def test_an_own_retention_can_be_longer_than_everyones() -> None:
+    """Offsets scenario 22. An explicit expire timestamp overrides (§6)."""
+    scenario = Scenario(SWEPT_BY_HAND)
+    scenario.commit(None, {("t", 0): 42}, retention=3 * RETENTION, version=4)
+    scenario.restart()
+    scenario.sleep(2 * RETENTION)
+    assert swept(scenario).committed("t", 0) == 42
+    scenario.sleep(RETENTION)
+    assert swept(scenario).committed("t", 0) == -1
+
+
+def test_an_offset_value_from_the_future_is_not_guessed_at() -> None:
+    """Offsets scenario 23. Given a log with key type 99 → loader warns, continues; with a type-1 value
+    version 9 → partition refuses to load."""
+    shard = Shard(GroupSettings(), Instant(0))
+    shard.replay([Record(0, EPOCH, b"\x00\x63\x00\x01g", b"x")])
+    assert sum(shard.skipped.values()) == 1
+    with pytest.raises(LoadFailedError):
+        shard.replay([Record(1, EPOCH, OFFSET_KEY, b"\x00\x09" + bytes(30))])
+
+
+def marker(kind: int) -> list[Record]:
+    """A control record that ends a transaction: 0 aborts, 1 commits."""
+    return [Record(15, EPOCH, b"\x00\x00" + kind.to_bytes(2, "big"), bytes(6))]
+
+
+def with_an_open_transaction(*markers: int, plain_after: bool = False) -> Scenario:
+    """Loaded: a plain commit of 5, a transactional one of 8 (log offset 10), perhaps a plain one of 6."""
+    scenario = Scenario()
+    shard = Shard(GroupSettings(), Instant(0))
+    shard.replay([Record(2, EPOCH, OFFSET_KEY, encode_offset_value(OffsetValue(5)))])
+    shard.replay([Record(10, EPOCH, OFFSET_KEY, encode_offset_value(OffsetValue(8)))], PRODUCER)
+    if plain_after:
+        shard.replay([Record(12, EPOCH, OFFSET_KEY, encode_offset_value(OffsetValue(6)))])
+    for kind in markers:
+        shard.replay(marker(kind), PRODUCER, is_control=True)
+    shard.finish_load(scenario.node.clock.now)
+    scenario.node.shard = shard
+    return scenario
+
+
+def test_an_offset_in_a_transaction_counts_when_it_commits() -> None:
+    """Offsets scenario 13. Given a pending transactional commit, when RequireStable → UNSTABLE_OFFSET_COMMIT;
+    without → previous offset; after ABORT → previous; after COMMIT → new."""
+    scenario = with_an_open_transaction()
+    assert scenario.committed("t", 0) == 5
+    [row] = scenario.replies[scenario.fetch(("t", 0), require_stable=True)].rows
+    assert (row.error, row.offset, row.leader_epoch, row.metadata) == (
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        -1,
+        -1,
+        "",
+    )
+    assert with_an_open_transaction(0).committed("t", 0) == 5
+    assert with_an_open_transaction(1).committed("t", 0) == 8
+
+
+def test_a_later_plain_commit_survives_the_end_of_a_transaction() -> None:
+    """Offsets scenario 14. Given txn commit record at log offset 10, plain commit at 12, COMMIT marker at 15
+    → plain commit stays."""
+    assert with_an_open_transaction(1, plain_after=True).committed("t", 0) == 6
+
+
+def test_offsets_of_a_deleted_topic_are_forgotten() -> None:
+    """Offsets scenario 19. Topic deletion: every stored offset of the topic is tombstoned at once (§6)."""
+    scenario = Scenario()
+    scenario.commit(None, {("t", 0): 1, ("u", 0): 2})
+    scenario.commit(None, {("t", 0): 3}, group="h")
+    scenario.order(TopicDeleted(TopicName("t")))
+    assert (scenario.committed("t", 0), scenario.committed("t", 0, group="h")) == (-1, -1)
+    assert scenario.committed("u", 0) == 2
+    scenario.restart()
+    assert (scenario.committed("t", 0), scenario.committed("u", 0)) == (-1, 2)

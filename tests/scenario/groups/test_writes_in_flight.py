@@ -1,0 +1,284 @@
+"""What happens between a write and the log's answer: who waits, and what others see (``classic-groups.md``
+§6.4, §7.5, ``offsets-and-log.md`` §1). Operations take effect in the order in which they came."""
+
+import pytest
+from tests.scenario.groups.story import (
+    SESSION,
+    commit_error,
+    commit_errors,
+    completing,
+    emptied,
+    group_records,
+    offset_records,
+    phase_of,
+    stable,
+    state_of,
+)
+
+from kohort.groups.classic.transitions import Phase
+from kohort.groups.commands import CommitOffsets, CommitRow, SweepOffsets, TopicDeleted
+from kohort.groups.settings import GroupSettings
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import GroupId, Partition, TopicName
+from kohort.sim.driver import Scenario
+
+NONE = ErrorCode.NONE
+RETENTION = 3_600_000
+SWEPT_BY_HAND = GroupSettings(
+    offsets_retention_ms=RETENTION, offsets_retention_check_interval_ms=1_000_000_000_000
+)
+
+
+def test_a_commit_is_answered_and_shown_when_the_log_has_it() -> None:
+    """A response is released only after its records are durable; a fetch shows durable state only."""
+    scenario = stable("a")
+    scenario.commit("a", {("t", 0): 1})
+    scenario.hold_appends()
+    request = scenario.commit("a", {("t", 0): 2})
+    assert scenario.is_parked(request)
+    assert scenario.committed("t", 0) == 1
+    scenario.release_appends()
+    assert commit_error(scenario, request) is NONE
+    assert scenario.committed("t", 0) == 2
+
+
+def test_a_stable_fetch_waits_for_earlier_writes() -> None:
+    """Reads that must be stable (require_stable) also wait for all earlier pending writes."""
+    scenario = stable("a")
+    scenario.hold_appends()
+    scenario.commit("a", {("t", 0): 2})
+    request = scenario.fetch(("t", 0), require_stable=True)
+    assert scenario.is_parked(request)
+    scenario.commit("a", {("t", 0): 3})
+    scenario.release_appends(1)
+    assert scenario.replies[request].rows[0].offset == 2
+    scenario.release_appends()
+    assert scenario.committed("t", 0) == 3
+
+
+@pytest.mark.parametrize("refusal", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.REQUEST_TIMED_OUT])
+def test_a_stable_fetch_behind_a_write_that_fails_is_sent_elsewhere(refusal: ErrorCode) -> None:
+    """For a stable OffsetFetch the first family of failures becomes NOT_COORDINATOR."""
+    scenario = stable("a")
+    scenario.hold_appends()
+    scenario.commit("a", {("t", 0): 2})
+    request = scenario.fetch(("t", 0), require_stable=True)
+    scenario.fail_next_append(refusal)
+    scenario.release_appends()
+    assert (scenario.error(request), scenario.replies[request].rows) == (ErrorCode.NOT_COORDINATOR, ())
+
+
+@pytest.mark.parametrize(
+    ("refusal", "error"),
+    [
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_a_commit_that_cannot_be_stored_fails_for_the_partitions_it_was_about(
+    refusal: ErrorCode, error: ErrorCode
+) -> None:
+    """The mapped error, on each partition that reached the log; others keep their own."""
+    scenario = Scenario()
+    scenario.commit(None, {("t", 0): 1})
+    scenario.fail_next_append(refusal)
+    rows = (
+        CommitRow(TopicName("t"), Partition(0), 2),
+        CommitRow(TopicName("t"), Partition(1), 2, metadata="x" * 4_097),
+    )
+    request = scenario.send(
+        CommitOffsets(reply_to=scenario.next_reply_to(), group_id=GroupId("g"), rows=rows)
+    )
+    assert commit_errors(scenario, request) == [error, ErrorCode.OFFSET_METADATA_TOO_LARGE]
+    assert scenario.committed("t", 0) == 1
+
+
+def test_one_bad_partition_does_not_spoil_the_others() -> None:
+    """OFFSET_METADATA_TOO_LARGE for that partition only; all of one request in one atomic batch."""
+    scenario = Scenario()
+    rows = tuple(
+        CommitRow(TopicName("t"), Partition(n), n, metadata="x" * (4_096 + (n == 1))) for n in range(3)
+    )
+    scenario.hold_appends()
+    request = scenario.send(
+        CommitOffsets(reply_to=scenario.next_reply_to(), group_id=GroupId("g"), rows=rows)
+    )
+    [append] = scenario.node.unsettled
+    assert len(append.records) == 2
+    scenario.release_appends()
+    assert commit_errors(scenario, request) == [NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE, NONE]
+    assert [scenario.committed("t", n) for n in range(3)] == [0, -1, 2]
+
+
+def test_of_a_partition_named_twice_the_last_offset_counts() -> None:
+    """Duplicate partitions in one request: all are written, the last wins."""
+    scenario = Scenario()
+    rows = tuple(CommitRow(TopicName("t"), Partition(0), offset) for offset in (7, 5))
+    request = scenario.send(
+        CommitOffsets(reply_to=scenario.next_reply_to(), group_id=GroupId("g"), rows=rows)
+    )
+    assert commit_errors(scenario, request) == [NONE, NONE]
+    assert len(offset_records(scenario)) == 2
+    assert scenario.committed("t", 0) == 5
+    scenario.restart()
+    assert scenario.committed("t", 0) == 5
+
+
+def test_the_offset_itself_is_not_judged() -> None:
+    """Negative or beyond the log end is stored."""
+    scenario = Scenario()
+    scenario.commit(None, {("t", 0): -5, ("t", 1): 2**62})
+    assert (scenario.committed("t", 0), scenario.committed("t", 1)) == (-5, 2**62)
+
+
+def test_a_group_that_only_a_failed_commit_made_is_gone() -> None:
+    """What could not be stored never was: no simple group is left behind."""
+    scenario = Scenario()
+    scenario.fail_next_append(ErrorCode.REQUEST_TIMED_OUT)
+    scenario.commit(None, {("t", 0): 1})
+    assert scenario.committed("t", 0) == -1
+    assert state_of(scenario) in ("", "Empty")
+
+
+def test_a_deletion_of_offsets_comes_after_the_commit_it_came_after() -> None:
+    """A commit on its way to the log is deleted by a deletion that comes later."""
+    scenario = emptied("a")
+    scenario.hold_appends()
+    scenario.commit(None, {("t", 0): 1})
+    request = scenario.admin.delete_offsets(("t", 0))
+    scenario.release_appends()
+    assert scenario.error(request) is NONE
+    assert scenario.committed("t", 0) == -1
+    scenario.restart()
+    assert scenario.committed("t", 0) == -1
+
+
+def test_a_deletion_of_a_group_takes_commits_on_their_way_with_it() -> None:
+    """Offset tombstones for all partitions, also for what came just before."""
+    scenario = emptied("a")
+    scenario.hold_appends()
+    scenario.commit(None, {("t", 0): 1})
+    request = scenario.admin.delete_groups("g")
+    scenario.release_appends()
+    assert scenario.replies[request].groups == ((GroupId("g"), NONE),)
+    assert offset_records(scenario)[-1] == ("t", 0, None)
+    assert not scenario.exists
+    scenario.restart()
+    assert not scenario.exists
+    assert scenario.committed("t", 0) == -1
+
+
+def test_a_deletion_of_a_topic_takes_commits_on_their_way_with_it() -> None:
+    """Every stored offset of the topic is tombstoned, also what came just before."""
+    scenario = Scenario()
+    scenario.hold_appends()
+    scenario.commit(None, {("t", 0): 1})
+    scenario.order(TopicDeleted(TopicName("t")))
+    scenario.release_appends()
+    assert scenario.committed("t", 0) == -1
+    scenario.restart()
+    assert scenario.committed("t", 0) == -1
+
+
+def test_a_sweep_does_not_delete_what_has_just_been_committed_again() -> None:
+    """An old offset has expired, but a newer one is on its way to the log: it must survive."""
+    scenario = Scenario(SWEPT_BY_HAND)
+    scenario.commit(None, {("t", 0): 1})
+    scenario.sleep(RETENTION)
+    scenario.hold_appends()
+    scenario.commit(None, {("t", 0): 2})
+    scenario.order(SweepOffsets())
+    scenario.release_appends()
+    assert scenario.committed("t", 0) == 2
+    scenario.restart()
+    assert scenario.committed("t", 0) == 2
+
+
+def test_a_join_that_comes_after_a_deletion_meets_a_new_group() -> None:
+    """The group is deleted as far as later requests are concerned."""
+    scenario = emptied("a")
+    scenario.hold_appends()
+    scenario.admin.delete_groups("g")
+    waiting = scenario.join("b")
+    scenario.release_appends()
+    scenario.sleep(3_000)
+    assert scenario.replies[waiting].error is NONE
+    assert scenario.replies[waiting].generation == 1
+
+
+def test_a_commit_that_comes_after_a_deletion_survives_it() -> None:
+    """The log has the deletion first, then the offset of a new, simple group."""
+    scenario = emptied("a")
+    scenario.hold_appends()
+    scenario.admin.delete_groups("g")
+    request = scenario.commit(None, {("t", 0): 5})
+    scenario.release_appends()
+    assert commit_error(scenario, request) is NONE
+    assert scenario.committed("t", 0) == 5
+    scenario.restart()
+    assert scenario.committed("t", 0) == 5
+    assert scenario.group.protocol_type is None
+
+
+def test_an_empty_generation_that_cannot_be_stored_is_only_a_pity() -> None:
+    """Failure is only logged: the group is Empty, and goes on (§7.2)."""
+    scenario = stable("a")
+    scenario.fail_next_append(ErrorCode.REQUEST_TIMED_OUT)
+    scenario.sleep(SESSION)
+    assert phase_of(scenario) is Phase.EMPTY
+    assert scenario.group.generation == 2
+    request = scenario.join("b")
+    scenario.sleep(3_000)
+    assert scenario.replies[request].generation == 3
+
+
+def test_an_id_is_handed_out_without_waiting_for_the_log() -> None:
+    """The 79 answer does not wait (§7.2); nor does a heartbeat, or a follower's repeated join."""
+    scenario = stable("a", "b")
+    scenario.hold_appends()
+    scenario.commit("a", {("t", 0): 1})
+    assert scenario.error(scenario.join_once("c")) is ErrorCode.MEMBER_ID_REQUIRED
+    assert scenario.heartbeat("b") is NONE
+    assert not scenario.is_parked(scenario.join("b"))
+
+
+def test_members_that_sync_while_the_assignment_is_being_stored_get_it_too() -> None:
+    """The group stays CompletingRebalance until the assignment is stored: later syncs are parked and answered
+    with the rest."""
+    scenario = completing("a", "b")
+    scenario.hold_appends()
+    of_a = scenario.sync("a")
+    of_b = scenario.sync("b")
+    assert scenario.is_parked(of_b)
+    scenario.release_appends()
+    assert scenario.replies[of_a].assignment == b"for-a"
+    assert scenario.replies[of_b].assignment == b"for-b"
+
+
+def test_a_leader_that_syncs_twice_leaves_members_and_log_agreeing() -> None:
+    """Whichever assignment counts: what members were told is what a coordinator that takes over will find
+    (the durable events alone rebuild the durable part of the group)."""
+    scenario = completing("a", "b")
+    scenario.hold_appends()
+    scenario.sync("a", {"a": b"1", "b": b"1"})
+    newer = scenario.sync("a", {"a": b"2", "b": b"2"})
+    of_b = scenario.sync("b")
+    scenario.release_appends()
+    told = {scenario.replies[newer].assignment, scenario.replies[of_b].assignment}
+    newest = group_records(scenario)[-1]
+    assert newest is not None
+    assert {each.assignment for each in newest.members} == told
+
+
+def test_a_failed_write_does_not_take_the_next_one_with_it() -> None:
+    """Each operation fails for itself."""
+    scenario = Scenario()
+    scenario.hold_appends()
+    first, second = scenario.commit(None, {("t", 0): 1}), scenario.commit(None, {("t", 1): 2})
+    scenario.fail_next_append(ErrorCode.REQUEST_TIMED_OUT)
+    scenario.release_appends()
+    assert commit_error(scenario, first) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert commit_error(scenario, second) is NONE
+    assert (scenario.committed("t", 0), scenario.committed("t", 1)) == (-1, 2)
+    assert state_of(scenario) == "Empty"
