@@ -19,10 +19,11 @@ MAIN: Final = "main"
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A decoded response and the version it came in."""
+    """A decoded response, the version it came in, and its bytes behind the header."""
 
     message: Message
     version: int
+    body: bytes = b""
 
 
 class Closed:
@@ -108,7 +109,7 @@ class Exchange:
         spec = APIS[key]
         correlation, position = read_response_header(frame, spec.response_header_is_flexible(version))
         assert correlation == expected, f"{key.name}: asked {expected}, answered {correlation}"
-        return Reply(decode(spec.response_class, version, frame, position), version)
+        return Reply(decode(spec.response_class, version, frame, position), version, frame[position:])
 
     def expect_silence(self, on: str, seconds: float = 0.3) -> NoReply:
         """Make sure that nothing arrives on a connection for a moment."""

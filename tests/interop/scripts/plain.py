@@ -151,7 +151,7 @@ def plain_answer(answer: Answer, names: Names) -> Plain:
             return "<connection closed>"
         case NoReply():
             return "<no reply>"
-        case Reply(message, version):
+        case Reply(message=message, version=version):
             return _struct(message, version, names)
 
 
