@@ -27,11 +27,12 @@ def handle(
 ) -> DescribeTopicPartitionsResponse:
     response = DescribeTopicPartitionsResponse()
     budget = max(1, min(request.response_partition_limit, MAX_PARTITIONS))
-    for name, first in _from_cursor(broker, request):
+    for name, shown_from in _from_cursor(broker, request):
         topic = broker.topics.get(name)
         if topic is None:
             response.topics.append(_unknown(name))
             continue
+        first = min(shown_from, len(topic.logs))  # a cursor from before the topic was made again
         last = min(len(topic.logs), first + budget)
         if budget > 0:
             response.topics.append(_describe(broker, topic, range(first, last)))

@@ -1,0 +1,126 @@
+"""DescribeTopicPartitions: pages of topics in the order of their names."""
+
+import pytest
+from tests.broker.asking import create, metadata
+from tests.broker.raw import Raw, Reply
+
+from kohort.model.errors import ErrorCode
+from kohort.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+
+Shown = dict[str, list[int]]
+
+
+def ask(raw: Raw, *names: str, limit: int = 2_000, cursor: tuple[str, int] | None = None) -> Reply:
+    after = None if cursor is None else Cursor(topic_name=cursor[0], partition_index=cursor[1])
+    topics = [TopicRequest(name=name) for name in names]
+    request = DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=limit, cursor=after)
+    return raw.send(request, 0)
+
+
+def shown(reply: Reply) -> Shown:
+    return {topic.name: [part.partition_index for part in topic.partitions] for topic in reply.topics}
+
+
+def next_of(reply: Reply) -> tuple[str, int] | None:
+    cursor = reply.next_cursor
+    return None if cursor is None else (cursor.topic_name, cursor.partition_index)
+
+
+@pytest.fixture
+def raw(raw: Raw) -> Raw:
+    create(raw, "c", 1)
+    create(raw, "a", 3)
+    create(raw, "b", 2)
+    return raw
+
+
+def test_no_names_mean_all_topics_in_order(raw: Raw) -> None:
+    reply = ask(raw)
+    assert list(shown(reply).items()) == [("a", [0, 1, 2]), ("b", [0, 1]), ("c", [0])]
+    assert reply.next_cursor is None
+
+
+def test_names_are_sorted_and_repetitions_dropped(raw: Raw) -> None:
+    assert list(shown(ask(raw, "c", "a", "c"))) == ["a", "c"]
+
+
+def test_a_topic_is_described_as_in_metadata(raw: Raw) -> None:
+    (topic,) = ask(raw, "a").topics
+    known = metadata(raw, "a").topics[0]
+    assert (topic.topic_id, topic.is_internal, topic.error_code) == (known.topic_id, False, 0)
+    assert topic.topic_authorized_operations == 3576
+    for part, other in zip(topic.partitions, known.partitions, strict=True):
+        assert (part.leader_id, part.leader_epoch) == (other.leader_id, other.leader_epoch)
+        assert (part.replica_nodes, part.isr_nodes) == (other.replica_nodes, other.isr_nodes)
+        assert (part.eligible_leader_replicas, part.last_known_elr, part.offline_replicas) == (None, None, [])
+
+
+def test_topics_that_are_not_there_have_their_error_and_no_partitions(raw: Raw) -> None:
+    found = {topic.name: (topic.error_code, topic.partitions) for topic in ask(raw, "none", "a b", "").topics}
+    assert found == {
+        "none": (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []),
+        "a b": (ErrorCode.INVALID_TOPIC_EXCEPTION, []),
+        "": (ErrorCode.INVALID_TOPIC_EXCEPTION, []),
+    }
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 7])
+def test_pages_of_any_size_show_everything_once(raw: Raw, limit: int) -> None:
+    seen: list[tuple[str, int]] = []
+    cursor: tuple[str, int] | None = None
+    for _ in range(10):
+        reply = ask(raw, limit=limit, cursor=cursor)
+        page = [(name, index) for name, indexes in shown(reply).items() for index in indexes]
+        assert len(page) <= limit
+        seen += page
+        cursor = next_of(reply)
+        if cursor is None:
+            break
+    assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("c", 0)]
+
+
+def test_a_page_that_ends_with_a_topic_goes_on_with_the_next(raw: Raw) -> None:
+    reply = ask(raw, limit=3)
+    assert (shown(reply), next_of(reply)) == ({"a": [0, 1, 2]}, ("b", 0))
+
+
+@pytest.mark.parametrize("limit", [0, -1, -(2**31)])
+def test_a_page_has_at_least_one_partition(raw: Raw, limit: int) -> None:
+    reply = ask(raw, limit=limit)
+    assert (shown(reply), next_of(reply)) == ({"a": [0]}, ("a", 1))
+
+
+def test_a_page_has_at_most_two_thousand_partitions(raw: Raw) -> None:
+    create(raw, "large", 2_001)
+    reply = ask(raw, "large", limit=5_000)
+    assert len(shown(reply)["large"]) == 2_000
+    assert next_of(reply) == ("large", 2_000)
+
+
+def test_a_cursor_begins_in_the_middle_of_a_topic(raw: Raw) -> None:
+    assert shown(ask(raw, cursor=("a", 2))) == {"a": [2], "b": [0, 1], "c": [0]}
+
+
+def test_a_cursor_on_a_topic_that_is_gone_goes_on_after_it(raw: Raw) -> None:
+    assert shown(ask(raw, cursor=("aa", 1))) == {"b": [0, 1], "c": [0]}
+
+
+def test_a_cursor_must_be_among_the_topics_asked_for(raw: Raw) -> None:
+    reply = ask(raw, "a", "b", cursor=("c", 0))
+    assert {topic.error_code for topic in reply.topics} == {ErrorCode.INVALID_REQUEST}
+
+
+def test_a_cursor_is_never_negative(raw: Raw) -> None:
+    reply = ask(raw, "a", cursor=("a", -1))
+    assert [topic.error_code for topic in reply.topics] == [ErrorCode.INVALID_REQUEST]
+
+
+@pytest.mark.parametrize("index", [3, 100, 2**31 - 1])
+def test_a_cursor_beyond_a_topic_does_not_enlarge_the_page(raw: Raw, index: int) -> None:
+    reply = ask(raw, limit=1, cursor=("a", index))
+    assert sum(map(len, shown(reply).values())) <= 1
+    assert next_of(reply) == ("b", 1)
