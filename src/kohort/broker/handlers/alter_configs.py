@@ -3,6 +3,7 @@
 v2: flexible.
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from kohort.broker.config_changes import check_resource, key_of, replace
@@ -20,12 +21,15 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: "Broker", request: AlterConfigsRequest, _context: Context) -> AlterConfigsResponse:
-    return AlterConfigsResponse(
-        responses=[
-            await _alter(broker, resource, validate_only=request.validate_only)
-            for resource in request.resources
-        ]
-    )
+    asked = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    results = []
+    for resource in request.resources:
+        if asked[resource.resource_type, resource.resource_name] > 1:
+            repeated = RefusedError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            results.append(_result(resource, repeated))
+        else:
+            results.append(await _alter(broker, resource, validate_only=request.validate_only))
+    return AlterConfigsResponse(responses=results)
 
 
 def refuse(request: AlterConfigsRequest, code: ErrorCode) -> AlterConfigsResponse:

@@ -1,0 +1,257 @@
+"""IncrementalAlterConfigs and AlterConfigs: changing single keys, or all of them."""
+
+import pytest
+from tests.broker.asking import BROKER, TOPIC, alter, create
+from tests.broker.conftest import Restart
+from tests.broker.raw import Raw, Reply
+
+from kohort.model.errors import ErrorCode
+from kohort.wire.messages.alter_configs import AlterableConfig as Replaced
+from kohort.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+)
+from kohort.wire.messages.alter_configs import AlterConfigsResource as ReplacedResource
+from kohort.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kohort.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+Change = tuple[str, int, str | None]
+
+
+def resource(kind: int, name: str, *changes: Change) -> AlterConfigsResource:
+    return AlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[
+            AlterableConfig(name=key, config_operation=operation, value=value)
+            for key, operation, value in changes
+        ],
+    )
+
+
+def change(
+    raw: Raw, *changes: Change, kind: int = TOPIC, name: str = "t", version: int = 1, validate: bool = False
+) -> int:
+    request = IncrementalAlterConfigsRequest(
+        resources=[resource(kind, name, *changes)], validate_only=validate
+    )
+    (result,) = raw.send(request, version).responses
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    assert (result.error_code == 0) == (result.error_message is None)
+    code: int = result.error_code
+    return code
+
+
+def replace(
+    raw: Raw,
+    configs: dict[str, str | None],
+    *,
+    kind: int = TOPIC,
+    name: str = "t",
+    version: int = 2,
+    validate: bool = False,
+) -> int:
+    wanted = ReplacedResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[Replaced(name=key, value=value) for key, value in configs.items()],
+    )
+    (result,) = raw.send(AlterConfigsRequest(resources=[wanted], validate_only=validate), version).responses
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    code: int = result.error_code
+    return code
+
+
+def own(raw: Raw, kind: int = TOPIC, name: str = "t") -> dict[str, str]:
+    """What was set for a resource itself."""
+    wanted = DescribeConfigsResource(resource_type=kind, resource_name=name)
+    (result,) = raw.send(DescribeConfigsRequest(resources=[wanted]), 4).results
+    sources = {TOPIC: (1,), BROKER: (2, 3)}[kind]
+    return {config.name: config.value for config in result.configs if config.config_source in sources}
+
+
+@pytest.fixture
+def raw(raw: Raw) -> Raw:
+    create(raw, "t")
+    return raw
+
+
+# Incremental
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_keys_are_set_and_deleted_one_by_one(raw: Raw, version: int) -> None:
+    assert change(raw, ("retention.ms", SET, "5"), ("segment.ms", SET, "6"), version=version) == 0
+    assert own(raw) == {"retention.ms": "5", "segment.ms": "6"}
+    assert change(raw, ("retention.ms", DELETE, None), version=version) == 0
+    assert own(raw) == {"segment.ms": "6"}
+
+
+def test_deleting_what_was_never_set_is_no_mistake(raw: Raw) -> None:
+    assert change(raw, ("retention.ms", DELETE, None)) == 0
+
+
+def test_lists_can_be_appended_to_and_subtracted_from(raw: Raw) -> None:
+    assert change(raw, ("cleanup.policy", APPEND, "compact")) == 0
+    assert own(raw) == {"cleanup.policy": "delete,compact"}
+    assert change(raw, ("cleanup.policy", APPEND, "compact")) == 0
+    assert own(raw) == {"cleanup.policy": "delete,compact"}
+    assert change(raw, ("cleanup.policy", SUBTRACT, "delete")) == 0
+    assert own(raw) == {"cleanup.policy": "compact"}
+
+
+@pytest.mark.parametrize("operation", [APPEND, SUBTRACT])
+def test_other_types_can_not(raw: Raw, operation: int) -> None:
+    assert change(raw, ("retention.ms", operation, "5")) == ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("operation", [4, -1, 127])
+def test_an_unknown_operation_is_an_invalid_request(raw: Raw, operation: int) -> None:
+    assert change(raw, ("retention.ms", operation, "5")) == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("operation", [SET, APPEND, SUBTRACT])
+def test_a_null_value_is_an_invalid_request(raw: Raw, operation: int) -> None:
+    assert change(raw, ("cleanup.policy", operation, None)) == ErrorCode.INVALID_REQUEST
+
+
+def test_a_key_given_twice_is_an_invalid_request(raw: Raw) -> None:
+    code = change(raw, ("retention.ms", SET, "5"), ("retention.ms", SET, "6"))
+    assert code == ErrorCode.INVALID_REQUEST
+    assert own(raw) == {}
+
+
+@pytest.mark.parametrize("kind", [TOPIC, BROKER])
+def test_a_resource_given_twice_is_an_invalid_request_for_both(raw: Raw, kind: int) -> None:
+    name, key = ("t", "retention.ms") if kind == TOPIC else ("", "num.partitions")
+    twice = [resource(kind, name, (key, SET, "5")), resource(kind, name, (key, SET, "6"))]
+    results = raw.send(IncrementalAlterConfigsRequest(resources=twice), 1).responses
+    assert [result.error_code for result in results] == [ErrorCode.INVALID_REQUEST] * 2
+    assert own(raw, kind, name) == {}
+
+
+@pytest.mark.parametrize(("key", "value"), [("no.such.key", "1"), ("retention.ms", "x"), ("", "1")])
+def test_keys_and_values_that_make_no_sense_are_an_invalid_config(raw: Raw, key: str, value: str) -> None:
+    assert change(raw, (key, SET, value)) == ErrorCode.INVALID_CONFIG
+
+
+def test_one_bad_key_spoils_the_whole_resource(raw: Raw) -> None:
+    code = change(raw, ("retention.ms", SET, "5"), ("segment.ms", SET, "never"))
+    assert code == ErrorCode.INVALID_CONFIG
+    assert own(raw) == {}
+
+
+def test_validating_has_the_same_answer_and_no_effect(raw: Raw) -> None:
+    assert change(raw, ("retention.ms", SET, "5"), validate=True) == 0
+    assert change(raw, ("retention.ms", SET, "x"), validate=True) == ErrorCode.INVALID_CONFIG
+    assert change(raw, ("num.partitions", SET, "3"), kind=BROKER, name="", validate=True) == 0
+    assert (own(raw), own(raw, BROKER, "")) == ({}, {})
+
+
+def test_resources_are_answered_one_by_one(raw: Raw) -> None:
+    wanted = [
+        resource(TOPIC, "none", ("retention.ms", SET, "5")),
+        resource(TOPIC, "t", ("retention.ms", SET, "5")),
+        resource(BROKER, "7", ("num.partitions", SET, "5")),
+        resource(8, "1", ("kafka", SET, "INFO")),
+        resource(32, "g", ("x", SET, "1")),
+    ]
+    results = raw.send(IncrementalAlterConfigsRequest(resources=wanted), 1).responses
+    assert [(each.resource_type, each.resource_name, each.error_code) for each in results] == [
+        (TOPIC, "none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "t", 0),
+        (BROKER, "7", ErrorCode.INVALID_REQUEST),
+        (8, "1", ErrorCode.INVALID_REQUEST),
+        (32, "g", ErrorCode.INVALID_REQUEST),
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "1"])
+def test_brokers_can_be_altered_alone_or_all_together(raw: Raw, name: str) -> None:
+    assert change(raw, ("num.partitions", SET, "3"), kind=BROKER, name=name) == 0
+    assert own(raw, BROKER, "1") == {"num.partitions": "3"}
+    assert change(raw, ("num.partitions", DELETE, None), kind=BROKER, name=name) == 0
+    assert own(raw, BROKER, "1") == {}
+
+
+@pytest.mark.parametrize("key", ["node.id", "log.dirs", "no.such.key", "offsets.topic.num.partitions"])
+def test_what_a_broker_is_cannot_be_altered(raw: Raw, key: str) -> None:
+    assert change(raw, (key, SET, "1"), kind=BROKER, name="1") == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(("key", "value"), [("num.partitions", "0"), ("log.retention.ms", "x")])
+def test_values_of_a_broker_are_checked(raw: Raw, key: str, value: str) -> None:
+    assert change(raw, (key, SET, value), kind=BROKER, name="") == ErrorCode.INVALID_CONFIG
+
+
+# All at once
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_keys_that_are_not_listed_go_back_to_their_defaults(raw: Raw, version: int) -> None:
+    alter(raw, TOPIC, "t", retention_ms=5, segment_ms=6)
+    assert replace(raw, {"segment.ms": "7", "max.message.bytes": "8"}, version=version) == 0
+    assert own(raw) == {"segment.ms": "7", "max.message.bytes": "8"}
+    assert replace(raw, {}, version=version) == 0
+    assert own(raw) == {}
+
+
+@pytest.mark.parametrize(
+    ("configs", "code"),
+    [
+        ({"retention.ms": None}, ErrorCode.INVALID_REQUEST),
+        ({"retention.ms": "x"}, ErrorCode.INVALID_CONFIG),
+        ({"no.such.key": "1"}, ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_a_set_with_a_mistake_changes_nothing(raw: Raw, configs: dict[str, str | None], code: int) -> None:
+    alter(raw, TOPIC, "t", segment_ms=6)
+    assert replace(raw, {"max.message.bytes": "8", **configs}) == code
+    assert own(raw) == {"segment.ms": "6"}
+
+
+def test_replacing_can_be_validated_only(raw: Raw) -> None:
+    assert replace(raw, {"segment.ms": "7"}, validate=True) == 0
+    assert own(raw) == {}
+
+
+def test_the_configs_of_brokers_can_be_replaced(raw: Raw) -> None:
+    alter(raw, BROKER, "", num_partitions=5, log_retention_ms=6)
+    assert replace(raw, {"num.partitions": "7"}, kind=BROKER, name="") == 0
+    assert own(raw, BROKER, "") == {"num.partitions": "7"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (BROKER, "7", ErrorCode.INVALID_REQUEST),
+        (9, "t", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_resources_that_are_not_there_cannot_be_replaced(raw: Raw, kind: int, name: str, code: int) -> None:
+    assert replace(raw, {}, kind=kind, name=name) == code
+
+
+def test_a_resource_replaced_twice_in_one_request_is_an_invalid_request_for_both(raw: Raw) -> None:
+    def wanted(value: str) -> ReplacedResource:
+        configs = [Replaced(name="retention.ms", value=value)]
+        return ReplacedResource(resource_type=TOPIC, resource_name="t", configs=configs)
+
+    reply: Reply = raw.send(AlterConfigsRequest(resources=[wanted("5"), wanted("6")]), 2)
+    assert [each.error_code for each in reply.responses] == [ErrorCode.INVALID_REQUEST] * 2
+    assert own(raw) == {}
+
+
+def test_altered_configs_survive_a_restart(restart: Restart) -> None:
+    raw = restart()
+    create(raw, "t", retention_ms=5)
+    alter(raw, TOPIC, "t", segment_ms=6)
+    alter(raw, BROKER, "", num_partitions=7)
+    raw = restart()
+    assert own(raw) == {"retention.ms": "5", "segment.ms": "6"}
+    assert own(raw, BROKER, "") == {"num.partitions": "7"}

@@ -1,0 +1,197 @@
+"""DescribeConfigs: every key with its value, its source and its synonyms."""
+
+import pytest
+from tests.broker.asking import BROKER, TOPIC, alter, create
+from tests.broker.raw import Raw, Reply
+
+from kohort.model.errors import ErrorCode
+from kohort.testing.broker import Broker
+from kohort.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+VERSIONS = range(1, 5)
+FROM_TOPIC, FROM_BROKER, FROM_CLUSTER, FROM_START, DEFAULT = 1, 2, 3, 4, 5
+TYPES = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7}
+
+
+def ask(
+    raw: Raw,
+    kind: int,
+    name: str,
+    *keys: str,
+    version: int = 4,
+    synonyms: bool = False,
+    documentation: bool = False,
+) -> Reply:
+    resource = DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=list(keys) if keys else None
+    )
+    request = DescribeConfigsRequest(
+        resources=[resource], include_synonyms=synonyms, include_documentation=documentation
+    )
+    (result,) = raw.send(request, version).results
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result
+
+
+def configs(raw: Raw, kind: int, name: str, *keys: str) -> dict[str, tuple[str, int]]:
+    result = ask(raw, kind, name, *keys)
+    assert (result.error_code, result.error_message) == (0, None)
+    return {config.name: (config.value, config.config_source) for config in result.configs}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_null_keys_mean_all_of_a_topic(raw: Raw, version: int) -> None:
+    create(raw, "t")
+    result = ask(raw, TOPIC, "t", version=version)
+    names = [config.name for config in result.configs]
+    assert len(names) == len(set(names))
+    assert {
+        "cleanup.policy", "retention.ms", "retention.bytes", "min.insync.replicas", "max.message.bytes",
+        "message.timestamp.type", "segment.bytes", "compression.type", "delete.retention.ms",
+    } <= set(names)  # fmt: skip
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_source_is_ever_negative(raw: Raw, version: int) -> None:
+    create(raw, "t", retention_ms=1)
+    for kind, name in ((TOPIC, "t"), (BROKER, "1")):
+        result = ask(raw, kind, name, version=version, synonyms=True)
+        assert all(config.config_source in range(1, 9) for config in result.configs)
+        assert all(synonym.source in range(1, 9) for config in result.configs for synonym in config.synonyms)
+
+
+def test_an_empty_list_of_keys_means_all_too(raw: Raw) -> None:
+    create(raw, "t")
+    resource = DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=[])
+    (result,) = raw.send(DescribeConfigsRequest(resources=[resource]), 4).results
+    assert len(result.configs) == len(ask(raw, TOPIC, "t").configs)
+
+
+def test_keys_choose_and_unknown_ones_are_left_out(raw: Raw) -> None:
+    create(raw, "t")
+    assert set(configs(raw, TOPIC, "t", "retention.ms", "no.such.key", "segment.bytes")) == {
+        "retention.ms",
+        "segment.bytes",
+    }
+
+
+# Where values come from
+
+
+def test_a_value_of_the_topic_itself_wins(raw: Raw) -> None:
+    create(raw, "t", retention_ms=77)
+    alter(raw, BROKER, "", log_retention_ms=88)
+    assert configs(raw, TOPIC, "t", "retention.ms") == {"retention.ms": ("77", FROM_TOPIC)}
+
+
+def test_the_order_is_topic_then_broker_then_cluster_then_start_then_default() -> None:
+    with (
+        Broker(configs={"log.retention.ms": 5}) as broker,
+        Raw(broker.bootstrap) as raw,
+    ):
+        create(raw, "t")
+        assert configs(raw, TOPIC, "t", "retention.ms") == {"retention.ms": ("5", FROM_START)}
+        alter(raw, BROKER, "", log_retention_ms=6)
+        assert configs(raw, TOPIC, "t", "retention.ms") == {"retention.ms": ("6", FROM_CLUSTER)}
+        alter(raw, BROKER, "1", log_retention_ms=7)
+        assert configs(raw, TOPIC, "t", "retention.ms") == {"retention.ms": ("7", FROM_BROKER)}
+        alter(raw, TOPIC, "t", retention_ms=8)
+        assert configs(raw, TOPIC, "t", "retention.ms") == {"retention.ms": ("8", FROM_TOPIC)}
+        result = ask(raw, TOPIC, "t", "retention.ms", synonyms=True)
+        assert [(each.name, each.value, each.source) for each in result.configs[0].synonyms] == [
+            ("retention.ms", "8", FROM_TOPIC),
+            ("log.retention.ms", "7", FROM_BROKER),
+            ("log.retention.ms", "6", FROM_CLUSTER),
+            ("log.retention.ms", "5", FROM_START),
+            ("log.retention.ms", "604800000", DEFAULT),
+        ]
+
+
+def test_synonyms_are_an_empty_list_unless_asked_for(raw: Raw) -> None:
+    create(raw, "t")
+    assert all(config.synonyms == [] for config in ask(raw, TOPIC, "t").configs)
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ("retention.ms", "long"),
+        ("cleanup.policy", "list"),
+        ("compression.type", "string"),
+        ("preallocate", "boolean"),
+        ("max.message.bytes", "int"),
+        ("min.cleanable.dirty.ratio", "double"),
+    ],
+)
+def test_types_are_told_from_v3_on(raw: Raw, key: str, kind: str) -> None:
+    create(raw, "t")
+    assert ask(raw, TOPIC, "t", key, version=3).configs[0].config_type == TYPES[kind]
+
+
+def test_documentation_is_null_unless_asked_for(raw: Raw) -> None:
+    create(raw, "t")
+    assert all(config.documentation is None for config in ask(raw, TOPIC, "t").configs)
+    (told,) = ask(raw, TOPIC, "t", "min.insync.replicas", documentation=True).configs
+    assert told.documentation
+
+
+# Brokers
+
+
+def test_a_broker_tells_its_own_values(raw: Raw, broker: Broker) -> None:
+    found = configs(raw, BROKER, "1")
+    assert found["num.partitions"] == ("1", DEFAULT)
+    assert found["auto.create.topics.enable"] == ("true", DEFAULT)
+    assert found["default.replication.factor"] == ("1", DEFAULT)
+    assert found["message.max.bytes"] == ("1048588", DEFAULT)
+    assert found["group.initial.rebalance.delay.ms"] == ("0", FROM_START)
+    assert found["node.id"][0] == "1"
+    assert broker.bootstrap in found["advertised.listeners"][0]
+    assert found["log.dirs"][0].startswith("/")
+
+
+def test_what_a_broker_is_cannot_be_altered_and_says_so(raw: Raw) -> None:
+    read_only = {config.name for config in ask(raw, BROKER, "1").configs if config.read_only}
+    assert {"node.id", "log.dirs", "listeners", "offsets.topic.num.partitions"} <= read_only
+    assert "num.partitions" not in read_only
+
+
+def test_the_cluster_tells_what_was_set_for_it_alone(raw: Raw) -> None:
+    assert configs(raw, BROKER, "") == {}
+    alter(raw, BROKER, "", num_partitions=3)
+    assert configs(raw, BROKER, "") == {"num.partitions": ("3", FROM_CLUSTER)}
+    assert configs(raw, BROKER, "1", "num.partitions") == {"num.partitions": ("3", FROM_CLUSTER)}
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (BROKER, "2", ErrorCode.INVALID_REQUEST),
+        (BROKER, "x", ErrorCode.INVALID_REQUEST),
+        (0, "t", ErrorCode.INVALID_REQUEST),
+        (1, "t", ErrorCode.INVALID_REQUEST),
+        (3, "t", ErrorCode.INVALID_REQUEST),
+        (127, "t", ErrorCode.INVALID_REQUEST),
+        (-128, "t", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_resources_that_are_not_there_are_refused_in_their_place(
+    raw: Raw, kind: int, name: str, code: int
+) -> None:
+    create(raw, "t")
+    result = ask(raw, kind, name)
+    assert (result.error_code, result.configs) == (code, [])
+    assert result.error_message
+
+
+def test_every_resource_is_answered(raw: Raw) -> None:
+    create(raw, "t")
+    wanted = [(TOPIC, "none"), (TOPIC, "t"), (BROKER, "9"), (BROKER, "1")]
+    resources = [DescribeConfigsResource(resource_type=kind, resource_name=name) for kind, name in wanted]
+    results = raw.send(DescribeConfigsRequest(resources=resources), 4).results
+    assert [(each.resource_type, each.resource_name) for each in results] == wanted
+    assert [each.error_code for each in results] == [3, 0, 42, 0]
