@@ -69,7 +69,12 @@ def _serve_from_here(**given: object) -> None:
 def _parameter(option: Option) -> inspect.Parameter:
     """An option of ``serve`` as Typer understands it: for help and completion only."""
     kind: object = bool if option.flag else list[str] | None if option.repeated else str | None
-    info = typer.Option(option.name, metavar=option.metavar or None, help=option.help)
+    info = typer.Option(
+        option.name,
+        metavar=option.metavar or None,
+        help=option.help,
+        autocompletion=(lambda: list(option.choices)) if option.choices else None,
+    )
     return inspect.Parameter(
         option.attribute,
         inspect.Parameter.KEYWORD_ONLY,

@@ -41,11 +41,8 @@ def report(error: KohortError, code: int) -> int:
 
 
 def _serve(options: ServeOptions) -> int:
-    import gc
-
     from kohort.cli.logs import log_to_stderr
 
-    gc.disable()  # loading makes objects that stay: looking for rubbish among them takes a fifth of the start
     log_to_stderr(options.log_format, options.log_level)
     settings = broker_settings(options)
     return on_loop(_run(settings))
@@ -73,8 +70,7 @@ async def _run(settings: "Settings") -> int:
     stopping = stop_on_signals()
     server = Server(settings)
     address = await server.start()
-    gc.freeze()
-    gc.enable()
+    gc.freeze()  # what is loaded now stays: no collection has to look at it again
     print(f"kohort: listening on {address}", flush=True)
     logging.getLogger("kohort.serve").info(
         "node %d serves %s", settings.node_id, settings.data if settings.data is not None else "from memory"

@@ -13,7 +13,7 @@ from typing import NamedTuple, Self, TypeVar
 
 from kohort.client.addresses import Address, parse_bootstrap
 from kohort.client.connection import Connection, Dial, dial_tcp
-from kohort.client.errors import BrokerError, ConnectError, NoBrokerError, check
+from kohort.client.errors import BrokerError, ClientClosedError, ConnectError, NoBrokerError, check
 from kohort.client.metadata import NOBODY, Metadata, Node, merge
 from kohort.client.options import DEFAULTS, ClientOptions
 from kohort.client.pool import Pool, Purpose, reason
@@ -91,8 +91,10 @@ class Cluster:
         self._retry = retry or Retry(options)
         self._coordinators: dict[CoordinatorOf, Node] = {}
         self._stale = False
+        self._closed = False
 
     async def __aenter__(self) -> Self:
+        self._closed = False
         try:
             await self.refresh(())
         except BaseException:
@@ -106,7 +108,8 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Close all connections; requests in flight fail."""
+        """Close all connections; requests in flight fail, and whoever would repeat them is told."""
+        self._closed = True
         self._pool.close()
 
     def deadline(self) -> Deadline:
@@ -197,6 +200,7 @@ class Cluster:
 
     async def connection(self, target: Target, purpose: Purpose = Purpose.GENERAL) -> Connection:
         """A live connection to where the target is now. One attempt: errors say whether to try again."""
+        self._check_open()
         if self._stale:
             await self.refresh()
         match target:
@@ -210,6 +214,10 @@ class Cluster:
             case _:
                 return await self._pool.to_node(self._node(NodeId(target)), purpose)
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosedError(f"the client of {self.bootstrap[0]} is closed")
+
     def _node(self, node_id: NodeId) -> Node:
         node = self.metadata.nodes.get(node_id)
         if node is None:
@@ -219,6 +227,7 @@ class Cluster:
 
     async def _anyone(self) -> Connection:
         """Whoever answers: an open connection, a broker we know, and in the end the bootstrap addresses."""
+        self._check_open()
         live = self._pool.live()
         if live is not None:
             return live

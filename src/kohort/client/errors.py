@@ -2,6 +2,7 @@
 
 KohortError
  ├── AddressError           text that is no host:port
+ ├── ClientClosedError      asked for something after closing
  ├── ConnectError           nobody answers at an address
  │    └── NoBrokerError     nobody answers at any of the bootstrap addresses
  ├── DisconnectedError      the connection ended while a reply was awaited
@@ -32,6 +33,10 @@ _HINTS = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "ask for the right to administer this cluster",
     ErrorCode.MESSAGE_TOO_LARGE: "raise max.message.bytes of the topic, or send smaller records",
 }
+
+
+class ClientClosedError(KohortError):
+    """The client has been closed; what was in flight then is not tried again."""
 
 
 class ConnectError(KohortError):

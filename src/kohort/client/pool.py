@@ -29,6 +29,7 @@ class Pool:
         self._dial = dial
         self._open: dict[tuple[NodeId, Purpose], Connection] = {}
         self._bootstrap: Connection | None = None
+        self._bootstrapping = asyncio.Lock()
         self._opening: defaultdict[tuple[NodeId, Purpose], asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def to_node(self, node: Node, purpose: Purpose = Purpose.GENERAL) -> Connection:
@@ -65,13 +66,14 @@ class Pool:
 
     async def bootstrap(self, address: Address) -> Connection:
         """A connection to an address of which only that is known; at most one is kept."""
-        found = self._bootstrap
-        if found is not None and found.is_open and found.address == address:
+        async with self._bootstrapping:
+            found = self._bootstrap
+            if found is not None and found.is_open and found.address == address:
+                return found
+            if found is not None:
+                found.close()
+            self._bootstrap = found = await open_connection(address, self._options, dial=self._dial)
             return found
-        if found is not None:
-            found.close()
-        self._bootstrap = await open_connection(address, self._options, dial=self._dial)
-        return self._bootstrap
 
     def live(self) -> Connection | None:
         """Any open connection that no long poll blocks."""

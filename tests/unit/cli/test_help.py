@@ -66,8 +66,28 @@ def test_the_version_can_be_asked_for_anywhere() -> None:
     assert result.output == f"kohort {__version__}\n"
 
 
-def test_serve_through_the_framework_is_the_same_serve(capsys: pytest.CaptureFixture[str]) -> None:
+def test_serve_through_the_framework_is_the_same_serve() -> None:
     arguments = ["serve", "--memory", "--set", "a=1", "--set", "num.partitions=2", "--node-id", "7"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2
     assert "--set a: there is no such broker setting" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("kohort ", {"up", "serve", "topics"}),
+        ("kohort serve --fs", {"--fsync", "--fsync-internal", "--fsync-interval-ms"}),
+        ("kohort serve --fsync ", {"never", "interval", "commit"}),
+        ("kohort produce t --compression ", {"gzip", "zstd"}),
+        ("kohort topics ", {"list", "create"}),
+    ],
+)
+def test_the_shell_can_complete_commands_options_and_choices(words: str, offered: set[str]) -> None:
+    variables = {
+        "_KOHORT_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
+    result = CliRunner().invoke(app, [], env=variables, prog_name="kohort")
+    assert offered <= set(result.output.split())

@@ -1,11 +1,13 @@
 """Finding the right node, and trying again."""
 
+import asyncio
+
 import pytest
-from tests.unit.client.scripted import HASTY, Hangup, ScriptedCluster, in_turn, on_loop
+from tests.unit.client.scripted import HASTY, Hangup, ScriptedCluster, Silence, in_turn, on_loop
 
 from kohort.client.addresses import AddressError
 from kohort.client.cluster import Cluster, CoordinatorOf, KeyType, Role
-from kohort.client.errors import BrokerError, NoBrokerError, UnknownTopicError, check
+from kohort.client.errors import BrokerError, ClientClosedError, NoBrokerError, UnknownTopicError, check
 from kohort.client.options import ClientOptions
 from kohort.client.pool import Purpose
 from kohort.model.errors import ErrorCode
@@ -322,3 +324,33 @@ async def test_a_question_to_any_broker_never_goes_where_a_long_poll_may_be() ->
         polls = await cluster.connection(1, Purpose.FETCH)
         (await cluster.connection(1)).close()
         assert await cluster.connection(Role.ANY) is not polls
+
+
+@on_loop
+async def test_a_closed_client_does_not_come_back_to_life_to_repeat_a_request() -> None:
+    brokers = ScriptedCluster()
+    arrived = asyncio.Event()
+
+    def silent(_request: object) -> Silence:
+        arrived.set()
+        return Silence()
+
+    brokers.on(HeartbeatRequest, silent)
+    async with brokers.client() as cluster:
+        asked = asyncio.ensure_future(cluster.ask(1, HeartbeatRequest(), HeartbeatResponse))
+        await arrived.wait()
+    with pytest.raises(ClientClosedError, match="client of host:9001 is closed"):
+        await asked
+    with pytest.raises(ClientClosedError):
+        await cluster.refresh()
+    assert len(brokers.dialled) == 1
+
+
+@on_loop
+async def test_a_client_can_be_entered_again() -> None:
+    brokers = ScriptedCluster()
+    cluster = brokers.client()
+    for _ in range(2):
+        async with cluster:
+            assert (await cluster.connection(1)).is_open
+    assert len(brokers.dialled) == 2

@@ -73,6 +73,15 @@ async def test_a_long_poll_never_takes_the_bootstrap_connection() -> None:
 
 
 @on_loop
+async def test_those_who_bootstrap_at_once_share_one_connection() -> None:
+    brokers = ScriptedCluster()
+    pool = pool_of(brokers)
+    opened = await asyncio.gather(*(pool.bootstrap(Address("host", 9001)) for _ in range(3)))
+    assert len(set(map(id, opened))) == 1
+    assert len(brokers.dialled) == 1
+
+
+@on_loop
 async def test_only_one_bootstrap_connection_is_kept() -> None:
     pool = pool_of(ScriptedCluster(nodes=2))
     first = await pool.bootstrap(Address("host", 9001))
