@@ -190,7 +190,10 @@ class Log(Protocol):
         ...
 
     def truncate(self, offset: Offset) -> None:
-        """Forget everything from ``offset`` on: the batch that holds it goes as a whole."""
+        """Forget everything from ``offset`` on: the batch that holds it goes as a whole.
+
+        Survives a crash after ``Storage.flush``.
+        """
         ...
 
     def apply_retention(self, now: WallTime) -> int:

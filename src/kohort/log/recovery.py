@@ -211,7 +211,11 @@ def load_producers(
 
     Also says what was wrong with other snapshots, which are removed; so are those that are of no more use.
     """
-    producers, after, repairs = _newest_snapshot(place, end, snapshots)
+    # A snapshot from before the first segment misses the batches in between, and would refuse what follows.
+    first = segments[0].base_offset if segments else end
+    producers, after, repairs = _newest_snapshot(
+        place, end, [offset for offset in snapshots if offset >= first]
+    )
     wanted = {after, *(segment.base_offset for segment in segments)}
     for offset in snapshots:
         if offset not in wanted:

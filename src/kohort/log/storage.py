@@ -18,6 +18,7 @@ from kohort.log.directory import DataDirectory, ForeignDirectoryError
 from kohort.log.disk import read_file, remove_tree
 from kohort.log.flusher import Flusher, Results, Waiting
 from kohort.log.log import AdvanceListener, Append, LogSpec, Repair, SyncPolicy
+from kohort.log.partition_files import make_directory
 from kohort.log.recovery import Trust, recover
 from kohort.log.segment import OpenFiles, Place
 from kohort.log.segmented import SegmentedLog
@@ -249,30 +250,30 @@ class LogStorage:
 
     def _recover(self, spec: LogSpec, trust: Trust) -> SegmentedLog:
         path = self._path(spec.partition)
-        self._check_topic_id(path, spec.topic_id)
+        is_marked = self._check_topic_id(path, spec.topic_id)
         place = Place(self._directory.disk, path, self._open_files, spec.config.index_interval_bytes)
         found = recover(place, trust)
         self._repairs += [Repair(path, what) for what in found.repairs]
+        if found.segments and not is_marked:
+            make_directory(place, spec.topic_id).sync()
+            self._repairs.append(Repair(path, "did not say to which topic it belongs; now it does"))
         settings = self._settings
         policy = settings.internal_policy if spec.config.internal else settings.data_policy
         return SegmentedLog(place, spec, policy, found)
 
-    def _check_topic_id(self, path: str, topic_id: TopicId) -> None:
+    def _check_topic_id(self, path: str, topic_id: TopicId) -> bool:
+        """Whether the directory says that it belongs to the topic; refuses one that belongs to another."""
         content = read_file(self._directory.disk, f"{path}/{PARTITION_METADATA}")
-        if content is None:
-            return
         try:
-            found = read_partition_metadata(content)
-        except CorruptCheckpointError as error:
-            self._repairs.append(
-                Repair(path, f"taken over although it does not say to whom it belongs: {error}")
-            )
-            return
+            found = read_partition_metadata(content or b"")
+        except CorruptCheckpointError:
+            return False
         if found != topic_id:
             raise ForeignDirectoryError(
                 f"{path!r} belongs to topic id {show_topic_id(found)}, not {show_topic_id(topic_id)}",
                 hint="move it out of the data directory; it is from another topic of the same name",
             )
+        return True
 
 
 def _write_checkpoints(

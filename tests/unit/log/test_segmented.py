@@ -296,3 +296,14 @@ def test_truncating_below_the_start_begins_the_log_anew(make_bench: MakeBench) -
     bench.append(batch(b"new"))
     bench.restart()
     assert [(record.offset, record.value) for record in bench.records()] == [(5, b"new")]
+
+
+def test_what_a_producer_sent_before_the_log_began_anew_is_not_half_remembered(make_bench: MakeBench) -> None:
+    bench = make_bench(config=SMALL)
+    bench.append(*[numbered(number) for number in range(8)])
+    bench.restart()  # leaves a snapshot that knows the first eight
+    bench.append(numbered(8), numbered(9))
+    bench.log.delete_before(Offset(9))
+    bench.log.truncate(Offset(9))
+    (done,) = bench.append(numbered(9))
+    assert (done.base_offset, done.duplicate) == (9, False)
