@@ -1,8 +1,9 @@
 """Requests and batches in few words, for the tests of this folder."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
-from tests.broker.raw import Raw, Reply
+from tests.broker.raw import DEADLINE_S, Raw, Reply
 
 from kohort.records.batch import BatchFields, NewRecord, build_batch, read_records
 from kohort.records.batch import Record as StoredRecord
@@ -160,11 +161,22 @@ def records_of(blob: bytes | memoryview) -> list[StoredRecord]:
     return found
 
 
+def stored(raw: Raw, topic: str, offset: int = 0) -> list[StoredRecord]:
+    """Every record of partition 0 from an offset on; one fetch reads one segment."""
+    found: list[StoredRecord] = []
+    while True:
+        result = fetch(raw, topic, part(offset=offset))
+        assert result.error_code == 0, result
+        records = records_of(result.records)
+        if not records:
+            return found
+        found += [record for record in records if record.offset >= offset]
+        offset = records[-1].offset + 1
+
+
 def values(raw: Raw, topic: str, offset: int = 0) -> list[str]:
-    """What partition 0 of a topic holds from an offset on."""
-    result = fetch(raw, topic, part(offset=offset))
-    assert result.error_code == 0, result
-    return [(record.value or b"").decode() for record in records_of(result.records)]
+    """The same, only their values."""
+    return [(record.value or b"").decode() for record in stored(raw, topic, offset)]
 
 
 def offset_at(raw: Raw, topic: str, timestamp: int, *, version: int = 11, isolation: int = 0) -> Reply:
@@ -176,3 +188,10 @@ def offset_at(raw: Raw, topic: str, timestamp: int, *, version: int = 11, isolat
         topics=[ListOffsetsTopic(name=topic, partitions=[wanted])],
     )
     return raw.send(request, version).topics[0].partitions[0]
+
+
+def eventually(is_true: Callable[[], bool]) -> None:
+    """Ask again until it is true: for what a broker does in the background. Gives up in the end."""
+    give_up_at = time.monotonic() + DEADLINE_S
+    while not is_true():
+        assert time.monotonic() < give_up_at, "it did not become true"

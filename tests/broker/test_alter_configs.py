@@ -178,8 +178,19 @@ def test_brokers_can_be_altered_alone_or_all_together(raw: Raw, name: str) -> No
     assert own(raw, BROKER, "1") == {}
 
 
-@pytest.mark.parametrize("key", ["node.id", "log.dirs", "no.such.key", "offsets.topic.num.partitions"])
-def test_what_a_broker_is_cannot_be_altered(raw: Raw, key: str) -> None:
+@pytest.mark.parametrize(
+    "key",
+    [
+        "node.id",
+        "log.dirs",
+        "no.such.key",
+        "offsets.topic.num.partitions",
+        "group.initial.rebalance.delay.ms",
+        "group.max.size",
+        "max.incremental.fetch.session.cache.slots",
+    ],
+)
+def test_what_a_broker_reads_at_start_alone_cannot_be_altered(raw: Raw, key: str) -> None:
     assert change(raw, (key, SET, "1"), kind=BROKER, name="1") == ErrorCode.INVALID_REQUEST
 
 

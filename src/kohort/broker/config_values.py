@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigSource
 from kohort.log.catalog import CLUSTER_DEFAULT, Catalog
-from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.errors import ErrorCode, KohortError, RefusedError
 
 
 class ConfigValue(NamedTuple):
@@ -87,3 +87,15 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
             )
         checked[name] = value
     return checked
+
+
+def check_start_configs(configs: Mapping[str, str]) -> None:
+    """The settings a broker is started with; KohortError names the first that does not exist or fit."""
+    for name, value in configs.items():
+        key = BROKER_CONFIGS.get(name)
+        if key is None:
+            raise KohortError(
+                f"there is no broker setting {name!r}", hint="docs/reference/configs.md lists all of them"
+            )
+        if wrong := key.check(value):
+            raise KohortError(f"{name} cannot be {value!r}: {wrong}")

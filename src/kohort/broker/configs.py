@@ -122,6 +122,11 @@ def _text(
     return ConfigKey(name, ConfigType.STRING, default, check, synonym, effect)
 
 
+def _fixed(key: ConfigKey) -> ConfigKey:
+    """A broker config that is read once, at start: altering it would be accepted and change nothing."""
+    return key._replace(dynamic=False)
+
+
 _UNREPLICATED = "one replica"
 _NO_TIERS = "no tiered storage"
 _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
@@ -201,23 +206,21 @@ TOPIC_CONFIGS: dict[str, ConfigKey] = {
 _OWN_BROKER_CONFIGS = (
     _flag("auto.create.topics.enable", True),
     _int("num.partitions", 1, allowed=_Range(1, _INT_MAX)),
-    ConfigKey("default.replication.factor", ConfigType.INT, "1", _number(int, 1, 1), dynamic=False),
+    _fixed(_int("default.replication.factor", 1, allowed=_Range(1, 1))),
     _flag("delete.topic.enable", True),
-    _int("group.initial.rebalance.delay.ms", 3_000),
-    _int("group.max.session.timeout.ms", 1_800_000),
-    _int("group.max.size", _INT_MAX, allowed=_Range(1, _INT_MAX)),
-    _int("group.min.session.timeout.ms", 6_000),
-    _int("offset.metadata.max.bytes", 4_096),
-    _long("offsets.retention.check.interval.ms", 600_000, allowed=_Range(1)),
-    _int("offsets.retention.minutes", 10_080, allowed=_Range(1, _INT_MAX)),
-    ConfigKey("offsets.topic.num.partitions", ConfigType.INT, "50", _number(int, 1, _INT_MAX), dynamic=False),
+    _fixed(_int("group.initial.rebalance.delay.ms", 3_000)),
+    _fixed(_int("group.max.session.timeout.ms", 1_800_000)),
+    _fixed(_int("group.max.size", _INT_MAX, allowed=_Range(1, _INT_MAX))),
+    _fixed(_int("group.min.session.timeout.ms", 6_000)),
+    _fixed(_int("offset.metadata.max.bytes", 4_096)),
+    _fixed(_long("offsets.retention.check.interval.ms", 600_000, allowed=_Range(1))),
+    _fixed(_int("offsets.retention.minutes", 10_080, allowed=_Range(1, _INT_MAX))),
+    _fixed(_int("offsets.topic.num.partitions", 50, allowed=_Range(1, _INT_MAX))),
     ConfigKey("offsets.topic.replication.factor", ConfigType.SHORT, "1", _number(int, 1, 1), dynamic=False),
-    ConfigKey(
-        "offsets.topic.segment.bytes", ConfigType.INT, "104857600", _number(int, 1, _INT_MAX), dynamic=False
-    ),
+    _fixed(_int("offsets.topic.segment.bytes", 104_857_600, allowed=_Range(1, _INT_MAX))),
     _long("log.retention.check.interval.ms", 300_000, allowed=_Range(1)),
     _long("log.cleaner.backoff.ms", 15_000),
-    _int("max.incremental.fetch.session.cache.slots", 1_000),
+    _fixed(_int("max.incremental.fetch.session.cache.slots", 1_000)),
     _int("fetch.max.bytes", 57_671_680, allowed=_Range(1_024, _INT_MAX)),
     _long("connections.max.idle.ms", 600_000),
     _long("producer.id.expiration.ms", 86_400_000, allowed=_Range(1)),

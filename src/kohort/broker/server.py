@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kohort.broker.broker import Broker
 from kohort.broker.clock import Clock, RealClock
+from kohort.broker.config_values import check_start_configs
 from kohort.broker.connection import Connection
 from kohort.broker.dispatch import Dispatch
 from kohort.broker.maintenance import Maintenance
@@ -52,6 +53,7 @@ class Server:
     async def start(self) -> Address:
         """Open the data, listen, and return the address clients are told."""
         settings = self._settings
+        check_start_configs(settings.overrides)
         catalog, storage, repairs = await open_data(settings, self._disk)
         try:
             self.broker = Broker(settings, catalog, storage, self._clock)

@@ -1,0 +1,82 @@
+"""Starting a broker: its settings are checked, its identity is kept, its port is its own."""
+
+from pathlib import Path
+
+import pytest
+from tests.broker.asking import append, batch, create, metadata, values
+from tests.broker.conftest import Restart
+from tests.broker.raw import Raw
+
+from kohort.broker.server import Server
+from kohort.broker.settings import Settings
+from kohort.model.errors import KohortError
+from kohort.testing.broker import Broker
+
+
+def started(**configs: str) -> None:
+    with Broker(configs={name.replace("_", "."): value for name, value in configs.items()}):
+        pass
+
+
+def test_a_setting_that_does_not_exist_is_named() -> None:
+    with pytest.raises(KohortError, match=r"num\.partition'"):
+        started(num_partition="3")
+
+
+def test_a_value_that_cannot_be_is_named() -> None:
+    with pytest.raises(KohortError, match=r"num\.partitions cannot be 'many'"):
+        started(num_partitions="many")
+
+
+def test_a_port_that_is_taken_is_told_with_what_to_do() -> None:
+    with Broker() as broker:
+        port = int(broker.bootstrap.rsplit(":", 1)[1])
+
+        async def start_another() -> None:
+            await Server(Settings(port=port)).start()
+
+        with pytest.raises(KohortError, match=f"cannot listen on 127.0.0.1:{port}"):
+            broker.run(start_another())
+
+
+def test_a_second_broker_on_one_directory_is_refused(tmp_path: Path) -> None:
+    with (
+        Broker(data=tmp_path) as first,
+        pytest.raises(KohortError, match=str(tmp_path)),
+        Broker(data=tmp_path),
+    ):
+        assert first.bootstrap
+
+
+def test_a_restart_keeps_cluster_id_topic_ids_and_records_and_epochs_never_shrink(restart: Restart) -> None:
+    raw = restart()
+    ids = {name: create(raw, name, 2) for name in ("a", "b")}
+    append(raw, "a", batch("kept"))
+    cluster_id = metadata(raw).cluster_id
+    epochs = [0]
+    for _ in range(3):
+        raw = restart()
+        reply = metadata(raw, "a", "b")
+        assert reply.cluster_id == cluster_id
+        assert {topic.name: topic.topic_id for topic in reply.topics} == ids
+        now = {part.leader_epoch for topic in reply.topics for part in topic.partitions}
+        assert len(now) == 1
+        epochs += now
+    assert epochs == sorted(epochs)
+    assert values(raw, "a") == ["kept"]
+
+
+def test_the_epoch_of_a_topic_begins_at_zero_and_grows_with_each_start(restart: Restart) -> None:
+    raw = restart()
+    raw = restart()
+    create(raw, "late")
+    assert metadata(raw, "late").topics[0].partitions[0].leader_epoch == 0
+    assert metadata(restart(), "late").topics[0].partitions[0].leader_epoch == 1
+
+
+def test_brokers_in_memory_are_different_clusters() -> None:
+    seen = set()
+    for _ in range(2):
+        with Broker() as broker, Raw(broker.bootstrap) as raw:
+            seen.add(metadata(raw).cluster_id)
+    assert len(seen) == 2
