@@ -1,0 +1,43 @@
+"""What to do about a rebalance, where its cause tells."""
+
+from kohort.groups.story import Cause, End, Rebalance
+from kohort.groups.story_names import show_span
+
+
+def advice(rebalance: Rebalance) -> str | None:
+    """One sentence, or nothing if there is nothing to be done: members come and go."""
+    for cause in (rebalance.cause, rebalance.prepared_by, *(one.cause for one in rebalance.removals)):
+        found = _about(cause) if cause is not None else None
+        if found is not None:
+            return found
+    if rebalance.end is End.RUNNING and rebalance.awaited:
+        return "who is waited for is busy and joins with its next poll, or is gone until its session expires"
+    if rebalance.is_cooperative and any(one.after is None for one in rebalance.moves):
+        return "the first half of a cooperative rebalance: the next one hands out what this one took away"
+    return None
+
+
+def _about(cause: Cause) -> str | None:
+    match cause["kind"]:
+        case "SessionExpired":
+            return (
+                "the process died, hung or was cut off: nothing was heard of it for session.timeout.ms "
+                f"({show_span(cause['timeout_ms'])})"
+            )
+        case "JoinTimedOut":
+            return (
+                "who did not join was busy for longer than max.poll.interval.ms "
+                f"({show_span(cause['timeout_ms'])}): poll more often, or process less per poll"
+            )
+        case "SyncTimedOut":
+            return "who joins and then asks for nothing is stuck or gone: look at its log"
+        case "NewMemberExpired" | "PendingIdExpired":
+            return "a client came and never came back: look at its log, and at the network between"
+        case "CapacityReached":
+            return "start fewer members, or raise group.max.size"
+        case "AppendRefused":
+            return "the broker could not store the group: look at its log and at its disk"
+        case "MemberLeft" if "poll timeout" in (cause["reason"] or ""):
+            return "it did not poll within max.poll.interval.ms: poll more often, or process less per poll"
+        case _:
+            return None

@@ -1,0 +1,246 @@
+"""A story in lines that can be read at night: one block for each rebalance, oldest first."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import assert_never
+
+from kohort.groups.story import Arrival, Cause, End, Lost, Move, Rebalance, Story, Unowned
+from kohort.groups.story_advice import advice
+from kohort.groups.story_names import counted, short_names, show_partitions, show_span
+
+ShowTime = Callable[[int], str]
+
+_MOST_ROWS = 8  # of one kind; who needs them all takes JSON
+_LABEL = 12
+_NO_REASON = "; reason not provided"
+
+
+def story_lines(story: Story, show_time: ShowTime) -> list[str]:
+    """Blocks of rebalances with what happened between them, in the order of time.
+
+    The first line of a block begins at the margin, all others are indented.
+    """
+    names = short_names(story.people)
+    blocks = [(one.at, [f"{show_time(one.at)}  {_named(one.sentence, names)}"]) for one in story.incidents]
+    blocks += [(one.started_at, _Block(one, names).lines(show_time)) for one in story.rebalances]
+    blocks.sort(key=lambda block: block[0])
+    lines: list[str] = []
+    was_long = False
+    for _, block in blocks:
+        is_long = len(block) > 1
+        if lines and (is_long or was_long):
+            lines.append("")
+        lines += block
+        was_long = is_long
+    return lines
+
+
+def unowned_line(story: Story, show_time: ShowTime) -> str | None:
+    """What has no owner at the end of the story, if anything."""
+    if not story.unowned:
+        return None
+    since = min(one.since for one in story.unowned)
+    who = show_partitions(one.partition for one in story.unowned)
+    return f"nobody has had {who} since {show_time(since)}"
+
+
+def _named(sentence: str, names: Mapping[str, str]) -> str:
+    """A sentence of the journal with short names in it."""
+    for member_id, name in names.items():
+        sentence = sentence.replace(member_id, name)
+    return sentence.replace(_NO_REASON, "")
+
+
+class _Block:
+    """One rebalance in lines."""
+
+    def __init__(self, told: Rebalance, names: Mapping[str, str]) -> None:
+        self._told = told
+        self._names = names
+
+    def lines(self, show_time: ShowTime) -> list[str]:
+        told = self._told
+        lines = [f"{show_time(told.started_at)}  {self._sentence(told.cause)}"]
+        facts: tuple[tuple[str, Sequence[str]], ...] = (
+            ("result", [self._result()]),
+            ("phases", self._phases()),
+            ("removed", self._removed()),
+            ("replaced", [f"{one.instance_id}: {self._transition(*one[1:])}" for one in told.replacements]),
+            ("joined", self._joined()),
+            ("not used", [self._sentence(one.cause) for one in told.unused_ids]),
+            ("waits for", [self._all(told.awaited)] if told.awaited else []),
+            ("members", self._members()),
+            ("partitions", self._partitions()),
+            ("no owner", self._unowned()),
+            ("incomplete", self._incomplete()),
+            ("advice", [found] if (found := advice(told)) is not None else []),
+        )
+        for label, values in facts:
+            for number, value in enumerate(values):
+                lines.append(f"  {'' if number else label:{_LABEL}}{value}".rstrip())
+        return lines
+
+    # --- words --------------------------------------------------------------------------------
+
+    def _name(self, member_id: str | None) -> str:
+        return "nobody" if member_id is None else self._names.get(member_id, member_id)
+
+    def _all(self, member_ids: Iterable[str]) -> str:
+        named = [self._name(one) for one in member_ids]
+        more = len(named) - _MOST_ROWS
+        return ", ".join(named[:_MOST_ROWS]) + (f" and {more} more" if more > 0 else "")
+
+    def _sentence(self, cause: Cause) -> str:
+        return _named(str(cause["sentence"]), self._names)
+
+    def _transition(self, before: str | None, after: str | None) -> str:
+        return f"{self._name(before)} → {self._name(after)}"
+
+    # --- facts --------------------------------------------------------------------------------
+
+    def _result(self) -> str:
+        told = self._told
+        total = show_span(told.total_ms or 0)
+        cause = "" if told.end_cause is None else self._sentence(told.end_cause)
+        match told.end:
+            case End.STABLE:
+                how = "cooperative" if told.is_cooperative else "eager"
+                leader = f", {self._name(told.leader)} leads" if told.leader is not None else ""
+                return f"stable after {total}: generation {told.generation}, {told.protocol} ({how}){leader}"
+            case End.EMPTY:
+                return f"empty after {total}: generation {told.generation} has no members"
+            case End.RESTARTED:
+                return f"none: after {total} it began again, because {cause}"
+            case End.LOST:
+                return f"none: cut off after {total}, {cause}"
+            case End.RUNNING:
+                phase = "members join" if told.prepared_at is None else "the assignment is awaited"
+                return f"none yet: {phase}"
+            case _:
+                assert_never(told.end)
+
+    def _phases(self) -> list[str]:
+        told = self._told
+        if told.prepared_by is None or told.preparing_ms is None:
+            return []
+        lines = [f"preparing {show_span(told.preparing_ms)}: {self._why_prepared(told.prepared_by)}"]
+        if told.completing_ms is not None:
+            leader = told.assigned_after_ms
+            came = "" if leader is None else f": the leader's assignment came after {show_span(leader)}"
+            lines.append(f"completing {show_span(told.completing_ms)}{came}")
+            late = [one for one in told.syncs if one.after_ms > told.completing_ms]
+            lines += [f"{self._name(one.member_id)} took it after {show_span(one.after_ms)}" for one in late]
+        return lines
+
+    def _why_prepared(self, cause: Cause) -> str:
+        prolonged = len(self._told.delays)
+        more = f", prolonged {'once' if prolonged == 1 else f'{prolonged} times'}" if prolonged else ""
+        if cause["kind"] == "InitialDelayPassed":
+            return f"the initial delay passed{more}, {counted(cause['members'], 'member')} came"
+        return self._sentence(cause) + more
+
+    def _removed(self) -> list[str]:
+        told = self._told
+        return _few(
+            [
+                f"+{show_span(one.after_ms):8} {self._sentence(one.cause)}"
+                if self._name(one.member_id) in self._sentence(one.cause)
+                else f"+{show_span(one.after_ms):8} {self._name(one.member_id)}: {self._sentence(one.cause)}"
+                for one in told.removals
+                if one.cause != told.cause
+            ]
+        )
+
+    def _joined(self) -> list[str]:
+        last = self._told.last_arrival
+        rows = []
+        for one in self._told.arrivals:
+            row = f"+{show_span(one.after_ms):8} {self._name(one.member_id)}{_how(one)}"
+            if last is not None and one is last[0]:
+                row += f", the last, {show_span(last[1])} behind"
+            rows.append(row)
+        return _few(rows)
+
+    def _members(self) -> list[str]:
+        told = self._told
+        added, removed = told.members_added, told.members_removed
+        if told.prepared_at is None or not (added or removed):
+            return []
+        changes = [f"+ {self._all(added)}"] if added else []
+        changes += [f"- {self._all(removed)}"] if removed else []
+        return [f"{len(told.members)}: {'; '.join(changes)}"]
+
+    def _partitions(self) -> list[str]:
+        told = self._told
+        if told.end is not End.STABLE:
+            return []
+        if not told.is_readable:
+            return ["this is no group of consumers: its assignments cannot be read"]
+        if not told.is_assignment_known:
+            return ["the assignment before is not in the journal: what moved is unknown"]
+        if not told.moves:
+            return [f"all {told.stayed} stayed where they were" if told.stayed else "none are assigned"]
+        rows = [self._how_many()]
+        by_way: dict[tuple[str | None, str | None], list[Move]] = {}
+        for move in told.moves:
+            by_way.setdefault((move.before, move.after), []).append(move)
+        return rows + _few(
+            [
+                f"{self._transition(*way)}: {show_partitions(one.partition for one in moves)}"
+                for way, moves in by_way.items()
+            ]
+        )
+
+    def _how_many(self) -> str:
+        moves = self._told.moves
+        counts = (
+            (sum(one.before is not None and one.after is not None for one in moves), "moved"),
+            (sum(one.before is None for one in moves), "new"),
+            (sum(one.after is None for one in moves), "taken away"),
+            (self._told.stayed, "stayed"),
+        )
+        return ", ".join(f"{count} {what}" for count, what in counts if count)
+
+    def _unowned(self) -> list[str]:
+        alike: dict[tuple[int, Lost, str], list[Unowned]] = {}
+        for one in self._told.unowned:
+            if one.until is not None:
+                alike.setdefault((one.until - one.since, one.lost, self._since(one)), []).append(one)
+        rows = []
+        for (span, lost, since), ones in sorted(alike.items(), reverse=True):
+            at_most = "up to " if lost is Lost.EAGER else ""
+            rows.append(
+                f"{at_most}{show_span(span)}{since}: {show_partitions(one.partition for one in ones)}"
+            )
+        return _few(rows)
+
+    def _since(self, one: Unowned) -> str:
+        """What made a partition lose its owner before this rebalance began."""
+        if one.since >= self._told.started_at or one.lost is Lost.EAGER:
+            return ""
+        if one.lost is Lost.REVOKED:
+            return ", since the rebalance before took them away"
+        return (
+            f", since {self._name(one.was)} {'was last heard of' if one.lost is Lost.SILENT else 'is gone'}"
+        )
+
+    def _incomplete(self) -> list[str]:
+        told = self._told
+        rows = ["its beginning is not in the journal"] if told.is_partial else []
+        if told.dropped:
+            rows.append(
+                f"the journal lost {counted(told.dropped, 'event')} meanwhile, of this group or others"
+            )
+        return rows
+
+
+def _how(arrival: Arrival) -> str:
+    new = ", new" if arrival.is_new else ""
+    return f"{new} ({arrival.reason})" if arrival.reason else new
+
+
+def _few(rows: list[str]) -> list[str]:
+    """The rows, or as many as are worth reading: the first ones and the last."""
+    if len(rows) <= _MOST_ROWS:
+        return rows
+    head, tail = rows[: _MOST_ROWS - 2], rows[-1:]
+    return [*head, f"… {len(rows) - len(head) - len(tail)} more (--json has all)", *tail]
