@@ -31,7 +31,7 @@ from kohort.groups.replies import (
     SyncReply,
 )
 from kohort.groups.settings import GroupSettings
-from kohort.groups.validate import check_group_id, check_join
+from kohort.groups.validate import check_group_id, check_join, check_sync
 from kohort.model.errors import ErrorCode
 
 
@@ -59,7 +59,8 @@ def answer_while(absence: Absence, request: Request, settings: GroupSettings) ->
         case Join():
             return _refuse_join(absence, request, settings)
         case Sync():
-            return SyncReply(error=_check(absence, request.group_id) or sync_error_while(absence))
+            error = check_sync(request) or _check(absence, request.group_id) or sync_error_while(absence)
+            return SyncReply(error=error)
         case Heartbeat():
             return HeartbeatReply(error=_check(absence, request.group_id) or heartbeat_error_while(absence))
         case Leave():

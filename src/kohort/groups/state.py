@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from kohort.groups.offsets.state import OffsetTable
 from kohort.groups.purgatory import Purgatory
 from kohort.groups.settings import GroupSettings
 from kohort.groups.timers import TimingWheel
-from kohort.groups.writes import InFlight
+from kohort.groups.writes import InFlight, Write
 from kohort.model.ids import GroupId
 
 if TYPE_CHECKING:
@@ -32,3 +33,8 @@ class State:
     offsets: OffsetTable = field(default_factory=OffsetTable)
     position: int = 0  # of the newest batch handed to the log
     in_flight: dict[int, InFlight] = field(default_factory=dict)  # by position, oldest first
+
+    def writes_in_flight(self) -> Iterator[Write]:
+        """What is to happen when the log has taken what it was handed, oldest first."""
+        for batch in self.in_flight.values():
+            yield from batch.writes

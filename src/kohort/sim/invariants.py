@@ -10,6 +10,7 @@ from typing import Any
 from kohort.groups.classic.rebalance import DelayedJoin, DelayedSync, InitialDelayedJoin
 from kohort.groups.classic.sessions import DelayedHeartbeat
 from kohort.groups.classic.state import Group
+from kohort.groups.classic.static import is_being_replaced
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.events import GroupImage, OffsetRow
 from kohort.groups.offsets.state import PartitionKey
@@ -95,6 +96,7 @@ def _about_timers(state: State) -> Iterator[str]:
         yield from _about_group_timers(group, group.group_id in joining, group.group_id in syncing)
         for member in group.members.values():
             is_parked = member.parked_join is not None or member.parked_sync is not None
+            is_parked = is_parked or is_being_replaced(member, state)
             is_watched = (group.group_id, member.member_id) in sessions
             if group.phase is not Phase.DEAD and not is_watched and not (is_parked and not member.is_new):
                 yield f"nobody watches the session of {member.member_id} in {group.group_id!r}"

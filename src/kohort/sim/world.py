@@ -81,7 +81,7 @@ class World:
 
     @classmethod
     def stable(cls, clients: tuple[str, ...] = ("a", "b", STATIC)) -> "World":
-        """A world whose clients are in a stable group, the first one leading."""
+        """A world whose clients are in a stable group; the static one leads, it needs no second request."""
         world = cls(clients)
         while any(client.waits_for is None for client in world.clients):
             for client in world.clients:

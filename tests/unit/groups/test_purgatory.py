@@ -78,6 +78,7 @@ def test_of_two_who_force_it_one_wins() -> None:
     meal = Meal()
     place.queue(meal, "table")
     assert [meal.force_complete(place.heard) for _ in range(2)] == [True, False]
+    meal.expire(place.heard)
     assert place.heard == ["meal eaten"]
 
 

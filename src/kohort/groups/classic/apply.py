@@ -116,6 +116,7 @@ def _group_died(state: State, event: GroupDied) -> None:
         _park_join(group, member, None)
         member.parked_sync = None
     group.pending.clear()
+    state.offsets.groups.pop(event.group_id, None)
 
 
 # --- members ----------------------------------------------------------------------------------

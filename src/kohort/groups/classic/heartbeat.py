@@ -10,7 +10,6 @@ from kohort.groups.validate import check_group_id
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, InstanceId, Instant, MemberId
 
-_NONE = ErrorCode.NONE
 _ANSWERS = {
     Phase.PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
     Phase.COMPLETING_REBALANCE: ErrorCode.NONE,
@@ -40,15 +39,16 @@ def answer_heartbeat(
     """Keep the member's session alive; the error tells it whether to rejoin."""
     group_id, member_id = who
     group = state.groups.get(group_id)
-    if group is None:
+    if group is None or not group_id:
         return check_group_id(group_id) or ErrorCode.UNKNOWN_MEMBER_ID
-    if group.phase is Phase.DEAD:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if instance_id is not None or member_id not in group.members:
+    member = group.members.get(member_id)
+    if instance_id is not None or member is None or group.phase is Phase.DEAD:
+        if group.phase is Phase.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         error = group.fence(member_id, instance_id)
-        if error is not _NONE:
+        if error or member is None:
             return error
     if generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    arm_session(state, group_id, member_id, group.members[member_id].session_timeout_ms, now)
+    arm_session(state, group_id, member_id, member.session_timeout_ms, now)
     return _ANSWERS[group.phase]

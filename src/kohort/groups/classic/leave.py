@@ -1,6 +1,6 @@
 """LeaveGroup: a member goes, or an administrator sends some away (``classic-groups.md`` §5.3)."""
 
-from kohort.groups.causes import Cause, MemberLeft
+from kohort.groups.causes import MemberLeft
 from kohort.groups.classic.membership import drop_pending_id, remove_member
 from kohort.groups.classic.rebalance import join_key, prepare_rebalance
 from kohort.groups.classic.state import Group
@@ -29,13 +29,14 @@ def leave(command: Leave, out: Outcome) -> None:
 
 
 def _leave_group(group: Group, command: Leave, out: Outcome) -> None:
-    members_before = len(group.members)
-    errors = [_take_out(group, leaver, out) for leaver in command.leavers]
+    left: list[MemberLeft] = []  # members, not handed-out ids
+    errors = [_take_out(group, leaver, left, out) for leaver in command.leavers]
     if group.phase is Phase.PREPARING_REBALANCE:
         out.state.rebalances.check_and_complete(join_key(group.group_id), out)
-    elif len(group.members) < members_before:
-        # Only members count here: an id that was handed out and given back disturbs nobody (§10 #15).
-        prepare_rebalance(group, _first_cause(command, errors), out)
+    elif left:
+        # An id that was handed out and given back disturbs nobody (§10 #15). Of several members who
+        # left in one request the first stands for the rebalance.
+        prepare_rebalance(group, left[0], out)
     reply = _reply(command, errors)
     if out.is_storing:  # the group is empty now, and that is stored before the answer
         out.when_stored(LeaveWrite(reply_to=command.reply_to, reply=reply))
@@ -43,7 +44,7 @@ def _leave_group(group: Group, command: Leave, out: Outcome) -> None:
         out.reply(command.reply_to, reply)
 
 
-def _take_out(group: Group, leaver: Leaver, out: Outcome) -> ErrorCode:
+def _take_out(group: Group, leaver: Leaver, left: list[MemberLeft], out: Outcome) -> ErrorCode:
     member_id, instance_id = leaver.member_id, leaver.instance_id
     if not member_id:
         # An administrator knows the instance, not the id it has at the moment.
@@ -57,7 +58,8 @@ def _take_out(group: Group, leaver: Leaver, out: Outcome) -> ErrorCode:
     error = group.fence(member_id, instance_id)
     if not error:
         member = group.members[member_id]
-        remove_member(group, member, MemberLeft(member_id, member.instance_id, leaver.reason), out)
+        left.append(MemberLeft(member_id, member.instance_id, leaver.reason))
+        remove_member(group, member, left[-1], out)
     return error
 
 
@@ -70,9 +72,3 @@ def _reply(command: Leave, errors: list[ErrorCode]) -> LeaveReply:
             for leaver, error in zip(command.leavers, errors, strict=True)
         )
     )
-
-
-def _first_cause(command: Leave, errors: list[ErrorCode]) -> Cause:
-    """Of several who left in one request the first stands for the rebalance."""
-    leaver = next(leaver for leaver, error in zip(command.leavers, errors, strict=True) if not error)
-    return MemberLeft(leaver.member_id, leaver.instance_id, leaver.reason)

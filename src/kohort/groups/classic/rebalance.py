@@ -31,6 +31,8 @@ from kohort.groups.replies import JoinReply
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, Instant
 
+SHORTEST_EXTENSION_MS = 100  # members may ask for less; Kafka then does nothing but extend
+
 
 def join_key(group_id: GroupId) -> tuple[str, GroupId]:
     """The purgatory key of a group's join phase."""
@@ -148,8 +150,8 @@ def on_complete_join(group: Group, cause: Cause, out: Outcome) -> None:
     out.state.rebalances.cancel(join_key(group.group_id))
     _remove_absent_members(group, cause, out)
     if group.members and not _choose_leader(group, cause, out):
-        # Only absent static members: nobody could lead. At least a millisecond, or we would never stop.
-        timeout = max(group.rebalance_timeout_ms, 1)
+        # Only absent static members: nobody could lead.
+        timeout = max(group.rebalance_timeout_ms, SHORTEST_EXTENSION_MS)
         out.emit(JoinPhaseExtended(group.group_id, timeout, cause))
         _await_joins(DelayedJoin(group.group_id, timeout), timeout, out)
     elif group.members:
@@ -162,7 +164,7 @@ def _remove_absent_members(group: Group, cause: Cause, out: Outcome) -> None:
     if group.awaiting_join == len(group.members):
         return
     absent = [m for m in group.members.values() if m.parked_join is None and not m.is_static]
-    for member in absent:
+    for member in reversed(absent):  # from the end, so that the lead changes at most once
         remove_member(group, member, cause, out)
 
 

@@ -8,11 +8,12 @@ from kohort.groups.classic.rebalance import maybe_prepare_rebalance
 from kohort.groups.classic.sessions import arm_session, cancel_session
 from kohort.groups.classic.state import Group, Member
 from kohort.groups.classic.transitions import Phase
-from kohort.groups.classic.vote import select_protocol
+from kohort.groups.classic.vote import select_protocol, shares_a_protocol
 from kohort.groups.commands import NO_MEMBER, Join
 from kohort.groups.events import GroupStored, JoinParked, MemberReplaced, MemberUpdated
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import JoinReply, SyncReply
+from kohort.groups.state import State
 from kohort.groups.writes import ReplacementWrite
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import MemberId
@@ -99,7 +100,10 @@ def replacement_stored(write: ReplacementWrite, out: Outcome) -> None:
     """The log has the new id: answer, unless it has been replaced or has gone meanwhile."""
     group = out.state.groups.get(write.group_id)
     owner = None if group is None else group.instances.get(write.instance_id)
-    if owner == write.member_id:
+    if group is not None and owner == write.member_id:
+        if out.state.heartbeats.find((group.group_id, owner)) is None:  # it ended while this took so long
+            timeout = group.members[owner].session_timeout_ms
+            arm_session(out.state, group.group_id, owner, timeout, out.now.instant)
         out.reply(write.reply_to, write.stored)
     elif owner is None:
         out.reply(write.reply_to, JoinReply(error=ErrorCode.UNKNOWN_MEMBER_ID))
@@ -109,10 +113,16 @@ def replacement_stored(write: ReplacementWrite, out: Outcome) -> None:
 
 
 def undo_replacement(write: ReplacementWrite, append: ErrorCode, out: Outcome) -> None:
-    """The log refused the new id: the member is what it was before, if it is still there."""
+    """The log refused the new id: the member is what it was before, if it is still there.
+
+    Only its protocols stay if others have come to rely on them meanwhile.
+    """
     group = out.state.groups.get(write.group_id)
     if group is None or group.instances.get(write.instance_id) != write.member_id:
         return
+    member = group.members[write.member_id]
+    is_same_generation = group.generation == write.failed.generation
+    can_go_back = is_same_generation and shares_a_protocol(group, member, write.old_protocols)
     cause = AppendRefused(append)
     out.emit(
         MemberUpdated(
@@ -120,8 +130,16 @@ def undo_replacement(write: ReplacementWrite, append: ErrorCode, out: Outcome) -
             write.member_id,
             write.old_session_timeout_ms,
             write.old_rebalance_timeout_ms,
-            write.old_protocols,
+            write.old_protocols if can_go_back else member.protocols,
             cause,
         )
     )
-    _rename(group, group.members[write.member_id], write.old_member_id, cause, out)
+    _rename(group, member, write.old_member_id, cause, out)
+
+
+def is_being_replaced(member: Member, state: State) -> bool:
+    """Whether the member waits for its new id to be stored."""
+    return any(
+        isinstance(write, ReplacementWrite) and write.member_id == member.member_id
+        for write in state.writes_in_flight()
+    )

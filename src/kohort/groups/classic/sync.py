@@ -10,7 +10,7 @@ from kohort.groups.commands import Sync
 from kohort.groups.events import AssignmentReceived, GroupStored, SyncParked, SyncServed
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import SyncReply
-from kohort.groups.validate import check_group_id
+from kohort.groups.validate import check_group_id, check_sync
 from kohort.groups.writes import AssignmentWrite
 from kohort.model.errors import ErrorCode
 
@@ -33,9 +33,7 @@ def sync(command: Sync, out: Outcome) -> None:
 
 
 def _check(group: Group | None, command: Sync) -> ErrorCode:
-    if command.version >= 5 and None in (command.protocol_type, command.protocol_name):
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    error = check_group_id(command.group_id)
+    error = check_sync(command) or check_group_id(command.group_id)
     if error:
         return error
     if group is None or group.phase is Phase.EMPTY:
@@ -120,7 +118,19 @@ def assignment_failed(write: AssignmentWrite, append: ErrorCode, error: ErrorCod
 
 
 def _still_completing(write: AssignmentWrite, out: Outcome) -> Group | None:
+    """The group, if it still waits for just this assignment.
+
+    A leader that syncs twice is stored twice: the newest counts, as it will after a restart. And ids
+    are never given twice: a group of the same generation without these members was made anew.
+    """
     group = out.state.groups.get(write.group_id)
     if group is None or group.phase is not Phase.COMPLETING_REBALANCE or group.generation != write.generation:
         return None
-    return group
+    if write.assignments[0][0] not in group.members:
+        return None
+    newer = (
+        each
+        for each in out.state.writes_in_flight()
+        if isinstance(each, AssignmentWrite) and each.group_id == write.group_id
+    )
+    return None if any(each.generation == write.generation for each in newer) else group

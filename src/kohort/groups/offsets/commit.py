@@ -68,8 +68,8 @@ def check_committer(group: Group, command: CommitOffsets) -> ErrorCode:
             return error
         if command.generation != group.generation:
             return ErrorCode.ILLEGAL_GENERATION
-    elif phase is not Phase.EMPTY:
-        return ErrorCode.UNKNOWN_MEMBER_ID
+    else:
+        return ErrorCode.UNKNOWN_MEMBER_ID  # nobody, and somebody is in the group
     return ErrorCode.REBALANCE_IN_PROGRESS if phase is Phase.COMPLETING_REBALANCE else ErrorCode.NONE
 
 
@@ -82,7 +82,7 @@ def _sort_out(command: CommitOffsets, out: Outcome) -> tuple[tuple[OffsetRow, ..
     answers: list[CommittedRow] = []
     for topic, partition, offset, leader_epoch, metadata, topic_id in command.rows:
         error = _NONE
-        if metadata and utf16_length(metadata) > longest:
+        if metadata and (utf16_length(metadata) > longest or not is_storable(metadata)):
             error = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
             row = OffsetRow(topic, partition, offset, leader_epoch, metadata or "", now, expires, topic_id)

@@ -13,6 +13,8 @@ def test_who_is_unknown_is_told_so() -> None:
     assert scenario.heartbeat("a", group="") is ErrorCode.INVALID_GROUP_ID
     scenario.join_once("a")
     assert scenario.heartbeat("a") is ErrorCode.UNKNOWN_MEMBER_ID
+    scenario.commit(None, {("t", 0): 1}, group="")
+    assert scenario.heartbeat("a", group="") is ErrorCode.INVALID_GROUP_ID
 
 
 def test_generation_and_instance_are_checked() -> None:

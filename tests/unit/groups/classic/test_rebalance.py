@@ -149,7 +149,7 @@ def test_a_negative_rebalance_timeout_counts_as_none_and_the_phase_cannot_spin()
     assert scenario.group.generation == 4  # two joined, two emptied
 
 
-def test_absent_static_members_without_a_rebalance_timeout_are_waited_for_by_the_millisecond() -> None:
+def test_absent_static_members_without_a_rebalance_timeout_are_not_waited_for_without_a_pause() -> None:
     scenario = Scenario()
     for name in ("a", "b"):
         scenario.join(name, instance=name)
@@ -157,9 +157,9 @@ def test_absent_static_members_without_a_rebalance_timeout_are_waited_for_by_the
     for name in ("a", "b"):
         scenario.join(name, member_id="", rebalance_timeout=0)
     scenario.leave("b")
-    scenario.sleep(5)
+    scenario.sleep(500)
     assert scenario.is_in(Phase.PREPARING_REBALANCE)
-    assert len(scenario.why(JoinPhaseExtended)) == 6  # at once, then every millisecond
+    assert len(scenario.why(JoinPhaseExtended)) == 6  # at once, then every tenth of a second
 
 
 def test_a_pending_id_is_waited_for() -> None:

@@ -118,6 +118,50 @@ def test_a_refused_record_of_the_leader_gives_the_lead_back() -> None:
     assert scenario.group.leader == old
 
 
+def test_a_refused_record_leaves_the_protocols_that_others_have_come_for() -> None:
+    scenario = Scenario()
+    scenario.join("a", instance="i", protocols=["range"])
+    scenario.settle()
+    scenario.hold_appends()
+    scenario.join("a", member_id="", protocols=["range", "sticky"])
+    other = scenario.join("b", version=3, protocols=["sticky"])
+    scenario.fail_next_append(ErrorCode.NOT_ENOUGH_REPLICAS)
+    scenario.release_appends()
+    scenario.sleep(30_000)
+    assert scenario.replies[other].protocol_name == "sticky"
+
+
+def test_a_refused_record_of_an_earlier_generation_leaves_the_protocols_of_this_one() -> None:
+    scenario = static_pair()
+    scenario.hold_appends()
+    scenario.join("b", member_id="", protocols=["range", "sticky"])
+    again = scenario.join("a", changed=True)
+    while scenario.is_parked(again):
+        scenario.sleep(1_000)
+        scenario.heartbeat("a")
+    scenario.fail_next_append(ErrorCode.NOT_ENOUGH_REPLICAS)
+    scenario.release_appends(1)
+    assert scenario.group.generation == 2
+    assert scenario.group.offers == {"range": 2, "sticky": 1}
+
+
+def test_while_its_new_id_is_being_stored_a_member_does_not_expire() -> None:
+    scenario = static_pair()
+    scenario.hold_appends()
+    request = scenario.join("b", member_id="")
+    for _ in range(2):
+        scenario.sleep(9_000)
+        scenario.heartbeat("a")
+    scenario.release_appends()
+    assert scenario.error(request) is ErrorCode.NONE
+    scenario.heartbeat("a")
+    scenario.sleep(9_999)
+    assert scenario.members == ["a", "b"]
+    scenario.heartbeat("a")
+    scenario.sleep(1)
+    assert scenario.members == ["a"]
+
+
 def test_what_the_old_id_had_parked_is_fenced() -> None:
     scenario = static_pair()
     old = scenario.id_of("b")

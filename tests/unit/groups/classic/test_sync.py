@@ -5,6 +5,7 @@ import pytest
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.events import AssignmentReceived, RebalanceStarted
 from kohort.groups.replies import SyncReply
+from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
 from kohort.records.offsets_topic import decode_group_value
 from kohort.sim.driver import Scenario
@@ -143,6 +144,24 @@ def test_an_assignment_that_is_settled_when_the_group_is_gone_changes_nothing(
     assert not scenario.exists
 
 
+@pytest.mark.parametrize("failure", [None, ErrorCode.REQUEST_TIMED_OUT])
+def test_an_assignment_that_is_settled_when_the_group_was_made_anew_changes_nothing(
+    failure: ErrorCode | None,
+) -> None:
+    scenario = Scenario(GroupSettings(initial_rebalance_delay_ms=0))
+    scenario.hold_appends()
+    scenario.join("a")
+    scenario.sync("a")
+    scenario.leave("a")
+    scenario.admin.delete_groups("g")
+    scenario.join("b")
+    assert (scenario.phase, scenario.group.generation) == (Phase.COMPLETING_REBALANCE, 1)
+    if failure is not None:
+        scenario.fail_next_append(failure)
+    scenario.release_appends()
+    assert (scenario.phase, scenario.members) == (Phase.COMPLETING_REBALANCE, ["b"])
+
+
 def test_a_second_sync_of_a_parked_member_replaces_the_first() -> None:
     scenario = completing("a", "b")
     first, second = scenario.sync("b"), scenario.sync("b")
@@ -151,13 +170,18 @@ def test_a_second_sync_of_a_parked_member_replaces_the_first() -> None:
     assert scenario.replies[second].assignment == b"for-b"
 
 
-def test_a_leader_that_syncs_twice_is_stored_twice_and_stable_once() -> None:
+@pytest.mark.parametrize("failure", [None, ErrorCode.REQUEST_TIMED_OUT])
+def test_of_a_leader_that_syncs_twice_the_newest_assignment_counts(failure: ErrorCode | None) -> None:
     scenario = completing("a")
     scenario.hold_appends()
     scenario.sync("a", {"a": b"first"})
     second = scenario.sync("a", {"a": b"second"})
+    if failure is not None:
+        scenario.fail_next_append(failure)
+    scenario.release_appends(1)
+    assert scenario.is_parked(second)
     scenario.release_appends()
-    assert scenario.replies[second].assignment == b"first"
+    assert scenario.replies[second].assignment == b"second"
     assert len(scenario.why(AssignmentReceived)) == 1
 
 

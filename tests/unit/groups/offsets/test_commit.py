@@ -121,6 +121,12 @@ def test_too_much_metadata_refuses_its_partition_only() -> None:
     assert not scenario.log
 
 
+def test_metadata_that_no_record_can_hold_is_too_large_whatever_is_allowed() -> None:
+    scenario = Scenario(GroupSettings(offset_metadata_max_bytes=1_000_000))
+    too_long = scenario.commit(None, ONE, metadata="x" * 32_768)
+    assert errors(scenario, too_long) == [ErrorCode.OFFSET_METADATA_TOO_LARGE]
+
+
 def test_a_group_id_that_no_record_can_hold_is_refused() -> None:
     scenario = Scenario(group="日" * 11_000)
     assert errors(scenario, scenario.commit(None, ONE)) == [ErrorCode.INVALID_GROUP_ID]
