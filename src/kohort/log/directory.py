@@ -30,14 +30,24 @@ class DataDirectory:
     def __init__(self, disk: Disk, path: str) -> None:
         self.disk = disk
         self.path = path
+        is_new = not disk.entries(path)
         disk.make_directory(path)
-        disk.sync_directory(os.path.dirname(path))  # or a crash could take the whole directory away
+        if is_new:
+            disk.sync_directory(os.path.dirname(path))  # or a crash could take the whole directory away
         self._lock = disk.lock(f"{path}/{LOCK}")
-        marker = f"{path}/{CLEAN_SHUTDOWN}"
-        self.was_closed_cleanly = read_file(disk, marker) is not None or not self._has_partitions()
-        # From here on a crash is a crash, whatever the last run left.
-        remove_if_there(disk, marker)
-        disk.sync_directory(path)
+        try:
+            self.was_closed_cleanly = self._take_marker()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _take_marker(self) -> bool:
+        """Whether the last run ended cleanly. From here on a crash is a crash, whatever it left."""
+        marker = f"{self.path}/{CLEAN_SHUTDOWN}"
+        clean = read_file(self.disk, marker) is not None or not self._has_partitions()
+        remove_if_there(self.disk, marker)
+        self.disk.sync_directory(self.path)
+        return clean
 
     def _has_partitions(self) -> bool:
         return any(entry.is_directory for entry in self.disk.entries(self.path))

@@ -220,9 +220,9 @@ def load_producers(
     for offset in snapshots:
         if offset not in wanted:
             remove_if_there(place.disk, _snapshot_path(place, offset))
-    for segment, following in zip(segments, [*segments[1:], None], strict=True):
-        ends_at = end if following is None else following.base_offset
-        if ends_at > after:
+    ends = [*(segment.base_offset for segment in segments[1:]), end]
+    for segment, its_end in zip(segments, ends, strict=False):
+        if its_end > after:
             for _, header in segment.headers(segment.floor(after)):
                 if header.base_offset >= after:
                     producers.replay(header)

@@ -346,9 +346,12 @@ class SegmentedLog:
         if job.error is not None:
             self.fail(f"{self.partition} could not be synced: {job.error}")
             return False
+        if job.epochs_failed:
+            self._unsynced.epochs = True
         if job.history != self._history:
             return False
-        self.recovery_point = max(self.recovery_point, job.end_offset)
+        if not job.epochs_failed:
+            self.recovery_point = max(self.recovery_point, job.end_offset)
         if self.policy is not SyncPolicy.COMMIT or job.end_offset <= self.high_watermark:
             return False
         self.high_watermark = job.end_offset

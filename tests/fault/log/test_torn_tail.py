@@ -1,0 +1,80 @@
+"""The last segment ends anywhere: recovery cuts it at the last good batch."""
+
+import pytest
+from tests.unit.log.bench import PARTITION, Bench, batch, numbered
+
+from kohort.log.log import LogConfig, SyncPolicy
+from kohort.testing.faults import FakeDisk
+
+PATH = f"data/{PARTITION}/00000000000000000000.log"
+
+
+def written(*contents: bytes) -> bytes:
+    """The segment that these batches make."""
+    disk = FakeDisk()
+    bench = Bench(disk)
+    bench.append(*contents)
+    file = disk.open(PATH)
+    return file.read(file.size(), 0)
+
+
+def opened_with(segment: bytes) -> tuple[Bench, FakeDisk]:
+    disk = FakeDisk()
+    disk.make_directory(f"data/{PARTITION}")
+    disk.open(PATH, create=True).write(segment, 0)
+    return Bench(disk), disk
+
+
+CONTENTS = (batch(b"first", b"second"), numbered(0, 3), batch(b"last one"))
+
+
+def test_a_segment_torn_at_any_byte_ends_with_its_last_whole_batch() -> None:
+    whole = written(*CONTENTS)
+    ends, offsets, size, offset = [0], [0], 0, 0
+    for content, count in zip(CONTENTS, (2, 3, 1), strict=True):
+        size, offset = size + len(content), offset + count
+        ends.append(size)
+        offsets.append(offset)
+    for cut in range(len(whole) + 1):
+        bench, disk = opened_with(whole[:cut])
+        kept = max(number for number, end in enumerate(ends) if end <= cut)
+        assert bench.log.end_offset == offsets[kept]
+        assert disk.open(PATH).size() == ends[kept]
+        assert bool([r for r in bench.storage.take_repairs() if r.what.startswith("cut")]) == (
+            cut != ends[kept]
+        )
+        (done,) = bench.append(batch(b"goes on"))
+        assert done.base_offset == offsets[kept]
+        assert bench.values()[-1] == b"goes on"
+
+
+@pytest.mark.parametrize("zeros", [1, 11, 16, 17, 61, 4096])
+def test_zeros_at_the_end_are_cut(zeros: int) -> None:
+    whole = written(*CONTENTS)
+    bench, disk = opened_with(whole + bytes(zeros))
+    assert bench.log.end_offset == 6
+    assert disk.open(PATH).size() == len(whole)
+
+
+def test_one_wrong_bit_anywhere_under_the_checksum_ends_the_log_there() -> None:
+    whole = written(*CONTENTS)
+    start = len(CONTENTS[0])
+    for position in range(start + 17, start + len(CONTENTS[1])):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x10
+        bench, _ = opened_with(bytes(damaged))
+        assert bench.log.end_offset == 2
+
+
+def test_a_batch_torn_by_a_crash_is_gone_and_its_sequence_free_again() -> None:
+    for kept in range(len(numbered(1))):
+        disk = FakeDisk()
+        bench = Bench(disk, policy=SyncPolicy.NEVER, config=LogConfig())
+        bench.append(numbered(0))
+        file = disk.open(PATH)
+        file.write(numbered(1)[:kept], file.size())
+        disk.kill()
+        bench.open()
+        assert bench.log.end_offset == 1
+        (again, following) = bench.append(numbered(0), numbered(1))
+        assert (again.duplicate, following.duplicate, following.base_offset) == (True, False, 1)
