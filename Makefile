@@ -46,7 +46,7 @@ fuzz: $(READY) ## mutate valid requests of every API for a long time
 	KOHORT_FUZZ_EXAMPLES=50 $(PYTEST) tests/property/wire tests/fault --timeout=7200
 
 explore: $(READY) ## every interleaving of three members' requests and timers, deeper than in the tests
-	$(BIN)/python -m kohort.sim.explore --depth 8
+	$(BIN)/python tools/explore.py --depth 7
 
 bench: $(READY) ## measure, side by side with what is there to compare with
 	$(BIN)/python -m benchmarks
