@@ -271,6 +271,29 @@ def test_a_leader_that_syncs_twice_leaves_members_and_log_agreeing() -> None:
     assert {each.assignment for each in newest.members} == told
 
 
+@pytest.mark.parametrize("refused", ["older", "newer"])
+def test_of_two_assignments_one_may_be_refused(refused: str) -> None:
+    """Nobody is told of an assignment that the log may not have: the other one counts, or all starts over."""
+    scenario = completing("a", "b")
+    scenario.hold_appends()
+    scenario.sync("a", {"a": b"1", "b": b"1"})
+    of_a = scenario.sync("a", {"a": b"2", "b": b"2"})
+    of_b = scenario.sync("b")
+    if refused == "newer":
+        scenario.release_appends(1)
+    scenario.fail_next_append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    scenario.release_appends()
+    assert scenario.error(of_a) is scenario.error(of_b)
+    newest = group_records(scenario)[-1]
+    assert newest is not None
+    if scenario.error(of_b) is NONE:
+        assert {each.assignment for each in newest.members} == {scenario.replies[of_b].assignment}
+        assert phase_of(scenario) is Phase.STABLE
+    else:
+        assert scenario.error(of_b) in (ErrorCode.NOT_COORDINATOR, ErrorCode.REBALANCE_IN_PROGRESS)
+        assert phase_of(scenario) is Phase.PREPARING_REBALANCE
+
+
 def test_a_failed_write_does_not_take_the_next_one_with_it() -> None:
     """Each operation fails for itself."""
     scenario = Scenario()
