@@ -45,7 +45,8 @@ class Client:
             return ["node", str(JS_SOURCES / "peer.js"), *args]
         if self.peer is Peer.GO:
             return [str(fetch.go_programs() / self.name), *args]
-        return jvm.command(fetch.class_path(self.peer), "Peer", *args)
+        archive = f"-XX:SharedArchiveFile={fetch.class_archive(self.peer)}"
+        return jvm.command(fetch.class_path(self.peer), "Peer", *args, options=[archive])
 
     def environment(self) -> dict[str, str]:
         """What the program needs beside our own environment."""

@@ -9,6 +9,7 @@ import time
 from functools import cache
 from pathlib import Path
 
+from tools.peers import jvm
 from tools.peers.cache import (
     GO_SOURCES,
     JAVA_SOURCES,
@@ -59,22 +60,39 @@ def jars(peer: Peer) -> Path:
     return keep(f"{peer.value}-jars", key, build) / "lib"
 
 
-def java_classes(peer: Peer) -> Path:
-    """The folder with our Java programs, compiled against this peer's jars."""
+def java_programs(peer: Peer) -> Path:
+    """The folder with our Java programs for this peer: ``programs.jar``, and for clients ``classes.jsa``."""
     lib = jars(peer)
     patterns = JAVA_PROGRAMS[peer]
     sources = sorted(str(path) for pattern in patterns for path in JAVA_SOURCES.glob(pattern))
 
     def build(home: Path) -> None:
-        run(["javac", "-nowarn", "-cp", f"{lib}/*", "-d", str(home), *sources])
+        classes = home / "classes"
+        run(["javac", "-nowarn", "-cp", f"{lib}/*", "-d", str(classes), *sources])
+        run(["jar", "--create", "--file", str(home / "programs.jar"), "-C", str(classes), "."])
 
     key = digest([digest_files(JAVA_SOURCES, patterns), str(lib)])
-    return keep(f"{peer.value}-classes", key, build)
+    return keep(f"{peer.value}-programs", key, build)
 
 
 def class_path(peer: Peer) -> str:
-    """What goes behind ``-cp`` to run one of our programs, or one of the peer's own, on the peer's jars."""
-    return f"{java_classes(peer)}:{jars(peer)}/*"
+    """What goes behind ``-cp`` to run one of our programs, or one of the peer's own, on the peer's jars.
+
+    All jars by name and in order: an archive of loaded classes is valid for one class path only.
+    """
+    programs = java_programs(peer) / "programs.jar"
+    return ":".join(str(jar) for jar in [programs, *sorted(jars(peer).glob("*.jar"))])
+
+
+def class_archive(peer: Peer) -> Path:
+    """Classes of a client, loaded and laid out once: a JVM that maps them starts in half the time."""
+
+    def build(home: Path) -> None:
+        archive = home / "classes.jsa"
+        warm = ["-cp", class_path(peer), "Peer", "127.0.0.1:1", "warm"]
+        run(["java", *jvm.FLAGS, f"-XX:ArchiveClassesAtExit={archive}", *warm])
+
+    return keep(f"{peer.value}-archive", digest([class_path(peer)]), build) / "classes.jsa"
 
 
 def node_modules() -> Path:
@@ -104,8 +122,10 @@ def ensure(peer: Peer) -> None:
         node_modules()
     elif peer is Peer.GO:
         go_programs()
+    elif peer is Peer.KAFKA:
+        java_programs(peer)
     else:
-        java_classes(peer)
+        class_archive(peer)
 
 
 @cache

@@ -1,5 +1,6 @@
 """How a JVM is started here: quickly, small, with its log where we can read it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 # One tier of compilation and the serial collector: these processes live for seconds on two shared cores.
@@ -16,11 +17,15 @@ appender.err.layout.pattern = [%d] %p %m (%c)%n
 
 
 def command(
-    class_path: str, main_class: str, *args: str, heap: str = "128m", log_config: Path | None = None
+    class_path: str, main_class: str, *args: str, heap: str = "128m", options: Sequence[str] = ()
 ) -> list[str]:
-    """The argument list that runs a main class; its log goes to standard error if a config is named."""
-    logging = [] if log_config is None else [f"-Dlog4j2.configurationFile={log_config}"]
-    return ["java", *FLAGS, f"-Xmx{heap}", *logging, "-cp", class_path, main_class, *args]
+    """The argument list that runs a main class."""
+    return ["java", *FLAGS, f"-Xmx{heap}", *options, "-cp", class_path, main_class, *args]
+
+
+def logging_to(config: Path) -> str:
+    """The option that names a logging configuration."""
+    return f"-Dlog4j2.configurationFile={config}"
 
 
 def write_log_config(folder: Path, level: str = "WARN") -> Path:

@@ -95,7 +95,9 @@ def new_cluster_id() -> str:
 
 def _format(home: Path, log_config: Path) -> None:
     args = ["format", "-t", new_cluster_id(), "-c", str(home / "server.properties")]
-    tool = jvm.command(class_path(Peer.KAFKA), "kafka.tools.StorageTool", *args, log_config=log_config)
+    tool = jvm.command(
+        class_path(Peer.KAFKA), "kafka.tools.StorageTool", *args, options=[jvm.logging_to(log_config)]
+    )
     done = subprocess.run(tool, capture_output=True, text=True, timeout=START_SECONDS, check=False)
     if done.returncode != 0:
         raise BrokerStartError(f"formatting failed:\n{done.stdout}{done.stderr}")
@@ -138,7 +140,7 @@ def running(home: Path, port: int | None = None) -> Iterator[KafkaBroker]:
         "kafka.Kafka",
         str(home / "server.properties"),
         heap="512m",
-        log_config=log_config,
+        options=[jvm.logging_to(log_config)],
     )
     with (home / "broker.log").open("ab") as log:
         process = subprocess.Popen(server, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=home)

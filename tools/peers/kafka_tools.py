@@ -108,7 +108,9 @@ def tool_shell() -> Iterator[ToolShell]:
     with tempfile.TemporaryDirectory(prefix="kafka-tools-") as folder:
         errors = Path(folder) / "stderr"
         config = jvm.write_log_config(Path(folder), "ERROR")
-        shell = jvm.command(class_path(Peer.KAFKA), "ToolShell", heap="256m", log_config=config)
+        shell = jvm.command(
+            class_path(Peer.KAFKA), "ToolShell", heap="256m", options=[jvm.logging_to(config)]
+        )
         with errors.open("wb") as sink:
             process = subprocess.Popen(
                 shell, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sink, bufsize=0

@@ -1,3 +1,10 @@
+import java.time.Duration;
+import java.util.List;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
+
 /** Runs the named steps in order with one kafka-clients version; every event is a JSON line. */
 public final class Peer {
     private Peer() {}
@@ -24,8 +31,20 @@ public final class Peer {
             case "spread" -> () -> DataSteps.spread(options);
             case "fetch" -> () -> DataSteps.fetch(options);
             case "group" -> () -> GroupSteps.group(options);
+            case "warm" -> () -> warm(options);
             default -> throw new IllegalArgumentException("no step " + name);
         };
+    }
+
+    /** Loads what any later run will need, without a broker: what is loaded now goes into a class archive. */
+    private static void warm(Options options) {
+        new KafkaProducer<>(options.properties(), new StringSerializer(), new StringSerializer()).close(Duration.ZERO);
+        var properties = DataSteps.consumerProperties(options);
+        properties.put("group.id", options.group());
+        try (var consumer = new KafkaConsumer<>(properties, new StringDeserializer(), new StringDeserializer())) {
+            consumer.subscribe(List.of(options.topic()));
+            consumer.poll(Duration.ofMillis(200));
+        }
     }
 
     public static void main(String[] args) {
