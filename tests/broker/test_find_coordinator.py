@@ -1,0 +1,193 @@
+"""FindCoordinator: where groups live (scenarios 1 to 8 of classic-groups.md)."""
+
+import asyncio
+
+import pytest
+from tests.broker.asking import create, metadata
+from tests.broker.conftest import Restart
+from tests.broker.grouping import commit_request, find
+from tests.broker.raw import Raw, Reply
+
+from kohort.broker.topics import NewTopic, ServedTopic
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.testing.broker import Broker
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.metadata import MetadataRequest
+
+SINGLE, SEVERAL = range(4), range(4, 7)
+TRANSACTION, SHARE = 1, 2
+
+
+def several(raw: Raw, *keys: str, kind: int = 0, version: int = 4) -> list[Reply]:
+    request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys))
+    found: list[Reply] = raw.send(request, version).coordinators
+    return found
+
+
+def place(entry: Reply) -> tuple[int, str]:
+    return entry.node_id, f"{entry.host}:{entry.port}"
+
+
+@pytest.mark.parametrize("version", SINGLE)
+def test_the_first_lookup_creates_the_offsets_topic_and_succeeds(
+    raw: Raw, broker: Broker, version: int
+) -> None:
+    reply = find(raw, "g", version)
+    assert (reply.error_code, place(reply)) == (0, (1, broker.bootstrap))
+    topic = metadata(raw, "__consumer_offsets").topics[0]
+    assert (topic.error_code, topic.is_internal, len(topic.partitions)) == (0, True, 50)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_the_message_of_success_is_its_name(raw: Raw, version: int) -> None:
+    assert find(raw, "g", version).error_message == "NONE"
+
+
+@pytest.mark.parametrize("version", SEVERAL)
+def test_each_key_has_its_own_entry_in_order_with_an_empty_message(
+    raw: Raw, broker: Broker, version: int
+) -> None:
+    entries = several(raw, "b", "a", "b", version=version)
+    assert [entry.key for entry in entries] == ["b", "a", "b"]
+    for entry in entries:
+        assert (entry.error_code, entry.error_message) == (0, "")
+        assert place(entry) == (1, broker.bootstrap)
+
+
+def test_no_keys_make_no_entries(raw: Raw) -> None:
+    assert several(raw) == []
+
+
+@pytest.mark.parametrize("key", ["", "test", "my-group", "polygenelubricants", "消费组", "😀", "x" * 1_000])
+def test_any_group_id_can_be_looked_up(raw: Raw, key: str) -> None:
+    node = metadata(raw).brokers[0].node_id
+    assert (find(raw, key).error_code, find(raw, key).node_id) == (0, node)
+    assert several(raw, key)[0].node_id == node
+
+
+@pytest.mark.parametrize(
+    ("group", "partition"),
+    [("polygenelubricants", 0), ("test", 48), ("my-group", 12), ("消费组", 35), ("😀", 49)],
+)
+def test_a_group_is_stored_where_the_hash_of_its_utf_16_units_says(
+    raw: Raw, group: str, partition: int
+) -> None:
+    from kohort.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+
+    create(raw, "t")
+    find(raw, group)
+    assert raw.send(commit_request((0, 5), group=group), 8).topics[0].partitions[0].error_code == 0
+    wanted = DescribableLogDirTopic(topic="__consumer_offsets", partitions=list(range(50)))
+    (result,) = raw.send(DescribeLogDirsRequest(topics=[wanted]), 4).results
+    sizes = {part.partition_index: part.partition_size for part in result.topics[0].partitions}
+    assert [index for index, size in sizes.items() if size] == [partition]
+
+
+# Creating the offsets topic
+
+
+class SlowTopics:
+    """Holds the creation of topics until it is told to go on, and counts."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._topics = broker.server.broker.topics
+        self._create = self._topics.create
+        self._held: list[asyncio.Future[None]] = []
+        self._fail = False
+        self.asked = 0
+        self._topics.create = self._wait_and_create  # type: ignore[method-assign] # stands in for a slow disk
+
+    async def _wait_and_create(self, new: NewTopic) -> ServedTopic:
+        self.asked += 1
+        held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._held.append(held)
+        await held
+        if self._fail:
+            raise RefusedError(ErrorCode.KAFKA_STORAGE_ERROR)
+        return await self._create(new)
+
+    def go_on(self, *, fail: bool = False) -> None:
+        async def release() -> None:
+            self._fail = fail
+            for held in self._held:
+                held.set_result(None)
+            self._held.clear()
+
+        self._broker.run(release())
+
+
+def test_two_quick_lookups_share_one_creation_and_wait_for_it(raw: Raw, broker: Broker) -> None:
+    topics = SlowTopics(broker)
+    with Raw(broker.bootstrap) as other:
+        raw.post(FindCoordinatorRequest(key="g"), 0)
+        other.post(FindCoordinatorRequest(key="h"), 0)
+        with Raw(broker.bootstrap) as third:  # whoever asks for something else is served meanwhile
+            assert third.send(MetadataRequest(topics=[]), 13).brokers
+            third.post(FindCoordinatorRequest(key="i"), 0)
+            while topics.asked == 0:
+                assert not raw.has_something()
+            third.close()  # hanging up does not stop the creation for the others
+        topics.go_on()
+        assert [raw.take().error_code, other.take().error_code] == [0, 0]
+    assert topics.asked == 1
+
+
+@pytest.mark.parametrize("version", SINGLE)
+def test_a_creation_that_fails_is_not_available_and_is_tried_again(
+    raw: Raw, broker: Broker, version: int
+) -> None:
+    topics = SlowTopics(broker)
+    raw.post(FindCoordinatorRequest(key="g"), version)
+    while topics.asked == 0:
+        assert not raw.has_something()
+    topics.go_on(fail=True)
+    reply = raw.take()
+    assert (reply.error_code, reply.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    assert (reply.host, reply.port) == ("", -1)
+    raw.post(FindCoordinatorRequest(key="g"), version)
+    while topics.asked == 1:
+        assert not raw.has_something()
+    topics.go_on()
+    assert raw.take().error_code == 0
+
+
+def test_the_offsets_topic_has_the_settings_the_broker_started_with() -> None:
+    configs = {"offsets.topic.num.partitions": 3, "offsets.topic.segment.bytes": 2_000_000}
+    with Broker(configs=configs) as broker, Raw(broker.bootstrap) as raw:
+        find(raw)
+        assert len(metadata(raw, "__consumer_offsets").topics[0].partitions) == 3
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("kind", [TRANSACTION, SHARE, 3, 7, -1, 127])
+def test_only_groups_can_be_looked_up(raw: Raw, version: int, kind: int) -> None:
+    reply = raw.send(FindCoordinatorRequest(key="x", key_type=kind), version)
+    assert (reply.error_code, reply.node_id, reply.port) == (ErrorCode.INVALID_REQUEST, -1, -1)
+
+
+@pytest.mark.parametrize("version", SEVERAL)
+@pytest.mark.parametrize("kind", [TRANSACTION, SHARE, 7])
+def test_keys_of_another_kind_are_each_refused(raw: Raw, version: int, kind: int) -> None:
+    entries = several(raw, "x", "y", kind=kind, version=version)
+    assert [(entry.key, entry.error_code, entry.node_id) for entry in entries] == [
+        ("x", ErrorCode.INVALID_REQUEST, -1),
+        ("y", ErrorCode.INVALID_REQUEST, -1),
+    ]
+
+
+def test_a_lookup_of_a_transaction_creates_nothing(raw: Raw) -> None:
+    raw.send(FindCoordinatorRequest(key="x", key_type=TRANSACTION), 3)
+    assert raw.send(MetadataRequest(topics=None), 13).topics == []
+
+
+def test_the_offsets_topic_is_made_once(restart: Restart) -> None:
+    raw = restart()
+    find(raw)
+    first = metadata(raw, "__consumer_offsets").topics[0].topic_id
+    raw = restart()
+    assert find(raw).error_code == 0
+    assert metadata(raw, "__consumer_offsets").topics[0].topic_id == first
