@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from typing import NamedTuple
 
 from kohort.broker.broker import Broker
@@ -90,9 +91,10 @@ class Server:
                 self._connect, settings.host, settings.port, backlog=1_024, reuse_address=True
             )
         except OSError as error:
+            reason = os.strerror(error.errno).lower() if error.errno else str(error)
             raise KohortError(
-                f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}",
-                hint="choose another address with --listen, or port 0 for any free one",
+                f"cannot listen on {settings.host}:{settings.port}: {reason}",
+                hint="choose another address or port; port 0 picks a free one",
             ) from error
         port: int = self._listening.sockets[0].getsockname()[1]
         self.broker.advertised_port = settings.advertised_port or port
