@@ -7,7 +7,7 @@ The files of a round are written as ``.cleaned``, synced, renamed to ``.swap`` a
 what they were made from; ``kohort.log.leftovers`` finishes or undoes what a crash interrupts.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -15,7 +15,7 @@ from typing import Protocol
 from kohort.log.cleaner import Cleaning, clean_batch, groups, note_keys
 from kohort.log.disk import File, remove_if_there
 from kohort.log.leftovers import CLEANED, SWAP
-from kohort.log.log import LogConfig, Work
+from kohort.log.log import LogConfig, Steps, Work
 from kohort.log.segment import INDEX, LOG, TIME_INDEX, Place, Segment
 from kohort.log.walk import timestamp_of
 from kohort.model.ids import Offset, WallTime
@@ -26,8 +26,6 @@ MOST_KEYS = 1_000_000
 
 _BYTES_A_STEP = 65_536
 _KINDS = (LOG, INDEX, TIME_INDEX)
-
-Steps = Generator[Work | None, None, None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +57,7 @@ class _OutdatedError(Exception):
     """The closed segments changed while the round was giving way."""
 
 
-def compact(log: Compacted, plan: Round) -> Iterator[Work | None]:
+def compact(log: Compacted, plan: Round) -> Steps:
     """Run one round. It gives up, and leaves the log as it is, when closed segments change meanwhile."""
     try:
         yield from _Compaction(log, plan).run()

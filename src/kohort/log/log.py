@@ -6,7 +6,7 @@ that answer one question, returned in its place by ``Storage.append``, where nei
 """
 
 from asyncio import Future
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from typing import NamedTuple, Protocol
@@ -117,6 +117,9 @@ class Repair(NamedTuple):
 Work = Callable[[], None]
 """Blocking work (a sync) that wants a thread; the one who asked for it waits until it has run."""
 
+Steps = Generator[Work | None, None, None]
+"""Something long, cut into pieces that a loop can afford."""
+
 AdvanceListener = Callable[[TopicPartition], None]
 """Called on the loop when a high watermark moves, or when a log fails or goes: whoever waits looks again."""
 
@@ -192,7 +195,8 @@ class Log(Protocol):
     def truncate(self, offset: Offset) -> None:
         """Forget everything from ``offset`` on: the batch that holds it goes as a whole.
 
-        Survives a crash after ``Storage.flush``.
+        The log does not end before its start: where nothing remains, it begins anew there. Survives a crash
+        after ``Storage.flush``.
         """
         ...
 
@@ -204,11 +208,12 @@ class Log(Protocol):
         """Whether enough of the log is dirty for ``compact`` to be worth it."""
         ...
 
-    def compact(self, now: WallTime) -> Iterator[Work | None]:
+    def compact(self, now: WallTime) -> Steps:
         """Compact the closed segments in small steps: give way at ``None``, run a ``Work`` off the loop.
 
         The log may be used between steps; if its closed segments change, compaction gives up and leaves the
-        log as it is. ``Storage.compact`` drives this.
+        log as it is. Whoever stops early, or fails to run a ``Work``, closes the generator.
+        ``Storage.compact`` does all this.
         """
         ...
 

@@ -193,11 +193,17 @@ class Segment:
         self._sealed = False
         self._hints.clear()
 
-    def rebuild_indexes(self, size: int) -> None:
-        """Learn again what the first ``size`` bytes hold; a tail that is no whole batch is left out."""
+    def rebuild_indexes(self, size: int) -> Offset:
+        """Learn again what the first ``size`` bytes hold; returns the offset after that.
+
+        A tail that is no whole batch is left out.
+        """
         self.forget_indexes()
+        next_offset = self.base_offset
         for _, header in headers(self.file(), 0, size):
             self.learn(header.size, header.last_offset, timestamp_of(header))
+            next_offset = Offset(header.next_offset)
+        return next_offset
 
     def learn(self, size: int, last_offset: int, timestamp: int) -> None:
         """A batch of ``size`` bytes stands at the end: count it, and index it where it is due."""
@@ -262,10 +268,10 @@ class Segment:
             raise ShortWriteError(written, size)
         self.learn(size, last_offset, timestamp)
 
-    def truncate(self, size: int) -> None:
-        """Cut the file at the start of a batch, and make it one that can be appended to."""
+    def truncate(self, size: int) -> Offset:
+        """Cut the file at the start of a batch and make it fit for appends; returns the offset they get."""
         self.file().truncate(size)
-        self.rebuild_indexes(size)
+        return self.rebuild_indexes(size)
 
     # -- reading ---------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ indexes, snapshots and checkpoints follow when a segment is closed or the log is
 whatever did not.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from kohort.log.checkpoints import write_epochs
 from kohort.log.cleaner import count_cleanable, is_worth_it
@@ -19,9 +19,9 @@ from kohort.log.log import (
     LogConfig,
     LogSpec,
     Slice,
+    Steps,
     SyncPolicy,
     TimedOffset,
-    Work,
 )
 from kohort.log.partition_files import make_directory, rewrite, snapshots, write_snapshot
 from kohort.log.reading import View, read, readable_bytes
@@ -255,7 +255,6 @@ class SegmentedLog:
             self.fail(f"{self.partition} could not be truncated to {offset}: {error}")
             raise RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, self.failure or "") from error
         self.end_offset = end
-        self.start_offset = min(self.start_offset, end)
         self.high_watermark = min(self.high_watermark, end)
         self.recovery_point = min(self.recovery_point, end)
         self.cleaned_up_to = min(self.cleaned_up_to, end)
@@ -269,22 +268,19 @@ class SegmentedLog:
 
     def _cut(self, offset: Offset) -> Offset:
         """Remove the batches from ``offset`` on, newest first; returns where the log ends now."""
-        begin_anew = offset <= self.start_offset
-        keep = 0 if begin_anew else self._view().segment_at(offset) + 1
+        keep = self._view().segment_at(offset) + 1
         while len(self._segments) > keep:
             self._segments.pop().remove()
-        if begin_anew:
-            self._active = self._begin_segment(offset)
-            return offset
         segment = self._active = self._segments[-1]
         position = segment.locate(offset)
-        if position is None:
-            segment.unseal()
-            return offset
-        _, header = next(segment.headers(position))
-        segment.truncate(position)
-        self._unsynced.files.append(segment.file())
-        return Offset(min(offset, header.base_offset))
+        end = segment.truncate(segment.size if position is None else position)
+        if end > self.start_offset:
+            self._unsynced.files.append(segment.file())
+            return end
+        while self._segments:
+            self._segments.pop().remove()
+        self._active = self._begin_segment(self.start_offset)
+        return self.start_offset
 
     # -- compacting ------------------------------------------------------------------------------------
 
@@ -294,22 +290,20 @@ class SegmentedLog:
         count = count_cleanable(self._segments, self.high_watermark, self.config, now)
         return is_worth_it(self._segments[:count], self.cleaned_up_to, self.config, now)
 
-    def compact(self, now: WallTime) -> Iterator[Work | None]:
+    def compact(self, now: WallTime) -> Steps:
         count = count_cleanable(self._segments, self.high_watermark, self.config, now)
         if count == 0 or self.failure is not None:
-            return iter(())
-        return compact(
-            self,
-            Round(
-                place=self._place,
-                segments=self._segments[:count],
-                end=self._segments[count].base_offset,
-                cleaned_up_to=self.cleaned_up_to,
-                active=self._producers.last_offsets(),
-                config=self.config,
-                now=now,
-            ),
+            return
+        plan = Round(
+            place=self._place,
+            segments=self._segments[:count],
+            end=self._segments[count].base_offset,
+            cleaned_up_to=self.cleaned_up_to,
+            active=self._producers.last_offsets(),
+            config=self.config,
+            now=now,
         )
+        yield from compact(self, plan)
 
     def replace(self, old: Sequence[Segment], new: Segment) -> list[File]:
         """Put a compacted segment that is ready as ``.swap`` in the place of those it was made from."""

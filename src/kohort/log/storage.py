@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
@@ -180,13 +181,13 @@ class LogStorage:
 
     async def compact(self, partition: TopicPartition, now: WallTime) -> None:
         """Raises ``RefusedError`` with KAFKA_STORAGE_ERROR; the log is as it was, or says why it failed."""
-        steps = self.log(partition).compact(now)
         try:
-            for work in steps:
-                if work is None:
-                    await asyncio.sleep(0)
-                else:
-                    await self._blocking(work)
+            with closing(self.log(partition).compact(now)) as steps:
+                for work in steps:
+                    if work is None:
+                        await asyncio.sleep(0)
+                    else:
+                        await self._blocking(work)
         except OSError as error:
             raise RefusedError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"compacting {partition} failed: {error}"

@@ -78,7 +78,7 @@ class LogHistory(RuleBasedStateMachine):
         offset = lowest + int((self.end - lowest) * fraction)
         self.bench.log.truncate(Offset(offset))
         self._cut_to(self.bench.log.end_offset)
-        assert self.end <= offset
+        assert self.start <= self.end <= max(offset, self.start)
         self.flush()
 
     @rule()

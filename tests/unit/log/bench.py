@@ -4,6 +4,7 @@ import asyncio
 import atexit
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Executor
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from kohort.log.directory import DataDirectory
@@ -65,15 +66,18 @@ class Bench:
         self.policy = policy
         self.executor = executor or Immediately()
         self.advanced: list[TopicPartition] = []
+        self._timers = ExitStack()
         self.open()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return _RUNNER.run(work)
 
     def open(self) -> None:
+        self._timers.close()  # no timer of a process that is gone fires in this one
         settings = StorageSettings(data_policy=self.policy, internal_policy=self.policy)
         self.directory = DataDirectory(self.disk, self.path)
         self.storage = LogStorage(self.directory, settings, self.executor)
+        self._timers.callback(self.storage._flusher.close)
         self.storage.on_advance(self.advanced.append)
         self.log = self.open_log(PARTITION)
 

@@ -162,7 +162,7 @@ def test_compaction_that_is_not_run_to_its_end_leaves_the_log_as_it_was(make_ben
     before = bench.records()
     steps = bench.log.compact(LATER)
     run(next(steps))
-    steps.close()  # type: ignore[attr-defined]  # it is a generator
+    steps.close()
     assert bench.records() == before
     assert not [name for name in bench.names() if name.endswith((CLEANED, SWAP))]
 

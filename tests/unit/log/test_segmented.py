@@ -287,15 +287,27 @@ def test_truncating_at_the_end_changes_nothing(bench: Bench) -> None:
     assert bench.values() == [b"a"]
 
 
-def test_truncating_below_the_start_begins_the_log_anew(make_bench: MakeBench) -> None:
+def test_truncating_below_the_start_begins_the_log_anew_at_its_start(make_bench: MakeBench) -> None:
     bench = make_bench(config=SMALL)
     bench.append(*[batch(b"%d" % number) for number in range(10)])
     bench.log.delete_before(Offset(6))
     bench.log.truncate(Offset(5))
-    assert (bench.log.start_offset, bench.log.end_offset) == (5, 5)
+    assert (bench.log.start_offset, bench.log.end_offset) == (6, 6)
     bench.append(batch(b"new"))
     bench.restart()
-    assert [(record.offset, record.value) for record in bench.records()] == [(5, b"new")]
+    assert [(record.offset, record.value) for record in bench.records()] == [(6, b"new")]
+
+
+def test_truncating_the_batch_that_holds_the_start_begins_the_log_anew(bench: Bench) -> None:
+    bench.append(batch(b"a", b"b", b"c"))
+    bench.log.delete_before(Offset(1))
+    bench.run(bench.storage.checkpoint())
+    bench.log.truncate(Offset(2))
+    assert (bench.log.start_offset, bench.log.end_offset) == (1, 1)
+    bench.append(batch(b"new"))
+    bench.die()
+    bench.open()
+    assert [(record.offset, record.value) for record in bench.records()] == [(1, b"new")]
 
 
 def test_what_a_producer_sent_before_the_log_began_anew_is_not_half_remembered(make_bench: MakeBench) -> None:
