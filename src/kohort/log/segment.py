@@ -170,8 +170,12 @@ class Segment:
         """The youngest timestamp and the last offset of the (first) batch that has it; -1 if none has one."""
         if self._youngest is None:
             timestamp, relative = self.times.last
-            self._youngest = (timestamp, self.base_offset + relative)
-        return self._youngest
+            if timestamp == NO_TIMESTAMP and self.size:
+                # Nobody closed the index of this segment, or its records have no timestamps: look.
+                self._restore_indexes()
+            else:
+                self._youngest = (timestamp, self.base_offset + relative)
+        return self._youngest or (NO_TIMESTAMP, self.base_offset)
 
     @property
     def first_timestamp(self) -> int:

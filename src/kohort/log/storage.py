@@ -72,6 +72,7 @@ class LogStorage:
 
     def open_log(self, spec: LogSpec) -> SegmentedLog:
         partition = spec.partition
+        assert partition not in self._logs, f"{partition} is open already"
         clean = self._directory.was_closed_cleanly
         recovery_point = self._recovery_points.get(partition, _START)
         log = self._recover(spec, Trust(clean, recovery_point, self._starts.get(partition, _START)))

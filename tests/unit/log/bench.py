@@ -72,14 +72,14 @@ class Bench:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return _RUNNER.run(work)
 
-    def open(self) -> None:
+    def open(self, epoch: int = EPOCH) -> None:
         self._timers.close()  # no timer of a process that is gone fires in this one
         settings = StorageSettings(data_policy=self.policy, internal_policy=self.policy)
         self.directory = DataDirectory(self.disk, self.path)
         self.storage = LogStorage(self.directory, settings, self.executor)
         self._timers.callback(self.storage._flusher.close)
         self.storage.on_advance(self.advanced.append)
-        self.log = self.open_log(PARTITION)
+        self.log = self.open_log(PARTITION, epoch)
 
     def open_log(self, partition: TopicPartition, epoch: int = EPOCH) -> SegmentedLog:
         spec = LogSpec(

@@ -206,8 +206,8 @@ def test_everything_is_still_there_when_the_process_died(make_bench: MakeBench) 
 def test_a_restart_in_a_later_epoch_ends_the_earlier_one(bench: Bench) -> None:
     bench.append(batch(b"a"), batch(b"b"))
     bench.close()
-    bench.open()
-    log = bench.open_log(PARTITION, epoch=2)
+    bench.open(epoch=2)
+    log = bench.log
     assert log.end_offset_for_epoch(LeaderEpoch(1)) == (1, 2)
     assert log.end_offset_for_epoch(LeaderEpoch(2)) == (2, 2)
 

@@ -444,6 +444,7 @@ def test_a_directory_of_another_topic_with_the_same_name_is_refused() -> None:
     bench.append(batch(b"a"))
     bench.close()
     bench.open()
+    bench.storage._logs.clear()
     spec = LogSpec(
         partition=PARTITION, topic_id=TopicId(b"x" * 16), leader_epoch=LeaderEpoch(EPOCH), config=LogConfig()
     )
