@@ -7,14 +7,15 @@ from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import SweepOffsets
 from kohort.groups.events import OffsetsDeleted
 from kohort.groups.offsets.delete import commits_in_flight
-from kohort.groups.offsets.state import PartitionKey, StoredOffset, as_row
+from kohort.groups.offsets.state import PartitionKey, StoredOffset
 from kohort.groups.outcome import Outcome
 from kohort.groups.purgatory import DelayedOperation
 from kohort.groups.writes import RemovalWrite
 from kohort.model.ids import GroupId, Instant, Partition, TopicName
+from kohort.records.offsets_topic import decode_offset_value
 
 SWEEP_KEY = "sweep"
-OFFSETS_AT_A_TIME = 10_000  # so that a large shard is not deaf while it sweeps
+OFFSETS_AT_A_TIME = 5_000  # so that a large shard is not deaf while it sweeps
 _PAUSE_MS = 1
 _NO_EXPIRY = -1
 
@@ -89,11 +90,11 @@ def _expired(
     for topic, partition, offset in stored:
         if (topic, partition) in kept or (group.phase is Phase.STABLE and group.is_subscribed_to(topic)):
             continue
-        row = as_row(topic, partition, offset)
-        if row.expire_timestamp != _NO_EXPIRY:
-            over = now >= row.expire_timestamp
+        kept_offset = decode_offset_value(offset) if isinstance(offset, bytes) else offset
+        if kept_offset.expire_timestamp != _NO_EXPIRY:
+            over = now >= kept_offset.expire_timestamp
         else:
-            over = now - (row.commit_timestamp if since is None else since) >= retention
+            over = now - (kept_offset.commit_timestamp if since is None else since) >= retention
         if over:
             gone.append((topic, partition))
     return tuple(gone)
