@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.interop.scripts.exchange import Exchange
+from tests.interop.scripts.setting import settle, wait_for_topic
 from tests.interop.targets import Target
 from tools.peers.kafka_tools import Tool, ToolShell
 
@@ -40,8 +42,19 @@ class Desk:
         return [dict(zip(heading, row, strict=False)) for row in rows]
 
     def topic(self, name: str, *args: str) -> str:
+        """A new topic that is ready for use."""
         self.lines(Tool.TOPICS, "--create", "--topic", name, *args)
+        x = Exchange(self.target.address)
+        try:
+            wait_for_topic(x, name, 1)
+        finally:
+            x.close()
         return name
+
+    def own_configs(self, name: str) -> list[str]:
+        """What is set on a topic, as name=value."""
+        entity = ("--entity-type", "topics", "--entity-name", name)
+        return sorted(line.split()[0] for line in self.lines(Tool.CONFIGS, "--describe", *entity)[1:])
 
     def produce(self, topic: str, *pairs: str) -> None:
         options = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
@@ -66,9 +79,9 @@ def test_topics_are_created_listed_described_altered_and_deleted(desk: Desk, fre
     assert "retention.ms=60000" in fields["Configs"]
     assert [row.split("\t")[2] for row in rows] == ["Partition: 0", "Partition: 1", "Partition: 2"]
     desk.lines(Tool.TOPICS, "--alter", "--topic", name, "--partitions", "5")
-    assert len(desk.lines(Tool.TOPICS, "--describe", "--topic", name)) == 6
+    settle("growth", lambda: len(desk.lines(Tool.TOPICS, "--describe", "--topic", name)) == 6)
     desk.lines(Tool.TOPICS, "--delete", "--topic", name)
-    assert name not in desk.lines(Tool.TOPICS, "--list")
+    settle("deletion", lambda: name not in desk.lines(Tool.TOPICS, "--list"))
 
 
 def test_a_wrong_topic_command_is_refused_with_kafkas_words(desk: Desk, fresh_name: FreshName) -> None:
@@ -84,9 +97,9 @@ def test_topic_configs_are_described_and_altered(desk: Desk, fresh_name: FreshNa
     name = desk.topic(fresh_name("tools"))
     entity = ("--entity-type", "topics", "--entity-name", name)
     desk.lines(Tool.CONFIGS, "--alter", *entity, "--add-config", "retention.ms=12345,max.message.bytes=2000")
-    _, *own = desk.lines(Tool.CONFIGS, "--describe", *entity)
-    assert sorted(line.split()[0] for line in own) == ["max.message.bytes=2000", "retention.ms=12345"]
+    settle("two", lambda: desk.own_configs(name) == ["max.message.bytes=2000", "retention.ms=12345"])
     desk.lines(Tool.CONFIGS, "--alter", *entity, "--delete-config", "retention.ms")
+    settle("one", lambda: desk.own_configs(name) == ["max.message.bytes=2000"])
     _, *everything = desk.lines(Tool.CONFIGS, "--describe", *entity, "--all")
     values = dict(line.split()[0].split("=", 1) for line in everything)
     assert values["retention.ms"] == "604800000"

@@ -27,6 +27,19 @@ function emit(event, fields = {}) {
   process.stdout.write(JSON.stringify({ event, ...fields }) + "\n");
 }
 
+/** Asks until the answer is yes, for ten seconds at most: a broker may act a moment after it said so. */
+async function settled(what, check) {
+  const deadline = Date.now() + 10000;
+  while (!(await check().catch(() => false))) {
+    if (Date.now() > deadline) throw new Error(`${what} did not happen`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+async function partitionCount() {
+  return (await admin.fetchTopicMetadata({ topics: [topic] })).topics[0].partitions.length;
+}
+
 async function connect() {
   const cluster = await admin.describeCluster();
   emit("connected", { brokers: cluster.brokers.map((each) => each.nodeId), controller: cluster.controller, cluster: cluster.clusterId });
@@ -37,6 +50,7 @@ async function create() {
   const made = await admin.createTopics({ topics: [wanted] });
   if (!made) throw new Error("createTopics said false");
   emit("created", { topic, partitions });
+  await settled("creation", async () => (await partitionCount()) === partitions);
   const again = await admin.createTopics({ topics: [wanted] });
   if (!again) emit("refused", { what: "create", error: "TopicExists" });
 }
@@ -46,28 +60,29 @@ async function list() {
 }
 
 async function describe() {
-  const found = await admin.fetchTopicMetadata({ topics: [topic] });
-  emit("described", { topic, partitions: found.topics[0].partitions.length });
+  emit("described", { topic, partitions: await partitionCount() });
 }
 
-async function showRetention() {
+async function showRetention(wanted) {
   const resources = [{ type: ConfigResourceTypes.TOPIC, name: topic, configNames: [RETENTION] }];
-  const { configEntries } = (await admin.describeConfigs({ resources, includeSynonyms: false })).resources[0];
-  const entry = configEntries.find((each) => each.configName === RETENTION);
-  emit("config", { name: RETENTION, value: entry.configValue });
+  await settled(`a change of ${RETENTION}`, async () => {
+    const { configEntries } = (await admin.describeConfigs({ resources, includeSynonyms: false })).resources[0];
+    return configEntries.some((each) => each.configName === RETENTION && each.configValue === wanted);
+  });
+  emit("config", { name: RETENTION, value: wanted });
 }
 
 async function configs() {
-  await showRetention();
+  await showRetention("60000000");
   const change = { type: ConfigResourceTypes.TOPIC, name: topic, configEntries: [{ name: RETENTION, value: "70000000" }] };
   await admin.alterConfigs({ validateOnly: false, resources: [change] });
-  await showRetention();
+  await showRetention("70000000");
 }
 
 async function grow() {
   await admin.createPartitions({ topicPartitions: [{ topic, count: partitions + 1 }] });
-  const found = await admin.fetchTopicMetadata({ topics: [topic] });
-  emit("grown", { partitions: found.topics[0].partitions.length });
+  await settled("growth", async () => (await partitionCount()) === partitions + 1);
+  emit("grown", { partitions: partitions + 1 });
 }
 
 async function offsets() {
@@ -127,7 +142,7 @@ async function produce() {
 
 async function spread() {
   const count = Number(options.count ?? 30);
-  const total = (await admin.fetchTopicMetadata({ topics: [topic] })).topics[0].partitions.length;
+  const total = await partitionCount();
   await withProducer(async (producer) => {
     const messages = Array.from({ length: count }, (_, i) => ({ partition: i % total, key: `k${i}`, value: `v${i}` }));
     await producer.send({ topic, messages });

@@ -35,6 +35,9 @@ func (f *franz) create() error {
 		return err
 	}
 	peer.Emit("created", peer.Fields{"topic": f.topic, "partitions": made.NumPartitions, "id": made.ID.String()})
+	if err := peer.Settled("creation", f.has(int(partitions))); err != nil {
+		return err
+	}
 	_, err = f.admin.CreateTopic(f.ctx, partitions, 1, configs, f.topic)
 	if err == kerr.TopicAlreadyExists {
 		peer.Emit("refused", peer.Fields{"what": "create", "error": "TopicAlreadyExists"})
@@ -60,6 +63,13 @@ func (f *franz) partitions() (int, error) {
 	return len(topics[f.topic].Partitions), topics[f.topic].Err
 }
 
+func (f *franz) has(total int) func() (bool, error) {
+	return func() (bool, error) {
+		count, err := f.partitions()
+		return count == total, err
+	}
+}
+
 func (f *franz) describe() error {
 	count, err := f.partitions()
 	if err != nil {
@@ -69,21 +79,27 @@ func (f *franz) describe() error {
 	return nil
 }
 
-func (f *franz) showRetention() error {
-	found, err := f.admin.DescribeTopicConfigs(f.ctx, f.topic)
-	if err != nil {
-		return err
-	}
-	for _, each := range found[0].Configs {
-		if each.Key == retention {
-			peer.Emit("config", peer.Fields{"name": retention, "value": each.MaybeValue()})
+func (f *franz) showRetention(wanted string) error {
+	err := peer.Settled("a change of "+retention, func() (bool, error) {
+		found, err := f.admin.DescribeTopicConfigs(f.ctx, f.topic)
+		if err != nil {
+			return false, err
 		}
+		for _, each := range found[0].Configs {
+			if each.Key == retention && each.MaybeValue() == wanted {
+				return true, nil
+			}
+		}
+		return false, found[0].Err
+	})
+	if err == nil {
+		peer.Emit("config", peer.Fields{"name": retention, "value": wanted})
 	}
-	return found[0].Err
+	return err
 }
 
 func (f *franz) configs() error {
-	if err := f.showRetention(); err != nil {
+	if err := f.showRetention("60000000"); err != nil {
 		return err
 	}
 	change := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: retention, Value: kadm.StringPtr("70000000")}}
@@ -94,19 +110,21 @@ func (f *franz) configs() error {
 	if answers[0].Err != nil {
 		return answers[0].Err
 	}
-	return f.showRetention()
+	return f.showRetention("70000000")
 }
 
 func (f *franz) grow() error {
-	answers, err := f.admin.UpdatePartitions(f.ctx, f.options.Number("partitions", 3)+1, f.topic)
+	total := f.options.Number("partitions", 3) + 1
+	answers, err := f.admin.UpdatePartitions(f.ctx, total, f.topic)
 	if err == nil {
 		err = answers.Error()
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = peer.Settled("growth", f.has(total))
 	}
-	count, err := f.partitions()
-	peer.Emit("grown", peer.Fields{"partitions": count})
+	if err == nil {
+		peer.Emit("grown", peer.Fields{"partitions": total})
+	}
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Options is the command line: BOOTSTRAP STEPS name=value …
@@ -89,6 +90,21 @@ func Stopped() <-chan struct{} {
 		close(stop)
 	}()
 	return stop
+}
+
+// Settled asks until the answer is yes, for ten seconds at most: a broker may act a moment after it said so.
+func Settled(what string, check func() (bool, error)) error {
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		yes, err := check()
+		if yes && err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s did not happen: %v", what, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // Run does the named steps in order and ends the process: 0 after the event "done", 1 after an "error".

@@ -35,6 +35,9 @@ func (s *sailor) create() error {
 		return err
 	}
 	peer.Emit("created", peer.Fields{"topic": s.topic, "partitions": detail.NumPartitions})
+	if err := peer.Settled("creation", s.has(int(detail.NumPartitions))); err != nil {
+		return err
+	}
 	if err := s.admin.CreateTopic(s.topic, detail, false); errors.Is(err, sarama.ErrTopicAlreadyExists) {
 		peer.Emit("refused", peer.Fields{"what": "create", "error": "ErrTopicAlreadyExists"})
 	}
@@ -66,6 +69,13 @@ func (s *sailor) partitions() (int, error) {
 	return len(found[0].Partitions), nil
 }
 
+func (s *sailor) has(total int) func() (bool, error) {
+	return func() (bool, error) {
+		count, err := s.partitions()
+		return count == total, err
+	}
+}
+
 func (s *sailor) describe() error {
 	count, err := s.partitions()
 	if err != nil {
@@ -75,20 +85,20 @@ func (s *sailor) describe() error {
 	return nil
 }
 
-func (s *sailor) showRetention() error {
+func (s *sailor) showRetention(wanted string) error {
 	resource := sarama.ConfigResource{Type: sarama.TopicResource, Name: s.topic, ConfigNames: []string{retention}}
-	entries, err := s.admin.DescribeConfig(resource)
-	if err != nil {
-		return err
+	err := peer.Settled("a change of "+retention, func() (bool, error) {
+		entries, err := s.admin.DescribeConfig(resource)
+		return err == nil && len(entries) == 1 && entries[0].Value == wanted, err
+	})
+	if err == nil {
+		peer.Emit("config", peer.Fields{"name": retention, "value": wanted})
 	}
-	for _, entry := range entries {
-		peer.Emit("config", peer.Fields{"name": entry.Name, "value": entry.Value})
-	}
-	return nil
+	return err
 }
 
 func (s *sailor) configs() error {
-	if err := s.showRetention(); err != nil {
+	if err := s.showRetention("60000000"); err != nil {
 		return err
 	}
 	value := "70000000"
@@ -98,15 +108,18 @@ func (s *sailor) configs() error {
 	if err := s.admin.IncrementalAlterConfig(sarama.TopicResource, s.topic, change, false); err != nil {
 		return err
 	}
-	return s.showRetention()
+	return s.showRetention("70000000")
 }
 
 func (s *sailor) grow() error {
-	if err := s.admin.CreatePartitions(s.topic, int32(s.options.Number("partitions", 3)+1), nil, false); err != nil {
-		return err
+	total := s.options.Number("partitions", 3) + 1
+	err := s.admin.CreatePartitions(s.topic, int32(total), nil, false)
+	if err == nil {
+		err = peer.Settled("growth", s.has(total))
 	}
-	count, err := s.partitions()
-	peer.Emit("grown", peer.Fields{"partitions": count})
+	if err == nil {
+		peer.Emit("grown", peer.Fields{"partitions": total})
+	}
 	return err
 }
 

@@ -4,6 +4,8 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
@@ -16,6 +18,7 @@ import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.RetriableException;
 
 /** What an administrator does. */
 final class AdminSteps implements AutoCloseable {
@@ -33,6 +36,32 @@ final class AdminSteps implements AutoCloseable {
     @Override
     public void close() {
         admin.close();
+    }
+
+    /** Asks until the answer is yes, for ten seconds at most: a broker may act a moment after it said so. */
+    private static void settled(String what, Callable<Boolean> check) throws Exception {
+        long deadline = System.currentTimeMillis() + 10_000;
+        while (!holds(check)) {
+            if (System.currentTimeMillis() > deadline) {
+                throw new IllegalStateException(what + " did not happen");
+            }
+            Thread.sleep(20);
+        }
+    }
+
+    private static boolean holds(Callable<Boolean> check) throws Exception {
+        try {
+            return check.call();
+        } catch (ExecutionException error) {
+            if (error.getCause() instanceof RetriableException) {
+                return false;
+            }
+            throw error;
+        }
+    }
+
+    private int partitions() throws Exception {
+        return admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions().size();
     }
 
     void connect() throws Exception {
@@ -54,9 +83,10 @@ final class AdminSteps implements AutoCloseable {
                 "topic", topic,
                 "partitions", result.numPartitions(topic).get(),
                 "id", result.topicId(topic).get().toString());
+        settled("creation", () -> partitions() == fresh.numPartitions());
         try {
             admin.createTopics(List.of(fresh)).all().get();
-        } catch (java.util.concurrent.ExecutionException error) {
+        } catch (ExecutionException error) {
             Events.emit("refused", "what", "create", "error", error.getCause().getClass().getSimpleName());
         }
     }
@@ -74,25 +104,27 @@ final class AdminSteps implements AutoCloseable {
                 "id", description.topicId().toString());
     }
 
-    private void showRetention(ConfigResource resource) throws Exception {
-        Config config = admin.describeConfigs(List.of(resource)).all().get().get(resource);
-        ConfigEntry entry = config.get(RETENTION);
-        Events.emit("config", "name", RETENTION, "value", entry.value(), "source", entry.source().toString());
+    private void showRetention(ConfigResource resource, String wanted) throws Exception {
+        settled("a change of " + RETENTION, () -> {
+            Config config = admin.describeConfigs(List.of(resource)).all().get().get(resource);
+            return config.get(RETENTION).value().equals(wanted);
+        });
+        Events.emit("config", "name", RETENTION, "value", wanted);
     }
 
     void configs() throws Exception {
         ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
-        showRetention(resource);
+        showRetention(resource, "60000000");
         AlterConfigOp set = new AlterConfigOp(new ConfigEntry(RETENTION, "70000000"), AlterConfigOp.OpType.SET);
         admin.incrementalAlterConfigs(Map.of(resource, List.of(set))).all().get();
-        showRetention(resource);
+        showRetention(resource, "70000000");
     }
 
     void grow() throws Exception {
         int total = options.number("partitions", 3) + 1;
         admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(total))).all().get();
-        var description = admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic);
-        Events.emit("grown", "partitions", description.partitions().size());
+        settled("growth", () -> partitions() == total);
+        Events.emit("grown", "partitions", total);
     }
 
     private long offset(TopicPartition partition, OffsetSpec spec) throws Exception {
