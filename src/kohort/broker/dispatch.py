@@ -105,10 +105,14 @@ class Dispatch:
         future.add_done_callback(self._finished)
         return ParkedRequest(future, handler, request, context)
 
-    async def drain(self) -> None:
-        """Wait for the requests that were begun; nobody hears of them any more."""
-        while self._running:
-            await asyncio.wait(self._running)
+    async def drain(self, patience_s: float = 1.0) -> None:
+        """Wait for the requests that were begun; the ones that take longer are given up."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=patience_s)
+        stuck = list(self._running)
+        for future in stuck:
+            future.cancel()
+        await asyncio.gather(*stuck, return_exceptions=True)
 
     def _finished(self, future: asyncio.Future[Any]) -> None:
         self._running.discard(future)
