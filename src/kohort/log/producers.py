@@ -39,10 +39,6 @@ class StoredBatch(NamedTuple):
     def base_offset(self) -> Offset:
         return Offset(self.last_offset - self.offset_delta)
 
-    @property
-    def base_sequence(self) -> int:
-        return (self.last_sequence - self.offset_delta) % _SEQUENCES
-
 
 class Producer:
     """What one producer id has written."""

@@ -2,10 +2,10 @@
 
 import asyncio
 import atexit
-from collections.abc import Coroutine, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from kohort.log.directory import DataDirectory
 from kohort.log.disk import Disk
@@ -13,11 +13,12 @@ from kohort.log.log import Append, Appended, Cleanup, LogConfig, LogSpec, SyncPo
 from kohort.log.memory import Immediately
 from kohort.log.segmented import SegmentedLog
 from kohort.log.storage import LogStorage, StorageSettings
-from kohort.model.errors import RefusedError
+from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset, Partition, TopicId, TopicName, WallTime
 from kohort.model.topics import TopicPartition
 from kohort.records.batch import BatchFields, NewRecord, Record, batches, build_batch, read_records
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _RUNNER = asyncio.Runner()  # one loop for all: a storage may have timers on it from one call to the next
@@ -151,3 +152,43 @@ def records_of(log: SegmentedLog, start: Offset, limit: Offset | None = None) ->
 def _accepted(result: Appended | RefusedError) -> Appended:
     assert isinstance(result, Appended), f"refused: {result!r}"
     return result
+
+
+class OnDemand(Executor):
+    """Keeps what is submitted until ``work`` is called: a disk that takes its time."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except BaseException as error:  # belongs to whoever looks at the future
+                future.set_exception(error)
+
+        self.waiting.append(run)
+        return future
+
+    def work(self) -> int:
+        """Do everything that waits; how much that was."""
+        waiting, self.waiting = self.waiting, []
+        for run in waiting:
+            run()
+        return len(waiting)
+
+
+async def turn() -> None:
+    """Let the loop do what is ready."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def committing(disk: Disk, executor: Executor | None = None, config: LogConfig | None = None) -> Bench:
+    return Bench(disk, policy=SyncPolicy.COMMIT, executor=executor, config=config)
+
+
+def code_of(result: Appended | RefusedError) -> ErrorCode | None:
+    return result.code if isinstance(result, RefusedError) else None

@@ -186,3 +186,15 @@ def test_a_round_stops_at_the_segment_where_it_knows_enough_keys(make_bench: Mak
         run(step)
     assert 4 < log.cleaned_up_to < segments[-1].base_offset
     assert len(bench.records()) == 20
+
+
+def test_a_long_compaction_gives_way_again_and_again(make_bench: MakeBench) -> None:
+    bench = make_bench(config=replace(CONFIG, segment_bytes=200_000))
+    for number in range(30):
+        bench.append(batch(b"x" * 20_000, key=b"%d" % number))
+    pauses = 0
+    for step in bench.log.compact(LATER):
+        run(step)
+        pauses += step is None
+    assert pauses > 10
+    assert len(bench.records()) == 30

@@ -50,6 +50,7 @@ async def _append_once(storage: LogStorage, epoch: int, policy: SyncPolicy) -> l
     return list(await storage.append([append_of(batch(b"x"), epoch=epoch)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", list(SyncPolicy))
 def test_a_node_on_a_real_disk_goes_on_where_it_ended(tmp_path: Path, policy: SyncPolicy) -> None:
     settings = StorageSettings(data_policy=policy, internal_policy=policy, sync_interval_ms=10)

@@ -6,6 +6,7 @@ from tests.unit.log.bench import batch, numbered
 from kohort.log.producers import CorruptSnapshotError, Producers
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Offset, WallTime
+from kohort.primitives.crc import crc32c
 from kohort.records.batch import BatchHeader, read_header
 from kohort.records.build import BatchFields
 from kohort.records.control import ControlType, EndMarker, build_end_marker
@@ -186,6 +187,7 @@ def test_a_damaged_snapshot_is_refused(damage: str) -> None:
             content[-1] ^= 1
         case "count":
             content[9] = 2
+            content[2:6] = crc32c(content[6:]).to_bytes(4)
         case _:
             content.clear()
     with pytest.raises(CorruptSnapshotError):

@@ -271,3 +271,19 @@ def test_a_magic_that_is_none_is_damage(disk: FakeDisk, length: int) -> None:
     (told,) = reopened_after_death(bench)
     assert told.startswith("cut")
     assert bench.log.end_offset == 12
+
+
+def test_batches_larger_than_what_is_read_at_once_are_recovered(disk: FakeDisk) -> None:
+    bench = Bench(disk)
+    bench.append(batch(b"small"), batch(b"x" * 1_500_000), batch(b"last"))
+    assert reopened_after_death(bench) == []
+    assert [len(value or b"") for value in bench.values()] == [5, 1_500_000, 4]
+
+
+def test_a_segment_too_far_from_its_base_is_damage(disk: FakeDisk) -> None:
+    bench = Bench(disk)
+    bench.append(batch(b"a"))
+    far = batch(b"b", base_offset=2**31 + 5)
+    overwrite(disk, FIRST + ".log", content_of(disk, FIRST + ".log") + far)
+    (told,) = reopened_after_death(bench)
+    assert "too far from the start of its segment" in told
