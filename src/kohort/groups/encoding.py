@@ -1,6 +1,6 @@
 """Durable events as records of ``__consumer_offsets``, and back."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kohort.groups.events import (
     DurableEvent,
@@ -10,7 +10,7 @@ from kohort.groups.events import (
     OffsetsCommitted,
     OffsetsDeleted,
 )
-from kohort.model.ids import Generation, InstanceId, MemberId, WallTime
+from kohort.model.ids import Generation, InstanceId, MemberId, TopicName, WallTime
 from kohort.records.offsets_topic import (
     GroupKey,
     GroupMemberValue,
@@ -24,6 +24,7 @@ from kohort.records.offsets_topic import (
 )
 
 MAX_NAME_BYTES = 32_767  # a string in a record has an int16 length
+_PARTITION_SIZE = 4
 _SURELY_SHORT = MAX_NAME_BYTES // 3  # no UTF-16 unit takes more than three bytes
 
 
@@ -37,11 +38,7 @@ def encode(events: Iterable[DurableEvent]) -> tuple[tuple[bytes, bytes | None], 
     records: list[tuple[bytes, bytes | None]] = []
     for event in events:
         if isinstance(event, OffsetsCommitted):
-            group_id = event.group_id
-            for topic, partition, offset, epoch, metadata, committed, expires, topic_id in event.rows:
-                key = encode_key(OffsetKey(group_id, topic, partition))
-                value = OffsetValue(offset, epoch, metadata, committed, expires, topic_id)
-                records.append((key, encode_offset_value(value)))
+            records += _offset_records(event)
         elif isinstance(event, OffsetsDeleted):
             for topic, partition in event.partitions:
                 records.append((encode_key(OffsetKey(event.group_id, topic, partition)), None))
@@ -50,6 +47,18 @@ def encode(events: Iterable[DurableEvent]) -> tuple[tuple[bytes, bytes | None], 
         else:
             records.append((encode_key(GroupKey(event.group_id)), None))
     return tuple(records)
+
+
+def _offset_records(event: OffsetsCommitted) -> Iterator[tuple[bytes, bytes]]:
+    beginnings: dict[TopicName, bytes] = {}  # keys of one topic differ in their last four bytes only
+    for topic, partition, offset, epoch, metadata, committed, expires, topic_id in event.rows:
+        beginning = beginnings.get(topic)
+        if beginning is None:
+            beginning = encode_key(OffsetKey(event.group_id, topic, 0))[:-_PARTITION_SIZE]
+            beginnings[topic] = beginning
+        value = OffsetValue(offset, epoch, metadata, committed, expires, topic_id)
+        key = beginning + partition.to_bytes(_PARTITION_SIZE, "big", signed=True)
+        yield key, encode_offset_value(value)
 
 
 def decode_image(value: bytes) -> GroupImage:

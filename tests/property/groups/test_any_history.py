@@ -2,7 +2,7 @@
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import Leaver, TopicDeleted
@@ -32,7 +32,6 @@ class AnyHistory(RuleBasedStateMachine):
         self.requests: list[ReplyTo] = []
         self.generation = Generation(0)
         self.is_faithful = True  # the log has everything memory has: nothing was refused
-        self.is_holding = False
         self.commits = 0
         self.unanswered_commits: dict[ReplyTo, str] = {}
         self.lost: set[ReplyTo] = set()  # asked of a coordinator that died
@@ -125,19 +124,16 @@ class AnyHistory(RuleBasedStateMachine):
     @rule()
     def slow_log(self) -> None:
         self.scenario.hold_appends()
-        self.is_holding = True
 
     @rule()
     def fast_log(self) -> None:
         self.scenario.release_appends()
-        self.is_holding = False
 
     @rule(failure=FAILURES)
     def failing_log(self, failure: ErrorCode) -> None:
         self.scenario.fail_next_append(failure)
         self.is_faithful = False
 
-    @precondition(lambda self: not self.is_holding)
     @rule()
     def die_and_come_back(self) -> None:
         self.lost.update(self.waiting())

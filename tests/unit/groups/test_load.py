@@ -81,8 +81,9 @@ def test_a_group_with_members_is_stable_and_led_as_it_was() -> None:
     assert group.state_timestamp == 77
 
 
-def test_without_a_leader_in_the_record_the_first_member_leads() -> None:
-    group = loaded(group_record(encode_group_value(group_value("a", "b")))).group(G)
+@pytest.mark.parametrize("leader", [None, "x"])
+def test_without_a_leader_in_the_record_that_is_a_member_the_first_one_leads(leader: str | None) -> None:
+    group = loaded(group_record(encode_group_value(group_value("a", "b", leader=leader)))).group(G)
     assert group is not None
     assert group.leader == "a"
 

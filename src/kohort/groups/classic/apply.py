@@ -78,7 +78,8 @@ def _group_loaded(state: State, event: GroupLoaded) -> None:
     if image.members:
         group.phase = Phase.STABLE
         group.protocol = image.protocol
-        group.leader = image.leader or group.leader
+        if image.leader in group.members:
+            group.leader = image.leader  # else the first one, who leads since it was put in
     group.subscribed = subscribed_topics(group)
 
 
