@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from kohort import __version__
-from kohort.cli import brokers, fetch, produce, topics, up
+from kohort.cli import brokers, fetch, groups, produce, topics, up
 from kohort.cli.serve import serve
 from kohort.cli.serve_options import DESCRIPTION, OPTIONS, Option
 
@@ -20,7 +20,7 @@ class InOrder(TyperGroup):
 
 
 # First what runs a broker, then what uses one.
-_ORDER = ("up", "serve", "topics", "produce", "fetch", "cluster", "apis")
+_ORDER = ("up", "serve", "topics", "groups", "produce", "fetch", "cluster", "apis")
 
 app = typer.Typer(
     name="kohort",
@@ -92,6 +92,7 @@ _RUN, _USE = "Run a broker", "Use a cluster"
 app.command("up", rich_help_panel=_RUN)(up.up)
 app.command("serve", help=DESCRIPTION, rich_help_panel=_RUN)(_serve_from_here)
 app.add_typer(topics.app, name="topics", rich_help_panel=_USE)
+app.add_typer(groups.app, name="groups", rich_help_panel=_USE)
 app.command("produce", rich_help_panel=_USE)(produce.produce)
 app.command("fetch", rich_help_panel=_USE)(fetch.fetch)
 app.command("cluster", rich_help_panel=_USE)(brokers.cluster)

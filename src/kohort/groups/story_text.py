@@ -136,6 +136,8 @@ class _Block:
         more = f", prolonged {'once' if prolonged == 1 else f'{prolonged} times'}" if prolonged else ""
         if cause["kind"] == "InitialDelayPassed":
             return f"the initial delay passed{more}, {counted(cause['members'], 'member')} came"
+        if cause["kind"] == "EveryoneJoined" and cause["members"] == 1:
+            return f"its only member had joined{more}"
         return self._sentence(cause) + more
 
     def _removed(self) -> list[str]:

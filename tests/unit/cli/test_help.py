@@ -18,6 +18,21 @@ COMMANDS = {
     "topics create": {"--partitions", "--replication-factor", "--config", "--if-not-exists", *SHARED},
     "topics alter": {"--partitions", "--config", "--delete-config", *SHARED},
     "topics delete": {"--yes", *SHARED},
+    "groups": {"--help"},
+    "groups list": {"--state", "--watch", *SHARED},
+    "groups describe": {"--watch", *SHARED},
+    "groups members": {"--verbose", "--watch", *SHARED},
+    "groups offsets": SHARED,
+    "groups state": {"--watch", *SHARED},
+    "groups why": {"--last", *SHARED},
+    "groups reset-offsets": {
+        *("--topic", "--all-topics", "--to-earliest", "--to-latest", "--to-current", "--to-offset"),
+        *("--shift-by", "--to-datetime", "--by-duration", "--from-file"),
+        *("--execute", "--dry-run", "--export"),
+        *SHARED,
+    },
+    "groups delete": {"--yes", *SHARED},
+    "groups delete-offsets": {"--topic", *SHARED},
     "produce": {"--key-separator", "--header", "--partition", "--compression", "--format", *SHARED},
     "fetch": {"--partition", "--from", "--max", "--follow", "--format", "--values-only", *SHARED},
     "cluster": SHARED,
@@ -47,13 +62,13 @@ def test_the_help_of_a_command_shows_exactly_its_options(command: str) -> None:
 def test_the_commands_are_listed_in_order_with_serve_among_them() -> None:
     text = help_of("")
     listed = [line.split()[1] for line in text.splitlines() if line.startswith("│ ") and line[2].isalpha()]
-    assert listed == ["up", "serve", "topics", "produce", "fetch", "cluster", "apis"]
+    assert listed == ["up", "serve", "topics", "groups", "produce", "fetch", "cluster", "apis"]
     assert "Run a broker" in text
 
 
 def test_every_command_is_described_in_this_test() -> None:
     names = {command.name for command in app.registered_commands}
-    assert names | {"topics"} == {command.split()[0] for command in COMMANDS if command}
+    assert names | {"topics", "groups"} == {command.split()[0] for command in COMMANDS if command}
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if "--bootstrap" in COMMANDS[command]])

@@ -31,7 +31,7 @@ STABLE = Rebalance(
     members_before=("a",),
     arrivals=[Arrival("a", 0)],
     prepared_at=1_100,
-    prepared_by={"kind": "EveryoneJoined", "sentence": "all 1 members had joined"},
+    prepared_by={"kind": "EveryoneJoined", "sentence": "all 2 members had joined", "members": 2},
     end=End.STABLE,
     ended_at=1_120,
     end_cause={"kind": "AssignmentStored", "sentence": "the assignment of generation 1 is stored"},
@@ -180,16 +180,22 @@ def test_every_end_has_its_words(changes: dict[str, object], result: str) -> Non
 
 
 def test_phases_are_told_as_far_as_they_came() -> None:
-    assert line("phases", STABLE) == "preparing 100 ms: all 1 members had joined | completing 20 ms"
+    assert line("phases", STABLE) == "preparing 100 ms: all 2 members had joined | completing 20 ms"
     unfinished = replace(STABLE, end=End.RUNNING, ended_at=None)
-    assert line("phases", unfinished) == "preparing 100 ms: all 1 members had joined"
+    assert line("phases", unfinished) == "preparing 100 ms: all 2 members had joined"
     assert line("phases", replace(unfinished, prepared_at=None, prepared_by=None)) is None
+
+
+def test_who_is_alone_waits_for_nobody() -> None:
+    alone = {"kind": "EveryoneJoined", "sentence": "all 1 members had joined", "members": 1}
+    told = replace(STABLE, prepared_by=alone, ended_at=None)
+    assert line("phases", told) == "preparing 100 ms: its only member had joined"
 
 
 def test_a_prolonged_join_phase_says_how_often() -> None:
     prolonged = replace(STABLE, delays=[Delay(1, "x"), Delay(2, "x")])
     assert line("phases", prolonged) == (
-        "preparing 100 ms: all 1 members had joined, prolonged 2 times | completing 20 ms"
+        "preparing 100 ms: all 2 members had joined, prolonged 2 times | completing 20 ms"
     )
 
 

@@ -1,0 +1,299 @@
+"""``kohort groups``: list, describe, members, offsets, state, delete, delete-offsets."""
+
+import shutil
+from typing import Annotated, NamedTuple
+
+import typer
+
+from kohort.cli import groups_views as views
+from kohort.cli.groups_lookup import (
+    GroupInUseError,
+    UnknownGroupError,
+    find_group,
+    lag_of,
+    list_with_members,
+)
+from kohort.cli.groups_reset import reset_offsets
+from kohort.cli.groups_topics import TopicParts, parse_topic_parts
+from kohort.cli.groups_watch import Watch, WatchCommand, repeat
+from kohort.cli.screen import Table, is_terminal, note, say, show_json, show_json_line, show_table
+from kohort.cli.serve import FAILED, OK
+from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, talk
+from kohort.cli.why import why
+from kohort.client.admin import Admin
+from kohort.client.errors import BrokerError
+from kohort.client.results import CommittedOffset, GroupInfo
+from kohort.model.errors import ErrorCode, KohortError
+from kohort.model.ids import GroupId
+from kohort.model.topics import TopicPartition
+
+app = typer.Typer(
+    no_args_is_help=True, help="See consumer groups, explain their rebalances, set and delete their offsets."
+)
+
+Name = Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group.")]
+Names = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Ids of groups.")]
+
+
+@app.command("list", cls=WatchCommand)
+def list_(
+    state: Annotated[
+        list[str] | None, typer.Option("--state", help="Only groups in this state; may be repeated.")
+    ] = None,
+    watch: Watch = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """List groups with their state, their type, and how many members they have."""
+
+    async def command(admin: Admin) -> int:
+        async def show() -> int:
+            groups = await list_with_members(admin, state or ())
+            _show(
+                views.list_json(groups),
+                views.list_table(groups),
+                _Style(as_json, watch is not None, "no groups"),
+            )
+            return OK
+
+        return await repeat(show, watch, as_json)
+
+    talk(bootstrap, command)
+
+
+class _Style(NamedTuple):
+    """How an answer is printed: as one document, as one of a stream, or as a table that may be empty."""
+
+    as_json: bool
+    is_stream: bool
+    empty: str
+
+
+def _show(document: object, table: Table, style: _Style) -> None:
+    if not style.as_json:
+        show_table(table, empty=style.empty)
+    elif style.is_stream:
+        show_json_line(document)
+    else:
+        show_json(document)
+
+
+@app.command(cls=WatchCommand)
+def describe(
+    names: Names,
+    watch: Watch = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Show every partition of groups: what is committed, how far behind it is, and whose it is."""
+
+    async def command(admin: Admin) -> int:
+        async def show() -> int:
+            groups, missing = await _find(admin, names)
+            found = [(group, await lag_of(admin, group)) for group in groups]
+            empty = "no committed offsets and no members"
+            documents = [views.lag_json(*one) for one in found]
+            if found or as_json:
+                columns = shutil.get_terminal_size().columns if is_terminal() else None
+                _show(
+                    documents,
+                    views.lag_table(found, columns=columns),
+                    _Style(as_json, watch is not None, empty),
+                )
+            if not as_json:
+                _note_states(groups)
+            for error in missing:
+                note(f"kohort: error: {error}")
+            return FAILED if missing else OK
+
+        return await repeat(show, watch, as_json)
+
+    talk(bootstrap, command)
+
+
+async def _find(admin: Admin, names: list[str]) -> tuple[list[GroupInfo], list[KohortError]]:
+    groups: list[GroupInfo] = []
+    missing: list[KohortError] = []
+    for name in dict.fromkeys(names):
+        try:
+            groups.append(await find_group(admin, name))
+        except (UnknownGroupError, BrokerError) as error:
+            missing.append(error)
+    return groups, missing
+
+
+def _note_states(groups: list[GroupInfo]) -> None:
+    """What Kafka's tool warns of, too."""
+    for group in groups:
+        if not group.members:
+            note(f"group {group.group_id} has no active members")
+        if group.state.endswith("Rebalance") or group.state in ("Assigning", "Reconciling"):
+            note(f"group {group.group_id} is rebalancing ({group.state}): what is shown may be old")
+
+
+@app.command(cls=WatchCommand)
+def members(
+    name: Name,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show which partitions each has.")] = False,
+    watch: Watch = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Show who is in a group, from where, and with how many partitions."""
+
+    async def command(admin: Admin) -> int:
+        async def show() -> int:
+            group = await find_group(admin, name)
+            empty = f"group {name} has no members"
+            table = views.members_table(group, verbose=verbose)
+            _show(views.members_json(group), table, _Style(as_json, watch is not None, empty))
+            return OK
+
+        return await repeat(show, watch, as_json)
+
+    talk(bootstrap, command)
+
+
+@app.command()
+def offsets(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+    """Show what a group has committed, with the metadata, and where the logs begin and end."""
+
+    async def command(admin: Admin) -> int:
+        group = await find_group(admin, name)
+        partitions = await lag_of(admin, group)
+        empty = f"group {name} has committed nothing"
+        _show(
+            views.offsets_json(group, partitions),
+            views.offsets_table(partitions),
+            _Style(as_json, False, empty),
+        )
+        return OK
+
+    talk(bootstrap, command)
+
+
+@app.command(cls=WatchCommand)
+def state(
+    name: Name, watch: Watch = None, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False
+) -> None:
+    """Show a group's coordinator, assignor, state and size."""
+
+    async def command(admin: Admin) -> int:
+        async def show() -> int:
+            group = await find_group(admin, name)
+            _show(views.state_json(group), views.state_table(group), _Style(as_json, watch is not None, ""))
+            return OK
+
+        return await repeat(show, watch, as_json)
+
+    talk(bootstrap, command)
+
+
+app.command("why")(why)
+app.command("reset-offsets")(reset_offsets)
+
+
+@app.command()
+def delete(
+    names: Names,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Delete groups with all their offsets. Asks first when typed at a terminal."""
+    if not yes and not as_json and typer.get_text_stream("stdin").isatty():
+        typer.confirm(f"Delete {', '.join(names)} with all committed offsets?", abort=True)
+
+    async def command(admin: Admin) -> int:
+        results = await admin.delete_groups(list(dict.fromkeys(names)))
+        if as_json:
+            show_json(
+                [
+                    {"group": group, "deleted": error is None, "error": None if error is None else error.name}
+                    for group, error in results.items()
+                ]
+            )
+        for group, error in results.items():
+            if error is not None:
+                note(f"kohort: error: {await _explained(admin, group, error)}")
+            elif not as_json:
+                say(f"deleted group {group}")
+        return FAILED if any(results.values()) else OK
+
+    talk(bootstrap, command)
+
+
+async def _explained(admin: Admin, group: GroupId, error: BrokerError) -> KohortError:
+    """The refusal of a broker with what can be found out about it."""
+    try:
+        found = await find_group(admin, group)
+    except KohortError as missing:
+        return missing if isinstance(missing, UnknownGroupError) else error
+    if error.code == ErrorCode.NON_EMPTY_GROUP:
+        return GroupInUseError(found, "delete it")
+    return error
+
+
+@app.command("delete-offsets")
+def delete_offsets(
+    name: Name,
+    topic: Annotated[
+        list[str],
+        typer.Option("--topic", "-t", metavar="TOPIC[:0,1,…]", help="Of which topic; may be repeated."),
+    ],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Delete what a group has committed for topics or partitions nobody in it subscribes to."""
+    wanted = [parse_topic_parts(text) for text in topic]
+
+    async def command(admin: Admin) -> int:
+        await find_group(admin, name)
+        committed = await admin.list_group_offsets(name)
+        chosen = _committed_in(name, wanted, committed)
+        results = await admin.delete_group_offsets(name, chosen)
+        if as_json:
+            show_json([_deleted_json(one, committed, results[one]) for one in chosen])
+        for one in chosen:
+            error = results[one]
+            if error is not None:
+                note(f"kohort: error: {error}")
+            elif not as_json:
+                say(f"deleted the offset of {name} for {one}: it was {_offset(committed.get(one))}")
+        return FAILED if any(results.values()) else OK
+
+    talk(bootstrap, command)
+
+
+def _offset(committed: CommittedOffset | None) -> object:
+    return "none" if committed is None else committed.offset
+
+
+def _committed_in(
+    group: str, wanted: list[TopicParts], committed: dict[TopicPartition, CommittedOffset]
+) -> list[TopicPartition]:
+    """The partitions that are named, or all of a topic that have an offset."""
+    chosen: dict[TopicPartition, None] = {}
+    for parts in wanted:
+        found = parts.named() or [one for one in sorted(committed) if one.topic == parts.topic]
+        if not found:
+            topics = sorted({one.topic for one in committed})
+            raise KohortError(
+                f"group {group!r} has no offsets for topic {parts.topic!r}",
+                hint=f"it has them for {', '.join(topics)}" if topics else "it has committed nothing",
+            )
+        chosen.update(dict.fromkeys(found))
+    return list(chosen)
+
+
+def _deleted_json(
+    one: TopicPartition, committed: dict[TopicPartition, CommittedOffset], error: BrokerError | None
+) -> dict[str, object]:
+    was = committed.get(one)
+    return {
+        "topic": one.topic,
+        "partition": one.partition,
+        "offset": None if was is None else was.offset,
+        "deleted": error is None,
+        "error": None if error is None else error.name,
+    }

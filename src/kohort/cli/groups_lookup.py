@@ -1,0 +1,145 @@
+"""Groups as the commands need them: found by name or missed with a suggestion, with offsets and lag."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from kohort.client.admin import Admin
+from kohort.client.errors import BrokerError
+from kohort.client.metadata import NOBODY
+from kohort.client.offset_admin import OffsetSpec
+from kohort.client.results import CommittedOffset, GroupInfo, ListedGroup, MemberInfo
+from kohort.model.errors import ErrorCode, KohortError
+from kohort.model.ids import GroupId, TopicName
+from kohort.model.topics import TopicPartition
+
+_AT_ONCE = 50  # descriptions in flight: a listing of thousands should neither crawl nor flood
+_MOST_NAMED = 3
+_SEE_LIST = "`kohort groups list` shows what there is"
+DEAD = "Dead"
+
+
+class UnknownGroupError(KohortError):
+    """There is no such group; the hint names those that are called alike."""
+
+    def __init__(self, group_id: str, known: Iterable[str]) -> None:
+        alike = _called_alike(group_id, sorted(known))
+        hint = f"did you mean {' or '.join(map(repr, alike))}?" if alike else _SEE_LIST
+        super().__init__(f"there is no group {group_id!r}", hint=hint)
+
+
+def _called_alike(group_id: str, known: Sequence[str]) -> list[str]:
+    """Names that contain what was typed, then those that are spelt nearly the same."""
+    from difflib import get_close_matches
+
+    longer = [one for one in known if group_id.lower() in one.lower()]
+    return list(dict.fromkeys(longer + get_close_matches(group_id, known, n=_MOST_NAMED)))[:_MOST_NAMED]
+
+
+class GroupInUseError(KohortError):
+    """The group has members, and what was asked for needs a group without."""
+
+    def __init__(self, group: GroupInfo, what: str) -> None:
+        how = f"has {show_members(group.members)}" if group.members else f"is in state {group.state}"
+        super().__init__(
+            f"cannot {what} while group {group.group_id!r} {how}",
+            hint="stop its members first, or wait until their sessions expire",
+        )
+
+
+def show_members(members: Sequence[MemberInfo]) -> str:
+    """``2 members: a-… at 10.0.0.1, b-… at 10.0.0.2``."""
+    named = [f"{one.member_id} at {one.client_host.removeprefix('/')}" for one in members[:_MOST_NAMED]]
+    more = len(members) - len(named)
+    count = f"{len(members)} member" + ("" if len(members) == 1 else "s")
+    return f"{count}: {', '.join(named)}" + (f" and {more} more" if more else "")
+
+
+async def find_group(admin: Admin, group_id: str) -> GroupInfo:
+    """One group; raises UnknownGroupError. Older brokers say of a missing one that it is dead."""
+    found = (await admin.describe_groups([group_id]))[GroupId(group_id)]
+    if isinstance(found, BrokerError):
+        if found.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise found
+    elif found.state != DEAD:
+        return found
+    raise UnknownGroupError(group_id, [one.group_id for one in await admin.list_groups()])
+
+
+class Listed(NamedTuple):
+    """A group of a listing; ``members`` is None if it was gone before it could be described."""
+
+    group: ListedGroup
+    members: int | None
+
+
+async def list_with_members(admin: Admin, states: Collection[str]) -> list[Listed]:
+    """All groups, or those in these states, each with the number of its members."""
+    groups = await admin.list_groups(states=states)
+    turn = asyncio.Semaphore(_AT_ONCE)
+
+    async def count(group: ListedGroup) -> Listed:
+        async with turn:
+            found = (await admin.describe_groups([group.group_id]))[group.group_id]
+        return Listed(group, None if isinstance(found, BrokerError) else len(found.members))
+
+    return list(await asyncio.gather(*map(count, groups)))
+
+
+class PartitionLag(NamedTuple):
+    """How far a group has come in one partition; None is unknown, or that there is none."""
+
+    partition: TopicPartition
+    committed: CommittedOffset | None
+    start: int | None
+    end: int | None
+    member: MemberInfo | None
+
+    @property
+    def lag(self) -> int | None:
+        if self.committed is None or self.end is None:
+            return None
+        return self.end - self.committed.offset
+
+
+async def lag_of(admin: Admin, group: GroupInfo) -> list[PartitionLag]:
+    """Every partition the group has committed for, or a member has."""
+    committed = await admin.list_group_offsets(group.group_id)
+    owners = {partition: member for member in group.members for partition in member.assignment}
+    ranges = await log_ranges(admin, {*committed, *owners})
+    lags = []
+    for one in sorted({*committed, *owners}):
+        start, end = ranges.get(one, (None, None))
+        lags.append(PartitionLag(one, committed.get(one), start, end, owners.get(one)))
+    return lags
+
+
+async def log_ranges(
+    admin: Admin, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, tuple[int, int]]:
+    """First and next offset of these partitions, as far as they exist and have a leader."""
+    led = await _led(admin, partitions)
+    starts = await _offsets(admin, led, OffsetSpec.EARLIEST)
+    ends = await _offsets(admin, led, OffsetSpec.LATEST)
+    return {one: (starts[one], ends[one]) for one in led if one in starts and one in ends}
+
+
+async def _led(admin: Admin, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
+    if not partitions:
+        return []
+    topics = await admin.describe_topics({one.topic for one in partitions})
+    there = {
+        TopicPartition(TopicName(name), one.partition)
+        for name, found in topics.items()
+        if not isinstance(found, BrokerError)
+        for one in found.partitions
+        if one.leader != NOBODY
+    }
+    return [one for one in partitions if one in there]
+
+
+async def _offsets(
+    admin: Admin, partitions: Collection[TopicPartition], spec: OffsetSpec
+) -> dict[TopicPartition, int]:
+    listed = await admin.list_offsets(dict.fromkeys(partitions, int(spec)))
+    return {one: found.offset for one, found in listed.items() if not isinstance(found, BrokerError)}

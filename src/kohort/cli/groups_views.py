@@ -1,0 +1,283 @@
+"""What ``kohort groups`` shows: the columns of ``kafka-consumer-groups``, and the same facts as JSON."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kohort.cli.groups_lookup import Listed, PartitionLag
+from kohort.cli.screen import Column, Table
+from kohort.client.results import GroupInfo, MemberInfo
+from kohort.model.topics import TopicPartition
+
+Json = dict[str, object]
+
+_NONE = "-"
+_BETWEEN = 3  # characters between the columns of a drawn table
+
+
+def _shown(value: object) -> str:
+    return _NONE if value is None or value == "" else str(value)
+
+
+def _host(member: MemberInfo | None) -> str | None:
+    return None if member is None else member.client_host.removeprefix("/")
+
+
+# Listing
+
+
+def list_table(groups: Iterable[Listed]) -> Table:
+    columns = (
+        Column("group"),
+        Column("state"),
+        Column("protocol type"),
+        Column("type"),
+        Column("members", True),
+    )
+    rows = [
+        (
+            one.group.group_id,
+            _shown(one.group.state),
+            _shown(one.group.protocol_type),
+            _shown(one.group.type),
+            _shown(one.members),
+        )
+        for one in groups
+    ]
+    return Table(columns, rows)
+
+
+def list_json(groups: Iterable[Listed]) -> list[Json]:
+    return [
+        {
+            "group": one.group.group_id,
+            "state": one.group.state or None,
+            "protocol_type": one.group.protocol_type,
+            "type": one.group.type or None,
+            "members": one.members,
+        }
+        for one in groups
+    ]
+
+
+# Offsets and lag
+
+
+def lag_table(groups: Sequence[tuple[GroupInfo, Sequence[PartitionLag]]], *, columns: int | None) -> Table:
+    """All partitions, then members that have none. What does not fit into ``columns`` has short ids."""
+    whole = _lag_table(groups, {})
+    if columns is None or _width(whole) <= columns:
+        return whole
+    from kohort.groups.story import Person
+    from kohort.groups.story_names import short_names
+
+    return _lag_table(
+        groups,
+        short_names(
+            {
+                one.member_id: Person(one.member_id, one.client_id, one.client_host, one.instance_id)
+                for group, _ in groups
+                for one in group.members
+            }
+        ),
+    )
+
+
+def _width(table: Table) -> int:
+    cells = zip(*([column.title for column in table.columns], *table.rows), strict=True)
+    return sum(max(map(len, column)) + _BETWEEN for column in cells)
+
+
+def _lag_table(groups: Iterable[tuple[GroupInfo, Sequence[PartitionLag]]], names: Mapping[str, str]) -> Table:
+    columns = (
+        Column("group"),
+        Column("topic"),
+        Column("partition", True),
+        Column("current-offset", True),
+        Column("log-end-offset", True),
+        Column("lag", True),
+        Column("consumer-id"),
+        Column("host"),
+        Column("client-id"),
+    )
+    rows = []
+    for group, partitions in groups:
+        rows += [(group.group_id, *_lag_row(one), *_who(one.member, names)) for one in partitions]
+        idle = [one for one in group.members if not one.assignment]
+        rows += [(group.group_id, *[_NONE] * 5, *_who(one, names)) for one in idle]
+    return Table(columns, rows)
+
+
+def _lag_row(one: PartitionLag) -> tuple[str, ...]:
+    return (
+        one.partition.topic,
+        str(one.partition.partition),
+        _shown(None if one.committed is None else one.committed.offset),
+        _shown(one.end),
+        _shown(one.lag),
+    )
+
+
+def _who(member: MemberInfo | None, names: Mapping[str, str]) -> tuple[str, str, str]:
+    if member is None:
+        return _NONE, _NONE, _NONE
+    return names.get(member.member_id, member.member_id), _shown(_host(member)), _shown(member.client_id)
+
+
+def lag_json(group: GroupInfo, partitions: Iterable[PartitionLag]) -> Json:
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "partitions": [
+            {
+                **_place(one.partition),
+                "current_offset": None if one.committed is None else one.committed.offset,
+                "log_end_offset": one.end,
+                "lag": one.lag,
+                "member_id": None if one.member is None else one.member.member_id,
+                "host": _host(one.member),
+                "client_id": None if one.member is None else one.member.client_id,
+            }
+            for one in partitions
+        ],
+        "members_without_partitions": [
+            {"member_id": one.member_id, "host": _host(one), "client_id": one.client_id}
+            for one in group.members
+            if not one.assignment
+        ],
+    }
+
+
+def _place(partition: TopicPartition) -> Json:
+    return {"topic": partition.topic, "partition": partition.partition}
+
+
+def offsets_table(partitions: Iterable[PartitionLag]) -> Table:
+    columns = (
+        Column("topic"),
+        Column("partition", True),
+        Column("current-offset", True),
+        Column("leader-epoch", True),
+        Column("log-start-offset", True),
+        Column("log-end-offset", True),
+        Column("lag", True),
+        Column("metadata"),
+    )
+    rows = [
+        (
+            one.partition.topic,
+            str(one.partition.partition),
+            str(one.committed.offset),
+            _shown(_epoch(one)),
+            _shown(one.start),
+            _shown(one.end),
+            _shown(one.lag),
+            _shown(one.committed.metadata),
+        )
+        for one in partitions
+        if one.committed is not None
+    ]
+    return Table(columns, rows)
+
+
+def _epoch(one: PartitionLag) -> int | None:
+    return None if one.committed is None or one.committed.leader_epoch < 0 else one.committed.leader_epoch
+
+
+def offsets_json(group: GroupInfo, partitions: Iterable[PartitionLag]) -> Json:
+    return {
+        "group": group.group_id,
+        "offsets": [
+            {
+                **_place(one.partition),
+                "current_offset": one.committed.offset,
+                "leader_epoch": _epoch(one),
+                "log_start_offset": one.start,
+                "log_end_offset": one.end,
+                "lag": one.lag,
+                "metadata": one.committed.metadata,
+            }
+            for one in partitions
+            if one.committed is not None
+        ],
+    }
+
+
+# Members and state
+
+
+def members_table(group: GroupInfo, *, verbose: bool) -> Table:
+    columns = [
+        Column("consumer-id"),
+        Column("instance"),
+        Column("host"),
+        Column("client-id"),
+        Column("#partitions", True),
+    ]
+    if verbose:
+        columns.append(Column("assignment"))
+    rows = []
+    for one in group.members:
+        row = [one.member_id, _shown(one.instance_id), _shown(_host(one)), _shown(one.client_id)]
+        row.append(str(len(one.assignment)))
+        if verbose:
+            row.append(_shown(_assignment(one)))
+        rows.append(row)
+    return Table(columns, rows)
+
+
+def _assignment(member: MemberInfo) -> str:
+    """What a member has, and where a KIP-848 member is going if that is somewhere else."""
+    from kohort.groups.story_names import show_partitions
+
+    text = show_partitions(member.assignment)
+    if member.target is None or set(member.target) == set(member.assignment):
+        return text
+    return f"{text or 'none'} → {show_partitions(member.target) or 'none'}"
+
+
+def members_json(group: GroupInfo) -> Json:
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "members": [
+            {
+                "member_id": one.member_id,
+                "instance_id": one.instance_id,
+                "host": _host(one),
+                "client_id": one.client_id,
+                "epoch": one.epoch,
+                "assignment": [_place(partition) for partition in one.assignment],
+                "target": None if one.target is None else [_place(partition) for partition in one.target],
+            }
+            for one in group.members
+        ],
+    }
+
+
+def state_table(group: GroupInfo) -> Table:
+    columns = (
+        Column("group"),
+        Column("coordinator (id)"),
+        Column("assignment-strategy"),
+        Column("state"),
+        Column("#members", True),
+    )
+    coordinator = f"{group.coordinator.address} ({group.coordinator.node_id})"
+    row = (group.group_id, coordinator, _shown(group.assignor), group.state, str(len(group.members)))
+    return Table(columns, [row])
+
+
+def state_json(group: GroupInfo) -> Json:
+    return {
+        "group": group.group_id,
+        "type": group.type,
+        "protocol_type": group.protocol_type,
+        "coordinator": {
+            "node_id": group.coordinator.node_id,
+            "host": group.coordinator.host,
+            "port": group.coordinator.port,
+        },
+        "assignor": group.assignor or None,
+        "state": group.state,
+        "epoch": group.epoch,
+        "members": len(group.members),
+    }

@@ -1,0 +1,55 @@
+"""``kohort groups why``: the last rebalances of a group, told from the broker's journal."""
+
+from typing import Annotated
+
+import typer
+
+from kohort.cli.groups_lookup import UnknownGroupError, find_group
+from kohort.cli.screen import show_json
+from kohort.cli.serve import OK
+from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, talk
+from kohort.client.admin import Admin
+from kohort.client.results import GroupInfo
+
+DEFAULT_LAST = 5
+
+
+def why(
+    name: Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group, even of one that is gone.")],
+    last: Annotated[
+        int, typer.Option("--last", "-n", metavar="N", min=1, help="How many rebalances to tell.")
+    ] = DEFAULT_LAST,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Tell why a group rebalanced: what started it, who came when, how long it took, what moved."""
+
+    # Telling takes modules that no other command should wait for.
+    from kohort.cli.why_journal import NoJournalError, read_story
+    from kohort.cli.why_text import show_story
+    from kohort.groups.story_json import story_json
+
+    async def command(admin: Admin) -> int:
+        group = await _present(admin, name)
+        found = await read_story(admin.cluster, name, last)
+        if found is None:
+            coordinator = await admin.find_coordinator(name)
+            raise NoJournalError(f"broker {coordinator.node_id} at {coordinator.address}")
+        story = found.story.last(last)
+        if group is None and not story.rebalances and not story.incidents:
+            known = {one.group_id for one in await admin.list_groups()}
+            raise UnknownGroupError(name, known | found.groups)
+        if as_json:
+            show_json({**story_json(story), "state": None if group is None else group.state})
+        else:
+            show_story(story, group, is_all=found.is_all and story is found.story)
+        return OK
+
+    talk(bootstrap, command)
+
+
+async def _present(admin: Admin, name: str) -> GroupInfo | None:
+    try:
+        return await find_group(admin, name)
+    except UnknownGroupError:
+        return None  # the journal may still know it

@@ -1,0 +1,104 @@
+"""Groups found by name, or missed with a suggestion."""
+
+import asyncio
+from collections.abc import Collection
+from typing import cast
+
+import pytest
+
+from kohort.cli.groups_lookup import GroupInUseError, UnknownGroupError, find_group, list_with_members
+from kohort.client.admin import Admin
+from kohort.client.errors import BrokerError
+from kohort.client.metadata import Node
+from kohort.client.results import GroupInfo, ListedGroup, MemberInfo
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import GroupId, NodeId
+
+
+def member(name: str) -> MemberInfo:
+    return MemberInfo(member_id=name, instance_id=None, client_id="c", client_host="/10.0.0.1", assignment=())
+
+
+def group(name: str, *members: MemberInfo, state: str = "Stable") -> GroupInfo:
+    return GroupInfo(
+        group_id=GroupId(name),
+        type="classic",
+        state=state,
+        protocol_type="consumer",
+        assignor="",
+        coordinator=Node(NodeId(1), "host", 9092),
+        members=members,
+    )
+
+
+class Groups:
+    """As much of an Admin as looking up groups takes."""
+
+    def __init__(self, **described: GroupInfo | BrokerError) -> None:
+        self._described = described
+
+    async def describe_groups(self, group_ids: Collection[str]) -> dict[GroupId, GroupInfo | BrokerError]:
+        missing = BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, "describe it")
+        return {GroupId(name): self._described.get(name, missing) for name in group_ids}
+
+    async def list_groups(self, *, states: Collection[str] = ()) -> list[ListedGroup]:
+        return [
+            ListedGroup(GroupId(name), "consumer", "Stable", "classic", NodeId(1)) for name in self._described
+        ]
+
+    def admin(self) -> Admin:
+        return cast(Admin, self)
+
+
+def test_a_group_that_is_there_is_found() -> None:
+    found = group("billing")
+    assert asyncio.run(find_group(Groups(billing=found).admin(), "billing")) is found
+
+
+def test_a_misspelt_group_is_missed_with_those_that_are_called_alike() -> None:
+    groups = Groups(billing=group("billing"), billings=group("billings"), zoo=group("zoo"))
+    with pytest.raises(UnknownGroupError) as missed:
+        asyncio.run(find_group(groups.admin(), "biling"))
+    assert str(missed.value) == "there is no group 'biling' (did you mean 'billing' or 'billings'?)"
+
+
+def test_a_part_of_a_name_is_enough_to_be_reminded_of_it() -> None:
+    with pytest.raises(UnknownGroupError, match="did you mean 'EU-billing-service-2'"):
+        asyncio.run(find_group(Groups(**{"EU-billing-service-2": group("x")}).admin(), "billing"))
+
+
+def test_where_nothing_is_called_alike_the_list_is_named() -> None:
+    with pytest.raises(UnknownGroupError, match="`kohort groups list` shows what there is"):
+        asyncio.run(find_group(Groups(zoo=group("zoo")).admin(), "billing"))
+
+
+def test_a_group_an_old_broker_calls_dead_is_not_there() -> None:
+    with pytest.raises(UnknownGroupError):
+        asyncio.run(find_group(Groups(billing=group("billing", state="Dead")).admin(), "billing"))
+
+
+def test_other_refusals_are_passed_on() -> None:
+    refused = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "describe it")
+    with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
+        asyncio.run(find_group(Groups(billing=refused).admin(), "billing"))
+
+
+def test_a_listed_group_that_is_gone_when_asked_has_no_number_of_members() -> None:
+    gone = BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, "describe it")
+    groups = Groups(a=group("a", member("m"), member("n")), b=gone)
+    listed = asyncio.run(list_with_members(groups.admin(), ()))
+    assert [(one.group.group_id, one.members) for one in listed] == [("a", 2), ("b", None)]
+
+
+def test_a_group_in_use_says_who_uses_it_and_what_to_do() -> None:
+    error = GroupInUseError(group("g", *map(member, "abcde")), "delete it")
+    assert str(error) == (
+        "cannot delete it while group 'g' has 5 members: a at 10.0.0.1, b at 10.0.0.1, c at 10.0.0.1 "
+        "and 2 more (stop its members first, or wait until their sessions expire)"
+    )
+    assert "has 1 member: a at" in str(GroupInUseError(group("g", member("a")), "delete it"))
+
+
+def test_a_group_that_is_not_empty_without_members_says_its_state() -> None:
+    error = GroupInUseError(group("g", state="PreparingRebalance"), "delete it")
+    assert "while group 'g' is in state PreparingRebalance" in str(error)
