@@ -1,5 +1,6 @@
 """Whatever members do, in whatever order, the invariants hold."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -187,4 +188,4 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 AnyHistory.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
-TestAnyHistory = AnyHistory.TestCase
+TestAnyHistory = pytest.mark.slow(AnyHistory.TestCase)

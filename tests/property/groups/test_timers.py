@@ -2,6 +2,7 @@
 
 from heapq import heappop, heappush
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(start=st.integers(0, 10**12), steps=STEPS)
 def test_every_timer_fires_at_its_deadline_and_nothing_else_does(
     start: int, steps: list[tuple[str, int]]
