@@ -203,3 +203,31 @@ def test_watching_goes_on_until_it_is_interrupted(kohort: Kohort, group: str, fi
         process.communicate(timeout=20)
     assert seen == ["Empty"] * 3
     assert process.returncode == 130
+
+
+ON_KAFKA = pytest.mark.parametrize("broker", ["kafka"], indirect=True)
+
+
+@pytest.mark.interop
+@ON_KAFKA
+def test_kafka_has_no_journal_and_we_say_so(kohort: Kohort, group: str) -> None:
+    result = kohort("groups", "why", group)
+    assert result.exit_code == 1
+    assert "Apache Kafka has none" in result.stderr
+    assert f"in the log of its coordinator, broker 1 at {kohort.bootstrap}" in result.stderr
+
+
+@pytest.mark.interop
+@pytest.mark.slow
+@ON_KAFKA
+def test_a_group_of_kip_848_shows_its_epochs(kohort: Kohort, group: str, filled: str) -> None:
+    with members(kohort.bootstrap, group, filled, "one", **{"group.protocol": "consumer"}):
+        eventually("a member", lambda: state(kohort, group) == ("Stable", 1))
+        found = json.loads(kohort.ok("groups", "members", group, "--json"))
+        assert found["members"][0]["epoch"] > 0
+        assert found["members"][0]["target"] == found["members"][0]["assignment"]
+        (listed,) = [
+            one for one in json.loads(kohort.ok("groups", "list", "--json")) if one["group"] == group
+        ]
+        assert (listed["type"], listed["members"]) == ("consumer", 1)
+        assert len(kohort.ok("groups", "describe", group).splitlines()) == 4

@@ -214,8 +214,15 @@ class Story:
     first_at: int | None = None
 
     def reaches_back(self, count: int) -> bool:
-        """Whether the last ``count`` rebalances are told whole, with what was before them."""
-        return len(self.rebalances) >= count and all(one.is_whole for one in self.rebalances[-count:])
+        """Whether the last ``count`` rebalances are told whole, with what was before them.
+
+        That takes one more rebalance, from the start of its generation on: it names the members.
+        """
+        if len(self.rebalances) <= count:
+            return False
+        before = self.rebalances[-count - 1]
+        names_members = before.prepared_at is not None or before.end is End.EMPTY
+        return names_members and all(one.is_whole for one in self.rebalances[-count:])
 
     def last(self, count: int) -> "Story":
         """The same with the last ``count`` rebalances only, and what happened since the first of them."""

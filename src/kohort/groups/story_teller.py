@@ -298,6 +298,7 @@ class _Teller:
         if self._subscribed is not None:
             self._owners.keep_only(self._subscribed)
         self._eager_since = None
+        self._roll.members = dict.fromkeys(member_id for member_id, _ in details["assignments"])
         self._end(at, End.STABLE, cause)
 
     def _assigned(self, assignments: Iterable[tuple[str, str]]) -> dict[TopicPartition, str]:

@@ -10,9 +10,17 @@ def whole(started_at: int) -> Rebalance:
 def test_a_story_reaches_back_as_far_as_its_rebalances_are_whole() -> None:
     partial = Rebalance(0, UNKNOWN_CAUSE, is_partial=True)
     story = Story("g", rebalances=[partial, whole(1), whole(2)])
+    assert not story.reaches_back(2)
+    partial.prepared_at = 0  # from here on it is known who is a member
     assert story.reaches_back(2)
     assert not story.reaches_back(3)
-    assert not story.reaches_back(4)
+    story.rebalances[1].is_partial = True
+    assert not story.reaches_back(2)
+
+
+def test_an_empty_group_has_no_members_that_would_have_to_be_known() -> None:
+    emptied = Rebalance(0, UNKNOWN_CAUSE, is_partial=True, end=End.EMPTY)
+    assert Story("g", rebalances=[emptied, whole(1)]).reaches_back(1)
 
 
 def test_a_rebalance_with_an_unknown_assignment_before_it_is_not_whole() -> None:

@@ -117,3 +117,12 @@ def test_what_is_deleted_by_an_administrator_is_mentioned(journal: Journal) -> N
     assert journal.story().incidents[-1].sentence == (
         "offsets of 1 partition are gone: an administrator deleted offsets"
     )
+
+
+def test_a_story_that_begins_with_an_assignment_knows_the_members_from_then_on(journal: Journal) -> None:
+    journal.join("c", "a", "b")
+    journal.assign("a", {"a": assignment(0, 1), "b": assignment(2), "c": assignment(3)}, "b", "c")
+    first = next(at for at, one in enumerate(journal.documents) if one.event == "AssignmentReceived")
+    told = tell("g", journal.documents[first:]).rebalances[-1]
+    assert told.members_before == (journal.id_of("a"), journal.id_of("b"))
+    assert told.members_added == (journal.id_of("c"),)
