@@ -11,6 +11,7 @@ from tests.broker.raw import Raw, Reply
 from kohort.broker.topics import NewTopic, ServedTopic
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.testing.broker import Broker
+from kohort.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.metadata import MetadataRequest
 
@@ -72,8 +73,6 @@ def test_any_group_id_can_be_looked_up(raw: Raw, key: str) -> None:
 def test_a_group_is_stored_where_the_hash_of_its_utf_16_units_says(
     raw: Raw, group: str, partition: int
 ) -> None:
-    from kohort.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-
     create(raw, "t")
     find(raw, group)
     assert raw.send(commit_request((0, 5), group=group), 8).topics[0].partitions[0].error_code == 0

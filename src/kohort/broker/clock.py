@@ -10,6 +10,7 @@ import heapq
 import itertools
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from kohort.model.ids import Instant, Now, WallTime
@@ -53,7 +54,10 @@ class _VirtualAlarm:
 
 
 class VirtualClock:
-    """Time that stands still until :meth:`advance` moves it; alarms run in the order they are due."""
+    """Time that stands still until :meth:`advance` moves it; alarms run in the order they are due.
+
+    An alarm for now needs no advance where an event loop runs: the loop rings it in its next turn.
+    """
 
     def __init__(self, *, wall: int = 1_700_000_000_000) -> None:
         self._instant = 0
@@ -67,6 +71,9 @@ class VirtualClock:
     def call_at(self, instant: Instant, callback: Callable[[], None]) -> Alarm:
         alarm = _VirtualAlarm(callback)
         heapq.heappush(self._alarms, (max(instant, self._instant), next(self._order), alarm))
+        if instant <= self._instant:
+            with suppress(RuntimeError):  # no loop is running: the next advance rings it
+                asyncio.get_running_loop().call_soon(self.advance, 0)
         return alarm
 
     def advance(self, milliseconds: int) -> None:
