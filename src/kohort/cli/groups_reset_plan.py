@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicName
@@ -94,6 +94,8 @@ def _wanted(wish: Wish, partition: TopicPartition, facts: Facts) -> tuple[int, s
         case Kind.TIME | Kind.DURATION:
             found = facts.at_time[partition]
             return (found, None) if found >= 0 else (end, "no record is that new: set to the end")
+        case _:
+            assert_never(wish.kind)
 
 
 def _committed(partition: TopicPartition, facts: Facts) -> int:

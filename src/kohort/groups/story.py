@@ -111,7 +111,7 @@ class Rebalance:
     generation_before: int | None = None
     is_partial: bool = False  # it began before the journal, or in a gap of it
     dropped: int = 0  # events the journal lost meanwhile, of whatever group
-    arrivals: list[Arrival] = field(default_factory=list)
+    arrivals: dict[str, Arrival] = field(default_factory=dict)  # by member, in the order they came
     removals: list[Removal] = field(default_factory=list)
     replacements: list[Replacement] = field(default_factory=list)
     unused_ids: list[Removal] = field(default_factory=list)
@@ -162,7 +162,7 @@ class Rebalance:
         """Who joined last of several, and how long the others had waited for it alone."""
         if len(self.arrivals) < 2:
             return None
-        before, last = self.arrivals[-2:]
+        before, last = list(self.arrivals.values())[-2:]
         return last, last.after_ms - before.after_ms
 
     @property

@@ -63,7 +63,9 @@ def _rebalance(told: Rebalance) -> Json:
 def _people(told: Rebalance) -> Json:
     last = told.last_arrival
     return {
-        "joined": [{**_arrival(one), "new": one.is_new, "reason": one.reason} for one in told.arrivals],
+        "joined": [
+            {**_arrival(one), "new": one.is_new, "reason": one.reason} for one in told.arrivals.values()
+        ],
         "last_joined": None if last is None else {"member_id": last[0].member_id, "behind_ms": last[1]},
         "delays": [{"after_ms": one.after_ms, "sentence": one.sentence} for one in told.delays],
         "removed": [_removal(one) for one in told.removals],

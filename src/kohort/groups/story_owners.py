@@ -30,24 +30,27 @@ class Ownership:
         self.is_known = False
         self.orphans: dict[TopicPartition, Orphan] = {}
         self._owners: dict[TopicPartition, str] = {}
+        self._held: dict[str, list[TopicPartition]] | None = None  # the same by owner, once it is needed
 
     def forget(self) -> None:
         """Something was missed: what is known may be wrong."""
         self.is_known = False
-        self._owners = {}
+        self._own({})
         self.orphans = {}
 
     def begin(self, owners: Mapping[TopicPartition, str]) -> None:
         """This is how it is, whatever was before."""
         self.is_known = True
-        self._owners = dict(owners)
+        self._own(owners)
         self.orphans = {}
+
+    def _own(self, owners: Mapping[TopicPartition, str]) -> None:
+        self._owners = dict(owners)
+        self._held = None
 
     def rename(self, old: str, new: str) -> None:
         """A static member has another id."""
-        for partition, owner in self._owners.items():
-            if owner == old:
-                self._owners[partition] = new
+        self._own({one: new if owner == old else owner for one, owner in self._owners.items()})
 
     def holders(self) -> set[str]:
         """Everyone who has a partition."""
@@ -55,7 +58,11 @@ class Ownership:
 
     def lose(self, member_id: str, lost: Lost, since: int) -> None:
         """A member is gone; nobody has worked on its partitions since then."""
-        for partition in [one for one, owner in self._owners.items() if owner == member_id]:
+        if self._held is None:
+            self._held = {}
+            for partition, owner in self._owners.items():
+                self._held.setdefault(owner, []).append(partition)
+        for partition in self._held.pop(member_id, ()):
             del self._owners[partition]
             self.orphans[partition] = Orphan(member_id, lost, since)
 
@@ -76,7 +83,7 @@ class Ownership:
             before = self._owners[partition]
             change.moves.append(Move(partition, before, None))
             self.orphans[partition] = Orphan(before, Lost.REVOKED, at if eager_since is None else eager_since)
-        self._owners = dict(assigned)
+        self._own(assigned)
         self.is_known = True
         return change._replace(stayed=stayed)
 

@@ -77,10 +77,9 @@ class _Teller:
 
     def _awaited(self, running: Rebalance) -> tuple[str, ...]:
         if running.prepared_at is None:
-            came, waited_for = running.arrivals, (*self._roll.members, *self._roll.pending)
+            there, waited_for = set(running.arrivals), (*self._roll.members, *self._roll.pending)
         else:
-            came, waited_for = running.syncs, running.members
-        there = {one.member_id for one in came}
+            there, waited_for = {one.member_id for one in running.syncs}, running.members
         return tuple(one for one in waited_for if one not in there)
 
     # --- where we are -------------------------------------------------------------------------
@@ -149,7 +148,7 @@ class _Teller:
 
     def group_died(self, at: int, details: Details, cause: Cause) -> None:
         self._end(at, End.LOST, cause)
-        self._mention(at, "GroupDied", str(cause["sentence"]))
+        self._mention(at, "GroupDied", "the broker stopped serving the group")
 
     def group_removed(self, at: int, details: Details, cause: Cause) -> None:
         self._begin_anew(0)
@@ -199,19 +198,16 @@ class _Teller:
 
     def _arrive(self, arrival: Arrival) -> None:
         """Who joins twice in one rebalance gave up waiting for its first answer: the second one counts."""
-        self._leave(arrival.member_id)
-        self._scene.arrivals.append(arrival)
-
-    def _leave(self, member_id: str) -> None:
-        scene = self._scene
-        scene.arrivals = [one for one in scene.arrivals if one.member_id != member_id]
+        arrivals = self._scene.arrivals
+        arrivals.pop(arrival.member_id, None)
+        arrivals[arrival.member_id] = arrival
 
     def member_replaced(self, at: int, details: Details, cause: Cause) -> None:
         old, new, instance = details["old_member_id"], details["member_id"], details["instance_id"]
         self._roll.replace(old, new, instance)
         self._owners.rename(old, new)
-        self._leave(old)
         scene = self._scene
+        scene.arrivals.pop(old, None)
         if cause["kind"] == "AppendRefused":  # it could not be stored, and is undone
             scene.replacements = [one for one in scene.replacements if one.member_id != old]
         else:
@@ -222,7 +218,7 @@ class _Teller:
         self._roll.remove(member_id)
         silent_ms = _silent_ms(cause)
         self._owners.lose(member_id, Lost.SILENT if silent_ms else Lost.GONE, at - silent_ms)
-        self._leave(member_id)
+        self._scene.arrivals.pop(member_id, None)
         self._scene.removals.append(Removal(member_id, self._after(at), cause))
 
     def leader_chosen(self, at: int, details: Details, cause: Cause) -> None:
@@ -309,7 +305,7 @@ class _Teller:
     def _is_cooperative(self, running: Rebalance) -> bool:
         """Whether members kept their partitions meanwhile: they say so when they join again."""
         holders = self._owners.holders()
-        had_some = [one.member_id for one in running.arrivals if one.member_id in holders]
+        had_some = [one for one in running.arrivals if one in holders]
         if not had_some:
             return "cooperative" in (running.protocol or "")
         return any(self._roll.kept_partitions(one, running.protocol) for one in had_some)

@@ -155,7 +155,7 @@ class _Block:
     def _joined(self) -> list[str]:
         last = self._told.last_arrival
         rows = []
-        for one in self._told.arrivals:
+        for one in self._told.arrivals.values():
             row = f"+{show_span(one.after_ms):8} {self._name(one.member_id)}{_how(one)}"
             if last is not None and one is last[0]:
                 row += f", the last, {show_span(last[1])} behind"

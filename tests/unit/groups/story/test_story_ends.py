@@ -136,7 +136,7 @@ def test_a_group_that_is_handed_over_is_mentioned(journal: Journal) -> None:
     story = journal.story()
     assert story.rebalances[-1].end is End.LOST
     assert story.incidents[-1] == story.incidents[-1]._replace(
-        event="GroupDied", sentence="the coordinator of this group moved away"
+        event="GroupDied", sentence="the broker stopped serving the group"
     )
 
 

@@ -1,7 +1,9 @@
 """What a program reads."""
 
 import json
+from pathlib import Path
 
+import pytest
 from tests.unit.groups.story.journal import Journal, assignment
 
 from kohort.groups.story_json import story_json
@@ -22,6 +24,12 @@ def test_the_keys_are_those_that_are_documented(journal: Journal) -> None:
     assert list(found) == STORY_KEYS
     (rebalance,) = json.loads(json.dumps(found["rebalances"]))
     assert list(rebalance) == REBALANCE_KEYS
+
+
+@pytest.mark.parametrize("key", [*STORY_KEYS, *REBALANCE_KEYS])
+def test_the_page_has_the_key(key: str) -> None:
+    page = Path(__file__).parents[4] / "docs" / "howto" / "explain-a-rebalance.md"
+    assert f"`{key}`" in page.read_text()
 
 
 def test_members_have_their_full_ids_and_their_short_names(journal: Journal) -> None:

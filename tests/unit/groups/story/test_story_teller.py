@@ -15,12 +15,12 @@ def kinds(rebalance: Rebalance) -> list[str]:
 def test_the_first_rebalance_of_a_group_is_started_by_its_first_member(journal: Journal) -> None:
     (told,) = journal.story().rebalances
     assert (told.cause["kind"], told.cause["member_id"]) == ("MemberArrived", journal.id_of("a"))
-    assert [(one.member_id, one.is_new) for one in told.arrivals] == [
+    assert [(one.member_id, one.is_new) for one in told.arrivals.values()] == [
         (journal.id_of("a"), True),
         (journal.id_of("b"), True),
     ]
     assert told.last_arrival is not None
-    assert told.last_arrival == (told.arrivals[1], TICK)
+    assert told.last_arrival == (told.arrivals[journal.id_of("b")], TICK)
     assert (told.generation_before, told.generation, told.protocol) == (0, 1, "range")
     assert told.leader == journal.id_of("a")
     assert told.members_added == (journal.id_of("a"), journal.id_of("b"))
@@ -189,8 +189,8 @@ def test_who_joins_twice_in_one_rebalance_counts_with_its_second_join(journal: J
     journal.join("a")
     journal.join("b")
     told = journal.last()
-    assert [one.member_id for one in told.arrivals] == [journal.id_of(name) for name in "cab"]
-    assert told.arrivals[1].after_ms > 100
+    assert [one.member_id for one in told.arrivals.values()] == [journal.id_of(name) for name in "cab"]
+    assert told.arrivals[journal.id_of("a")].after_ms > 100
 
 
 # --- cooperative rebalances ---------------------------------------------------------------------

@@ -29,7 +29,7 @@ STABLE = Rebalance(
     leader="a",
     members=("a",),
     members_before=("a",),
-    arrivals=[Arrival("a", 0)],
+    arrivals={"a": Arrival("a", 0)},
     prepared_at=1_100,
     prepared_by={"kind": "EveryoneJoined", "sentence": "all 2 members had joined", "members": 2},
     end=End.STABLE,
@@ -222,7 +222,7 @@ def test_an_id_nobody_used_is_told() -> None:
 
 
 def test_a_thousand_members_take_a_few_lines() -> None:
-    told = replace(STABLE, arrivals=[Arrival(f"m{number}", number) for number in range(1_000)])
+    told = replace(STABLE, arrivals={f"m{number}": Arrival(f"m{number}", number) for number in range(1_000)})
     found = line("joined", told)
     assert found is not None
     assert found.split(" | ")[-2:] == [
