@@ -54,7 +54,7 @@ def kilobytes_per_member(members: int, groups: int) -> float:
 
 async def _open(disk: Disk) -> Broker:
     settings = Settings(overrides={"offsets.topic.num.partitions": "1"})
-    catalog, storage, _ = await open_data(settings, disk)
+    catalog, storage = await open_data(settings, disk)
     broker = Broker(settings, catalog, storage, VirtualClock())
     broker.start()
     return broker

@@ -225,7 +225,8 @@ def test_validating_has_the_same_answer_and_no_effect(raw: Raw, version: int) ->
     if version >= 5:
         assert results[0].num_partitions == 3
         assert results[0].configs
-    assert results[0].topic_id == bytes(16)
+    if version >= 7:
+        assert results[0].topic_id != bytes(16)  # Kafka shows one too; nothing has it
     assert existing(raw) == ["old"]
 
 

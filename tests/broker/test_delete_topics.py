@@ -68,11 +68,20 @@ def test_every_topic_has_its_own_answer(raw: Raw) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 5])
-def test_a_topic_named_twice_is_gone_once(raw: Raw, version: int) -> None:
+def test_a_topic_named_twice_is_told_so_once_and_stays(raw: Raw, version: int) -> None:
     create(raw, "t")
-    results = raw.send(DeleteTopicsRequest(topic_names=["t", "t"]), version).responses
-    assert sum(result.error_code == 0 for result in results) <= 1
-    assert metadata(raw, "t").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    (result,) = raw.send(DeleteTopicsRequest(topic_names=["t", "t"]), version).responses
+    assert (result.name, result.error_code) == ("t", ErrorCode.INVALID_REQUEST)
+    assert metadata(raw, "t").topics[0].error_code == 0
+
+
+def test_a_topic_named_by_name_and_by_id_is_told_so_once_and_stays(raw: Raw) -> None:
+    topic_id = create(raw, "t")
+    (result,) = delete(raw, DeleteTopicState(name="t"), DeleteTopicState(topic_id=topic_id))
+    assert (result.name, result.topic_id, result.error_code) == ("t", topic_id, ErrorCode.INVALID_REQUEST)
+    (result,) = delete(raw, DeleteTopicState(topic_id=topic_id), DeleteTopicState(topic_id=topic_id))
+    assert (result.topic_id, result.error_code) == (topic_id, ErrorCode.INVALID_REQUEST)
+    assert metadata(raw, "t").topics[0].error_code == 0
 
 
 def test_deletion_can_be_disabled(raw: Raw) -> None:

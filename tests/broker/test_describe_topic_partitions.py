@@ -56,7 +56,7 @@ def test_a_topic_is_described_as_in_metadata(raw: Raw) -> None:
     for part, other in zip(topic.partitions, known.partitions, strict=True):
         assert (part.leader_id, part.leader_epoch) == (other.leader_id, other.leader_epoch)
         assert (part.replica_nodes, part.isr_nodes) == (other.replica_nodes, other.isr_nodes)
-        assert (part.eligible_leader_replicas, part.last_known_elr, part.offline_replicas) == (None, None, [])
+        assert (part.eligible_leader_replicas, part.last_known_elr, part.offline_replicas) == ([], [], [])
 
 
 def test_topics_that_are_not_there_have_their_error_and_no_partitions(raw: Raw) -> None:

@@ -145,7 +145,9 @@ def test_other_negative_values_are_unsupported(raw: Raw, value: int) -> None:
 def ask(raw: Raw, *parts: ListOffsetsPartition, topic: str = "t", version: int = 11) -> list[int]:
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=list(parts))])
     results = raw.send(request, version).topics[0].partitions
-    assert [each.partition_index for each in results] == [each.partition_index for each in parts]
+    assert [each.partition_index for each in results] == list(
+        dict.fromkeys(part.partition_index for part in parts)
+    )
     return [each.error_code for each in results]
 
 
@@ -161,9 +163,9 @@ def test_what_does_not_exist_is_unknown_and_what_does_is_answered(raw: Raw) -> N
     assert ask(raw, at(0), topic="") == [unknown]
 
 
-def test_the_same_partition_twice_is_an_invalid_request_for_both(raw: Raw) -> None:
+def test_the_same_partition_twice_is_an_invalid_request_told_once(raw: Raw) -> None:
     create(raw, "t", 2)
-    assert ask(raw, at(0), at(1), at(0)) == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
+    assert ask(raw, at(0), at(1), at(0)) == [ErrorCode.INVALID_REQUEST, 0]
 
 
 def test_the_leader_epoch_must_fit(restart: Restart) -> None:

@@ -31,7 +31,7 @@ REFUSED = {
     "no bytes": (b"", ErrorCode.INVALID_RECORD),
     "seven bytes": (WHOLE[:7], ErrorCode.INVALID_RECORD),
     "two batches": (WHOLE + WHOLE, ErrorCode.INVALID_RECORD),
-    "a tail of zeros": (WHOLE + bytes(20), ErrorCode.INVALID_RECORD),
+    "a tail of zeros": (WHOLE + bytes(20), ErrorCode.CORRUPT_MESSAGE),
     "cut in the middle": (WHOLE[:-3], ErrorCode.INVALID_RECORD),
     "wrong checksum": (patched(WHOLE, CRC, ">I", 1, sealed=False), ErrorCode.CORRUPT_MESSAGE),
     "length below a header": (patched(WHOLE, LENGTH, ">i", 20), ErrorCode.CORRUPT_MESSAGE),

@@ -45,7 +45,7 @@ class Node:
     @classmethod
     async def start(cls, disk: Disk) -> "Node":
         settings = Settings(overrides={"offsets.topic.num.partitions": "1"})
-        catalog, storage, _ = await open_data(settings, disk)
+        catalog, storage = await open_data(settings, disk)
         broker = Broker(settings, catalog, storage, VirtualClock())
         broker.start()
         if broker.topics.get(TOPIC) is None:
@@ -162,7 +162,7 @@ def test_a_group_never_reads_an_offset_before_its_log_is_loaded() -> None:
         await node.commit_and_wait(42)
         await node.stop()
         settings = Settings(overrides={"offsets.topic.num.partitions": "1"})
-        catalog, storage, _ = await open_data(settings, disk)
+        catalog, storage = await open_data(settings, disk)
         broker = Broker(settings, catalog, storage, VirtualClock())
         broker.start()
         asked = (FetchTopic(TOPIC, (ZERO,)),)

@@ -8,6 +8,7 @@ from kohort.broker.config_values import check_topic_configs
 from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey, ConfigType
 from kohort.log.catalog import CLUSTER_DEFAULT
 from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.topics import is_legal_name
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -23,6 +24,8 @@ class ResourceType(IntEnum):
 def check_resource(broker: "Broker", kind: int, name: str) -> ResourceType:
     """The type of a resource that exists here, or RefusedError."""
     if kind == ResourceType.TOPIC:
+        if not is_legal_name(name):
+            raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"The topic name {name!r} is not legal.")
         if broker.topics.get(name) is None:
             raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         return ResourceType.TOPIC

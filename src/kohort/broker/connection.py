@@ -142,12 +142,20 @@ class Connection(asyncio.Protocol):
                     size += sum(map(len, answer))
                 elif answer is not None:
                     self._park(answer)
-        except ProtocolError as error:
+        except Exception as error:
             self._write(gathered)
-            self.close(str(error))
+            self._fail(error)
             return False
         self._write(gathered)
         return more
+
+    def _fail(self, error: Exception) -> None:
+        """A fault of the peer is told in one line; a bug of ours with its stack. Either way it is over."""
+        if isinstance(error, ProtocolError):
+            self.close(str(error))
+        else:
+            logger.error("closed %s: the broker ran into a bug", self.peer, exc_info=error)
+            self.close()
 
     def _park(self, parked: Parked) -> None:
         self._parked = parked
@@ -161,8 +169,8 @@ class Connection(asyncio.Protocol):
         self.last_active = self._loop.time()
         try:
             self._write(parked.parts() or [])
-        except ProtocolError as error:
-            self.close(str(error))
+        except Exception as error:
+            self._fail(error)
             return
         self._serve()
 

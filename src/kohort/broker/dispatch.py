@@ -136,15 +136,17 @@ class Dispatch:
 
 def refusal(error: Exception, handler: Handler, request: Message, context: Context) -> Message:
     """What a handler raised, as the API's own error reply in the request's version."""
-    if isinstance(error, RefusedError):
-        return handler.refuse(request, error.code)
     if isinstance(error, ProtocolError):
         raise error
-    logger.error("%s failed", context, exc_info=error)
+    if isinstance(error, RefusedError):
+        code = error.code
+    else:
+        logger.error("%s failed", context, exc_info=error)
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
     if getattr(request, "acks", None) == 0:
         # Nobody waits for a reply: a closed connection is the only sign the client can see.
-        raise ProtocolError(f"{context} failed without a reply to say so") from error
-    return handler.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        raise ProtocolError(f"{context} failed without a reply to say so: {code.name}") from error
+    return handler.refuse(request, code)
 
 
 def _unsupported(context: Context) -> Buffers | None:

@@ -5,19 +5,19 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.fetch_sessions import PartitionKey, TopicKey, Wanted
-from kohort.broker.leadership import check_epoch
+from kohort.broker.leadership import NO_EPOCH, check_epoch
 from kohort.broker.topics import ServedTopic
 from kohort.log.log import Log
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset
 from kohort.model.topics import TopicPartition
-from kohort.records.compression import Codec
 from kohort.wire.messages.fetch import EpochEndOffset, PartitionData
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
-_FIRST_VERSION_WITH_ZSTD = 10
+
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class Terms(NamedTuple):
@@ -50,11 +50,9 @@ def _plan_one(broker: "Broker", key: PartitionKey, wanted: Wanted, terms: Terms)
         log = topic.log(key[1])
         if log is None:
             raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if topic.codec is Codec.ZSTD and terms.version < _FIRST_VERSION_WITH_ZSTD:
-            raise RefusedError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         if log.failure is not None:
             raise RefusedError(ErrorCode.KAFKA_STORAGE_ERROR)
-        check_epoch(log, wanted.leader_epoch)
+        check_epoch(log, max(wanted.leader_epoch, NO_EPOCH))  # any negative epoch is none here
         if not log.start_offset <= wanted.offset <= log.end_offset:
             raise RefusedError(ErrorCode.OFFSET_OUT_OF_RANGE)
         return Planned(key, wanted, log, diverging=_divergence(log, wanted))
@@ -153,7 +151,7 @@ def _failed(part: Planned, code: ErrorCode) -> PartitionData:
         partition_index=part.key[1],
         error_code=code,
         high_watermark=-1,
-        aborted_transactions=None,
+        aborted_transactions=[] if code in _UNKNOWN else None,  # as Kafka has it
         records=b"",
     )
 

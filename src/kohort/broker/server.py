@@ -19,7 +19,7 @@ from kohort.wire.framing import FrameBuffer
 
 logger = logging.getLogger("kohort.server")
 
-_IDLE_CHECK_S = 30.0
+_IDLE_CHECK_S = 30.0  # at most; half of the time a connection may be idle, if that is shorter
 
 
 class Address(NamedTuple):
@@ -55,11 +55,11 @@ class Server:
         """Open the data, listen, and return the address clients are told."""
         settings = self._settings
         check_start_configs(settings.overrides)
-        catalog, storage, repairs = await open_data(settings, self._disk)
+        catalog, storage = await open_data(settings, self._disk)
         try:
             self.broker = Broker(settings, catalog, storage, self._clock)
             self.broker.start()
-            for repair in [*repairs, *storage.take_repairs()]:
+            for repair in storage.take_repairs():
                 logger.warning("recovered %s: %s", repair.directory, repair.what)
             self.dispatch = Dispatch(self.broker)
             address = await self._listen()
@@ -68,7 +68,7 @@ class Server:
             raise
         self._maintenance = Maintenance(self.broker)
         self._maintenance.start()
-        self._idle_check = asyncio.get_running_loop().call_later(_IDLE_CHECK_S, self._close_idle)
+        self._idle_check = self._check_idle_later()
         return address
 
     async def stop(self) -> None:
@@ -117,9 +117,16 @@ class Server:
             self._nobody.set()
 
     def _close_idle(self) -> None:
-        loop = asyncio.get_running_loop()
-        oldest = loop.time() - self.broker.configs.number("connections.max.idle.ms") / 1_000
+        oldest = asyncio.get_running_loop().time() - self._max_idle_s
         for connection in list(self._connections):
             if connection.is_idle and connection.last_active < oldest:
-                connection.close()
-        self._idle_check = loop.call_later(_IDLE_CHECK_S, self._close_idle)
+                connection.abort()  # what is still queued is for a peer that has not read for so long
+        self._idle_check = self._check_idle_later()
+
+    def _check_idle_later(self) -> asyncio.TimerHandle:
+        later = min(_IDLE_CHECK_S, self._max_idle_s / 2)
+        return asyncio.get_running_loop().call_later(later, self._close_idle)
+
+    @property
+    def _max_idle_s(self) -> float:
+        return self.broker.configs.number("connections.max.idle.ms") / 1_000

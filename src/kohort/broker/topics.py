@@ -117,18 +117,20 @@ class Topics:
     async def create(self, new: NewTopic) -> ServedTopic:
         """Create a topic durably, or RefusedError; when this returns, clients can produce to it."""
         partitions, overrides = self.check_new(new)
-        topic = Topic(TopicName(new.name), _new_topic_id(), partitions, overrides)
+        topic = Topic(TopicName(new.name), new_topic_id(), partitions, overrides)
         await self._catalog.create_topic(topic)
         return self._serve(topic)
 
     async def delete(self, topic: ServedTopic) -> None:
-        """Remove a topic from the catalog, then from everywhere else."""
+        """Remove a topic from the catalog, then from everywhere else.
+
+        Files that a crash leaves behind are swept up at the next start: the catalog remembers until then.
+        """
         await self._catalog.delete_topic(topic.name)
         del self._by_name[topic.name]
         del self._by_id[topic.topic_id]
         for log in topic.logs:
             self._storage.delete_log(log.partition)
-        await self._catalog.forget_deleted([topic.topic_id])
 
     async def add_partitions(self, topic: ServedTopic, total: int) -> None:
         self._serve(await self._catalog.add_partitions(topic.name, total))
@@ -248,7 +250,7 @@ def _replication_error(factor: int) -> str:
     return f"Unable to replicate the partition {factor} time(s): this cluster has 1 broker."
 
 
-def _new_topic_id() -> TopicId:
+def new_topic_id() -> TopicId:
     """A random (version 4) id; Kafka avoids the ones whose text begins with a dash."""
     while True:
         raw = bytearray(secrets.token_bytes(16))

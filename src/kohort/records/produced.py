@@ -36,6 +36,8 @@ from kohort.records.walk import Walk, walk_records
 UNLIMITED = 0x7FFFFFFFFFFFFFFF
 _ZSTD_SINCE = 7
 _NEWEST_CODEC = max(Codec)
+_SIZE_END = 12  # a batch begins with an offset and a size
+_SMALLEST = 14  # less was never a batch, nor a message of the formats before
 
 
 class ProduceRules(NamedTuple):
@@ -71,6 +73,10 @@ class RefusedBatchError(RefusedError):
         self.record_errors = record_errors or []
 
 
+class NotOneBatchError(RefusedBatchError):
+    """What came is not one batch that this version may bring; Kafka says so before it looks at the log."""
+
+
 def check_produced(batch: Buffer, rules: ProduceRules) -> Produced:
     """The batch, rewritten if it has to be. Raises ``RefusedBatchError``, and nothing else."""
     header = _only_batch(batch, rules.api_version)
@@ -98,19 +104,27 @@ def _only_batch(batch: Buffer, api_version: int) -> BatchHeader:
     try:
         header = read_header(batch)
     except LegacyFormatError as error:
-        raise _invalid(str(error)) from error
+        raise NotOneBatchError(ErrorCode.INVALID_RECORD, str(error)) from error
     except CorruptBatchError as error:
         if len(batch) < HEADER_SIZE:
-            raise _invalid(f"exactly one batch is expected, {len(batch)} bytes hold none") from error
+            message = f"exactly one batch is expected, {len(batch)} bytes hold none"
+            raise NotOneBatchError(ErrorCode.INVALID_RECORD, message) from error
         raise RefusedBatchError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     if header.codec == Codec.ZSTD and api_version < _ZSTD_SINCE:
-        raise RefusedBatchError(
+        raise NotOneBatchError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"zstd needs Produce version {_ZSTD_SINCE}, this is version {api_version}",
         )
     if header.size != len(batch):
-        raise _invalid(f"exactly one batch is expected, but {len(batch)} bytes came and it has {header.size}")
+        message = f"exactly one batch is expected, but {len(batch)} bytes came and it has {header.size}"
+        raise NotOneBatchError(_trailing_code(memoryview(batch)[header.size :]), message)
     return header
+
+
+def _trailing_code(rest: memoryview) -> ErrorCode:
+    """What Kafka calls bytes after a batch: a second one or, if they announce an impossible size, damage."""
+    too_small = len(rest) >= _SIZE_END and int.from_bytes(rest[8:_SIZE_END], "big", signed=True) < _SMALLEST
+    return ErrorCode.CORRUPT_MESSAGE if too_small else ErrorCode.INVALID_RECORD
 
 
 def _check_header(batch: Buffer, header: BatchHeader, rules: ProduceRules) -> None:
@@ -134,7 +148,8 @@ def _check_header(batch: Buffer, header: BatchHeader, rules: ProduceRules) -> No
         raise _invalid(f"compression codec {header.codec} does not exist")
     # Kafka looks at the bit only where it does not check the records' own timestamps.
     if header.is_log_append_time and (rules.log_append_time or header.max_timestamp == NO_TIMESTAMP):
-        raise RefusedBatchError(ErrorCode.INVALID_TIMESTAMP, "only the broker sets LogAppendTime")
+        message = "only the broker sets LogAppendTime"
+        raise RefusedBatchError(ErrorCode.INVALID_TIMESTAMP, message, [(0, message)])
 
 
 def _checked_records(batch: Buffer, header: BatchHeader, rules: ProduceRules) -> tuple[bytes | None, int]:

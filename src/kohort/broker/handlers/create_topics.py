@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from kohort.broker.config_values import ConfigValues
 from kohort.broker.configs import TOPIC_CONFIGS
 from kohort.broker.context import Context
-from kohort.broker.topics import NewTopic
+from kohort.broker.topics import NewTopic, new_topic_id
 from kohort.model.errors import ErrorCode, RefusedError
-from kohort.model.ids import NO_TOPIC_ID
 from kohort.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -51,7 +50,7 @@ async def _create(broker: "Broker", topic: CreatableTopic, *, validate_only: boo
     new = _wanted(topic)
     if validate_only:
         partitions, overrides = broker.topics.check_new(new)
-        topic_id: bytes = NO_TOPIC_ID
+        topic_id: bytes = new_topic_id()  # Kafka shows one too; it will be another when it is made
     else:
         created = await broker.topics.create(new)
         partitions, overrides, topic_id = len(created.logs), dict(created.configs), created.topic_id

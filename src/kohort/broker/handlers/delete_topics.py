@@ -1,5 +1,6 @@
 """DeleteTopics (20): by name, or (v6) by id. v4: flexible; v5: error messages."""
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 async def handle(broker: "Broker", request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
     if not broker.configs.flag("delete.topic.enable"):
         return refuse(request, ErrorCode.TOPIC_DELETION_DISABLED)
-    return DeleteTopicsResponse(responses=[await _delete(broker, wanted) for wanted in _wanted(request)])
+    wanted, repeated = _sort_out(broker, _wanted(request))
+    return DeleteTopicsResponse(responses=repeated + [await _delete(broker, topic) for topic in wanted])
 
 
 def refuse(request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsResponse:
@@ -29,6 +31,30 @@ def refuse(request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsRespons
 
 def _wanted(request: DeleteTopicsRequest) -> list[DeleteTopicState]:
     return request.topics + [DeleteTopicState(name=name) for name in request.topic_names]
+
+
+def _sort_out(
+    broker: "Broker", asked: list[DeleteTopicState]
+) -> tuple[list[DeleteTopicState], list[DeletableTopicResult]]:
+    """A topic that is named twice, or by name and by id, is not deleted, and told so once."""
+    names = Counter(topic.name for topic in asked if topic.name is not None)
+    ids = Counter(topic.topic_id for topic in asked if topic.name is None)
+    kept: list[DeleteTopicState] = []
+    repeated: dict[str | bytes, DeletableTopicResult] = {}
+    for topic in asked:
+        served = broker.topics.by_id(topic.topic_id) if topic.name is None else broker.topics.get(topic.name)
+        both = served is not None and names[served.name] and ids[served.topic_id]
+        if both and served is not None:
+            entry = DeleteTopicState(name=served.name, topic_id=served.topic_id)
+            repeated[served.name] = _refused(entry, ErrorCode.INVALID_REQUEST, "Named by name and by id.")
+        elif topic.name is not None and names[topic.name] > 1:
+            entry = DeleteTopicState(name=topic.name)
+            repeated[topic.name] = _refused(entry, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        elif topic.name is None and topic.topic_id != NO_TOPIC_ID and ids[topic.topic_id] > 1:
+            repeated[topic.topic_id] = _refused(topic, ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
+        else:
+            kept.append(topic)
+    return kept, list(repeated.values())
 
 
 def _refused(wanted: DeleteTopicState, code: ErrorCode, message: str | None = None) -> DeletableTopicResult:

@@ -36,7 +36,5 @@ def handle(broker: "Broker", request: DescribeClusterRequest, context: Context) 
     return response
 
 
-def refuse(request: DescribeClusterRequest, code: ErrorCode) -> DescribeClusterResponse:
-    return DescribeClusterResponse(
-        error_code=code, error_message=code.name, endpoint_type=request.endpoint_type
-    )
+def refuse(_request: DescribeClusterRequest, code: ErrorCode) -> DescribeClusterResponse:
+    return DescribeClusterResponse(error_code=code, error_message=code.name)

@@ -69,7 +69,9 @@ def _from_cursor(broker: "Broker", request: DescribeTopicPartitionsRequest) -> I
 
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
-    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name)
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code, name=name, topic_authorized_operations=ALL_TOPIC_OPERATIONS
+    )
 
 
 def _describe(
@@ -87,6 +89,8 @@ def _describe(
                 leader_epoch=topic.logs[index].leader_epoch,
                 replica_nodes=here,
                 isr_nodes=here,
+                eligible_leader_replicas=[],  # null would be legal, but breaks the Java Admin
+                last_known_elr=[],
             )
             for index in partitions
         ],

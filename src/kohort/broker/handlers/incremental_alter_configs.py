@@ -77,7 +77,6 @@ async def _alter(broker: "Broker", resource: AlterConfigsResource, *, validate_o
 
 
 def _change(broker: "Broker", kind: ResourceType, configs: dict[str, str], config: AlterableConfig) -> None:
-    key = key_of(kind, config.name)
     try:
         operation = Operation(config.config_operation)
     except ValueError:
@@ -85,8 +84,9 @@ def _change(broker: "Broker", kind: ResourceType, configs: dict[str, str], confi
             ErrorCode.INVALID_REQUEST, f"Unknown operation {config.config_operation}"
         ) from None
     if operation is Operation.DELETE:
-        configs.pop(key.name, None)
+        configs.pop(config.name, None)  # also one that nobody knows: it may be left over
         return
+    key = key_of(kind, config.name)
     if config.value is None:
         raise RefusedError(ErrorCode.INVALID_REQUEST, f"Null value not supported for: {config.name}")
     if operation is Operation.SET:

@@ -51,10 +51,11 @@ def handle(broker: "Broker", request: ListOffsetsRequest, context: Context) -> L
                 _refused(part, ErrorCode.INVALID_REQUEST)
                 if asked[topic.name, part.partition_index] > 1
                 else _find(broker, topic.name, part, request.isolation_level, context.version)
-                for part in topic.partitions
+                for part in {part.partition_index: part for part in topic.partitions}.values()
             ],
         )
         for topic in request.topics
+        if topic.partitions
     ]
     return ListOffsetsResponse(topics=topics)
 

@@ -113,7 +113,7 @@ def _asked_for(
     """One entry for each topic asked for, however often it was; errors in their place."""
     entries: dict[str | bytes, MetadataResponseTopic] = {}
     for wanted in asked:
-        key = wanted.name if wanted.name is not None else wanted.topic_id
+        key = wanted.name if wanted.topic_id == NO_TOPIC_ID and wanted.name is not None else wanted.topic_id
         if key not in entries:
             entries[key] = _one(broker, wanted, operations, refused)
     return list(entries.values())
@@ -122,7 +122,7 @@ def _asked_for(
 def _one(
     broker: "Broker", wanted: MetadataRequestTopic, operations: int, refused: dict[str, ErrorCode]
 ) -> MetadataResponseTopic:
-    if wanted.name is None:
+    if wanted.name is None or wanted.topic_id != NO_TOPIC_ID:  # a name beside an id counts for nothing
         topic = broker.topics.by_id(wanted.topic_id)
         if topic is None:
             return MetadataResponseTopic(

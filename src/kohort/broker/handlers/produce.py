@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context, Result
 from kohort.broker.topics import ServedTopic
-from kohort.log.log import Append, Appended
+from kohort.log.log import Append, Appended, Log
 from kohort.model.errors import ErrorCode, ProtocolError, RefusedError
 from kohort.model.ids import WallTime
-from kohort.records.produced import ProduceRules, RefusedBatchError, check_produced
+from kohort.records.produced import NotOneBatchError, ProduceRules, RefusedBatchError, check_produced
 from kohort.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -28,6 +28,17 @@ if TYPE_CHECKING:
 
 NO_REPLY = 0  # acks of a producer that does not want to know
 _LEGAL_ACKS = (-1, NO_REPLY, 1)
+_BEFORE_THE_LOG = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
 _NO_TRANSACTIONS = "Kohort does not serve transactions."
 _FIRST_VERSION_WITH_IDS = 13
 
@@ -37,9 +48,11 @@ def handle(broker: "Broker", request: ProduceRequest, context: Context) -> Resul
         return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
     response = ProduceResponse()
     appends: list[Append] = []
-    waiting: list[PartitionProduceResponse] = []  # the entries the appends belong to
+    waiting: list[tuple[PartitionProduceResponse, Log]] = []  # the entries the appends belong to
     now = broker.clock.now().wall
     for data in request.topic_data:
+        if not data.partition_data:
+            continue
         topic = _find(broker, request, data, context.version)
         result = TopicProduceResponse(name=data.name, topic_id=data.topic_id)
         response.responses.append(result)
@@ -47,10 +60,12 @@ def handle(broker: "Broker", request: ProduceRequest, context: Context) -> Resul
             entry = PartitionProduceResponse(index=part.index, base_offset=-1)
             result.partition_responses.append(entry)
             try:
-                appends.append(_checked(topic, part, now, context.version))
-                waiting.append(entry)
+                log, append = _checked(topic, part, now, context.version)
+                appends.append(append)
+                waiting.append((entry, log))
             except RefusedError as refused:
-                _fill_error(entry, refused)
+                found = topic.log(part.index) if isinstance(topic, ServedTopic) else None
+                _fill_error(entry, refused, found)
     future = broker.storage.append(appends)
     if future.done():
         _fill(waiting, future.result())
@@ -102,7 +117,7 @@ def _find(
 
 def _checked(
     topic: ServedTopic | RefusedError, part: PartitionProduceData, now: WallTime, version: int
-) -> Append:
+) -> tuple[Log, Append]:
     """A batch that may be appended, or RefusedError."""
     if isinstance(topic, RefusedError):
         raise topic
@@ -110,7 +125,7 @@ def _checked(
     if log is None:
         raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if part.records is None:
-        raise RefusedError(ErrorCode.INVALID_RECORD, "exactly one batch is expected, there are no records")
+        raise NotOneBatchError(ErrorCode.INVALID_RECORD, "exactly one batch is expected, there is none")
     produced = check_produced(
         part.records,
         ProduceRules(
@@ -126,23 +141,28 @@ def _checked(
         ),
     )
     if produced.header.is_transactional:
-        raise RefusedError(ErrorCode.INVALID_TXN_STATE, _NO_TRANSACTIONS)
+        raise RefusedError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, _NO_TRANSACTIONS)
     batch = produced.replacement if produced.replacement is not None else bytearray(part.records)
-    return Append(log.partition, batch, log.leader_epoch, now, from_client=True)
+    return log, Append(log.partition, batch, log.leader_epoch, now, from_client=True)
 
 
-def _fill(waiting: list[PartitionProduceResponse], results: list[Appended | RefusedError]) -> None:
-    for entry, result in zip(waiting, results, strict=True):
+def _fill(
+    waiting: list[tuple[PartitionProduceResponse, Log]], results: list[Appended | RefusedError]
+) -> None:
+    for (entry, log), result in zip(waiting, results, strict=True):
         if isinstance(result, RefusedError):
-            _fill_error(entry, result)
+            _fill_error(entry, result, log)
         else:
             entry.base_offset = result.base_offset
             entry.log_append_time_ms = result.append_time
             entry.log_start_offset = result.log_start_offset
 
 
-def _fill_error(entry: PartitionProduceResponse, error: RefusedError) -> None:
+def _fill_error(entry: PartitionProduceResponse, error: RefusedError, log: Log | None) -> None:
+    """As Kafka fills it: a batch its log refused gets the log's start, one that never got there does not."""
     entry.error_code = error.code
+    if log is not None and error.code not in _BEFORE_THE_LOG and not isinstance(error, NotOneBatchError):
+        entry.log_start_offset = log.start_offset
     if isinstance(error, RefusedBatchError):
         entry.record_errors = [
             BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
