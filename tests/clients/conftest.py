@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kohort.testing import Broker
+from kohort.testing.plugin import Kohort
+
 ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:  # `tests` is no installed package
     sys.path.insert(0, str(ROOT))
@@ -16,6 +19,24 @@ from tests.clients.with_aiokafka import Aiokafka, LoopThread  # noqa: E402 (same
 from tests.clients.with_confluent import Confluent  # noqa: E402 (same)
 from tests.clients.with_confluent import logger as librdkafka  # noqa: E402 (same)
 from tests.clients.with_kafka_python import KafkaPython  # noqa: E402 (same)
+
+
+@pytest.fixture(scope="session")
+def _group_broker() -> Iterator[Broker]:
+    configs = {
+        "group.initial.rebalance.delay.ms": 0,
+        "group.min.session.timeout.ms": 100,
+        "offsets.topic.num.partitions": 5,
+    }
+    with Broker(configs=configs) as broker:
+        yield broker
+
+
+@pytest.fixture
+def groups(_group_broker: Broker, request: pytest.FixtureRequest) -> Iterator[Kohort]:
+    """A shared broker for groups: no initial delay, short sessions allowed."""
+    yield Kohort(_group_broker, request.node.name)
+    _group_broker.stop_intercepting()
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 NAMES = ("confluent", "kafka-python", "aiokafka")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 POLL_SECONDS = 0.02  # how long one poll may wait for something to happen
-POLL_RECORDS = 100
+POLL_RECORDS = 20
 
 Untyped = Any  # an object of a library that has no types
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -59,7 +59,7 @@ class Membership:
     name: str
     group: str
     topics: tuple[str, ...]
-    assignors: tuple[str, ...] = ("range", "roundrobin")
+    assignors: tuple[str, ...] = ("range",)
     instance_id: str | None = None
     session_ms: int = 10_000
     heartbeat_ms: int = 100
@@ -90,8 +90,6 @@ class Member(Protocol):
     def poll(self) -> int:
         """Let the library work for a moment; the watcher sees the records. Returns how many came."""
         ...
-
-    def assignment(self) -> set[Place]: ...
 
     def commit(self, offsets: Mapping[Place, int]) -> None:
         """Commit and wait for the answer; NotCommittedError if it is not a yes."""

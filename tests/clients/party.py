@@ -1,11 +1,12 @@
 """A group of real clients, driven by one test: members come, work, commit and go under the ledger's eyes."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Self
 
 from tests.clients.ledger import Ledger
-from tests.clients.libraries import Library, Member, Membership, NotCommittedError
+from tests.clients.libraries import POLL_SECONDS, Library, Member, Membership, NotCommittedError
 from tests.clients.waiting import PATIENCE_SECONDS, Deadline
 
 
@@ -26,10 +27,12 @@ class Party:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for name in list(self._members):
-            self.leave(name)
         if kind is None:
+            for name in list(self._members):
+                self.leave(name)
             self.ledger.check()
+        for member in self._members.values():
+            member.close()
 
     def join(self, library: Library, membership: Membership) -> Member:
         """A new member; it works whenever the party polls."""
@@ -42,8 +45,15 @@ class Party:
         self._members[name] = member
 
     def leave(self, name: str) -> None:
-        """Close a member: it leaves the group, unless it is static. Nothing is committed."""
-        self._members.pop(name).close()
+        """Close a member: it leaves the group, unless it is static. Nothing is committed.
+
+        The others go on meanwhile: one that has just asked to join again can only leave when they have, too.
+        """
+        member = self._members.pop(name)
+        with ThreadPoolExecutor(1) as executor:
+            closing = executor.submit(member.close)
+            self.until(f"{name} to close", lambda: bool(wait([closing], POLL_SECONDS).done))
+            closing.result()
 
     def commit(self, name: str) -> None:
         """Commit all a member has processed. A refusal is an answer: the ledger knows it does not count."""
@@ -81,11 +91,19 @@ class Party:
                 self.commit_all()
             self.ledger.check()
 
+    def until_work(self, records: int) -> None:
+        """Poll until so many more records were processed for the first time."""
+        goal = self.ledger.count() + records
+        self.until(f"{records} more records", lambda: self.ledger.count() >= goal)
+
     def until_shared(self, *names: str, places: int) -> None:
-        """Poll until these members, and nobody else, have all the partitions between them."""
+        """Poll until these members, and nobody else, have all the partitions between them, fairly."""
+        share, more = divmod(places, len(names))
+        sizes = [share] * (len(names) - more) + [share + 1] * more
 
         def shared() -> bool:
             shares = self.ledger.by_member()
-            return set(shares) == set(names) and sum(map(len, shares.values())) == places
+            return set(shares) == set(names) and sorted(map(len, shares.values())) == sizes
 
+        # Not the first moment when all have an owner: a cooperative group balances in several rebalances.
         self.until(f"{places} partitions shared by {', '.join(names)}", shared)

@@ -122,6 +122,6 @@ def test_lists_and_describes_groups_and_their_offsets(kohort: Kohort, libraries:
     with Party(kohort.bootstrap) as party:
         membership = Membership(name="worker", group=group, topics=(topic,))
         worker = party.join(libraries["aiokafka"], membership)
-        party.until("an assignment", lambda: len(worker.assignment()) == 2)
+        party.until_shared("worker", places=2)
         worker.commit({Place(topic, 1): 7})
         asyncio.run(administer())

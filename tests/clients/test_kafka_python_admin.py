@@ -110,7 +110,7 @@ def test_lists_describes_and_deletes_groups(admin: Untyped, kohort: Kohort) -> N
     zero = kafka.TopicPartition(topic, 0)
     with Party(kohort.bootstrap) as party:
         worker = party.join(KafkaPython(), Membership(name="worker", group=group, topics=(topic,)))
-        party.until("an assignment", lambda: len(worker.assignment()) == 2)
+        party.until_shared("worker", places=2)
         worker.commit({Place(topic, 0): 3})
 
         described = admin.describe_groups([group])[group]

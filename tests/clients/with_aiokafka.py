@@ -132,6 +132,9 @@ class AiokafkaMember:
     async def start(
         cls, loop: LoopThread, bootstrap: str, membership: Membership, watcher: Watcher
     ) -> "AiokafkaMember":
+        # aiokafka 0.14 joins once for every assignor it has, each time with one more of them; two such
+        # members rebalance each other for ever.
+        (assignor,) = membership.assignors
         consumer = aiokafka.AIOKafkaConsumer(
             bootstrap_servers=bootstrap,
             client_id=membership.name,
@@ -139,7 +142,7 @@ class AiokafkaMember:
             group_instance_id=membership.instance_id,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            partition_assignment_strategy=tuple(_ASSIGNORS[name] for name in membership.assignors),
+            partition_assignment_strategy=(_ASSIGNORS[assignor],),
             session_timeout_ms=membership.session_ms,
             heartbeat_interval_ms=membership.heartbeat_ms,
             rebalance_timeout_ms=membership.rebalance_ms,
@@ -156,9 +159,6 @@ class AiokafkaMember:
     def poll(self) -> int:
         return self._loop.run(self._poll())
 
-    def assignment(self) -> set[Place]:
-        return set(places(self._consumer.assignment()))
-
     def commit(self, offsets: Mapping[Place, int]) -> None:
         wanted = {aiokafka.TopicPartition(*place): offset for place, offset in offsets.items()}
         try:
@@ -173,10 +173,16 @@ class AiokafkaMember:
         return offset
 
     def pause(self, places: Iterable[Place]) -> None:
-        self._consumer.pause(*[aiokafka.TopicPartition(*place) for place in places])
+        async def pause() -> None:
+            self._consumer.pause(*[aiokafka.TopicPartition(*place) for place in places])
+
+        self._loop.run(pause())
 
     def resume(self, places: Iterable[Place]) -> None:
-        self._consumer.resume(*[aiokafka.TopicPartition(*place) for place in places])
+        async def resume() -> None:
+            self._consumer.resume(*[aiokafka.TopicPartition(*place) for place in places])
+
+        self._loop.run(resume())
 
     def close(self) -> None:
         self._loop.run(self._close())

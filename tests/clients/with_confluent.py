@@ -149,9 +149,6 @@ class ConfluentMember:
             message = self._consumer.poll(0) if count < POLL_RECORDS else None
         return count
 
-    def assignment(self) -> set[Place]:
-        return {Place(one.topic, one.partition) for one in self._consumer.assignment()}
-
     def commit(self, offsets: Mapping[Place, int]) -> None:
         wanted = [TopicPartition(*place, offset) for place, offset in offsets.items()]
         try:

@@ -1,7 +1,10 @@
 """kafka-python 3. It is not typed, so its objects are ``Any`` here."""
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 
 from tests.clients.libraries import (
     POLL_RECORDS,
@@ -17,7 +20,7 @@ from tests.clients.libraries import (
     Watcher,
     quietly,
 )
-from tests.clients.waiting import Deadline
+from tests.clients.waiting import PATIENCE_SECONDS, Deadline
 
 kafka = quietly("kafka")
 errors = quietly("kafka.errors")
@@ -94,7 +97,12 @@ class KafkaPython:
 
 
 class KafkaPythonMember:
-    """A ``KafkaConsumer`` in a group. Its listener runs on the library's thread, but only during a poll."""
+    """A ``KafkaConsumer`` in a group, polled by a thread of its own.
+
+    kafka-python 3.0.12 drops a join that was answered between two polls, and joins again; when the leader
+    does, everybody has to. So it is polled without a pause, with records handed over as the test asks for
+    them. All calls of the library happen on this one thread.
+    """
 
     def __init__(self, bootstrap: str, membership: Membership, watcher: Watcher) -> None:
         self.name = membership.name
@@ -115,28 +123,16 @@ class KafkaPythonMember:
                 max_poll_records=POLL_RECORDS,
             )
         )
-        listener: Untyped = type(
-            "Listener",
-            (kafka.ConsumerRebalanceListener,),
-            {
-                "on_partitions_assigned": lambda _, some: watcher.assigned(self.name, places(some)),
-                "on_partitions_revoked": lambda _, some: watcher.revoked(self.name, places(some)),
-                "on_partitions_lost": lambda _, some: watcher.revoked(self.name, places(some)),
-            },
-        )
-        self._consumer.subscribe(topics=list(membership.topics), listener=listener())
+        self._consumer.subscribe(topics=list(membership.topics), listener=self._listener())
+        for topic in membership.topics:
+            # Know the partitions before the first join. Otherwise the library joins once more when it
+            # learns them, and forgets such a join, heartbeats included, if the poll that began it times
+            # out before the answer is there.
+            self._consumer.partitions_for_topic(topic)
+        self._thread = PollingThread(self._consumer)
 
     def poll(self) -> int:
-        records = [
-            got(record)
-            for some in self._consumer.poll(timeout_ms=round(POLL_SECONDS * 1_000)).values()
-            for record in some
-        ]
-        self._watcher.consumed(self.name, records)
-        return len(records)
-
-    def assignment(self) -> set[Place]:
-        return set(places(self._consumer.assignment()))
+        return self._thread.take(lambda records: self._watcher.consumed(self.name, records))
 
     def commit(self, offsets: Mapping[Place, int]) -> None:
         wanted = {
@@ -144,23 +140,109 @@ class KafkaPythonMember:
             for place, offset in offsets.items()
         }
         try:
-            self._consumer.commit(wanted, timeout_ms=10_000)
+            self._thread.run(lambda: self._consumer.commit(wanted, timeout_ms=10_000))
         except errors.KafkaError as error:
             uncertain = isinstance(error, errors.KafkaTimeoutError | errors.KafkaConnectionError)
             raise NotCommittedError(error, maybe=uncertain) from error
 
     def committed(self, place: Place) -> int | None:
-        offset: int | None = self._consumer.committed(kafka.TopicPartition(*place), timeout_ms=10_000)
+        asked = kafka.TopicPartition(*place)
+        offset: int | None = self._thread.run(lambda: self._consumer.committed(asked, timeout_ms=10_000))
         return offset
 
     def pause(self, places: Iterable[Place]) -> None:
-        self._consumer.pause(*[kafka.TopicPartition(*place) for place in places])
+        chosen = [kafka.TopicPartition(*place) for place in places]
+        self._thread.run(lambda: self._consumer.pause(*chosen))
 
     def resume(self, places: Iterable[Place]) -> None:
-        self._consumer.resume(*[kafka.TopicPartition(*place) for place in places])
+        chosen = [kafka.TopicPartition(*place) for place in places]
+        self._thread.run(lambda: self._consumer.resume(*chosen))
 
     def close(self) -> None:
+        self._thread.stop()
         self._consumer.close(autocommit=False)
+
+    def _listener(self) -> Untyped:
+        def assigned(_listener: object, partitions: Iterable[Untyped]) -> None:
+            self._watcher.assigned(self.name, places(partitions))
+
+        def revoked(_listener: object, partitions: Iterable[Untyped]) -> None:
+            self._watcher.revoked(self.name, places(partitions))
+
+        methods = {
+            "on_partitions_assigned": assigned,
+            "on_partitions_revoked": revoked,
+            "on_partitions_lost": revoked,
+        }
+        return type("Listener", (kafka.ConsumerRebalanceListener,), methods)()
+
+
+class PollingThread:
+    """Polls a consumer until there are records, and again when they were taken; runs calls in between."""
+
+    def __init__(self, consumer: Untyped) -> None:
+        self._consumer = consumer
+        self._change = threading.Condition()
+        self._calls: deque[tuple[Callable[[], Untyped], Future[Untyped]]] = deque()
+        self._records: list[Got] = []
+        self._failure: Exception | None = None
+        self._stopping = False
+        self._thread = threading.Thread(target=self._work, name="kafka-python member", daemon=True)
+        self._thread.start()
+
+    def take(self, use: Callable[[list[Got]], None]) -> int:
+        """Wait a moment for records, use them, and only then let the thread poll for more."""
+        with self._change:
+            self._change.wait_for(lambda: self._records or self._failure, POLL_SECONDS)
+            if self._failure is not None:
+                raise self._failure
+            records, self._records = self._records, []
+            use(records)
+            self._change.notify_all()
+            return len(records)
+
+    def run(self, call: Callable[[], Untyped]) -> Untyped:
+        """Run a call between two polls; its result."""
+        future: Future[Untyped] = Future()
+        with self._change:
+            self._calls.append((call, future))
+            self._change.notify_all()
+        return future.result(PATIENCE_SECONDS)
+
+    def stop(self) -> None:
+        with self._change:
+            self._stopping = True
+            self._change.notify_all()
+        self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            while self._wait_for_work():
+                if self._calls:
+                    self._answer(*self._calls.popleft())
+                else:
+                    self._poll()
+        except Exception as error:
+            with self._change:
+                self._failure = error
+                self._change.notify_all()
+
+    def _wait_for_work(self) -> bool:
+        with self._change:
+            self._change.wait_for(lambda: self._stopping or self._calls or not self._records)
+            return not self._stopping
+
+    def _poll(self) -> None:
+        batches = self._consumer.poll(timeout_ms=100)
+        with self._change:
+            self._records = [got(record) for some in batches.values() for record in some]
+            self._change.notify_all()
+
+    def _answer(self, call: Callable[[], Untyped], future: "Future[Untyped]") -> None:
+        try:
+            future.set_result(call())
+        except Exception as error:
+            future.set_exception(error)
 
 
 def places(partitions: Iterable[Untyped]) -> list[Place]:
