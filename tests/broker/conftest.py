@@ -47,8 +47,12 @@ class Restart:
 
     def __call__(self) -> Raw:
         self._stack.close()
-        broker = self._stack.enter_context(Broker(data=self._data, virtual_time=True))
-        return self._stack.enter_context(Raw(broker.bootstrap))
+        self._broker = self._stack.enter_context(Broker(data=self._data, virtual_time=True))
+        return self.connect()
+
+    def connect(self) -> Raw:
+        """Another connection to the broker that runs."""
+        return self._stack.enter_context(Raw(self._broker.bootstrap))
 
 
 @pytest.fixture
