@@ -6,7 +6,7 @@ from kohort.model.errors import ErrorCode, KohortError, RefusedError
 
 
 def test_codes_and_their_retry_rule_are_kafkas() -> None:
-    theirs = {code.value: code for code in KioErrorCode}
+    theirs = {int(code.value): code for code in KioErrorCode}
     for code in ErrorCode:
         assert theirs[code.value].name == code.name.lower()
         assert theirs[code.value].retriable == code.retriable
