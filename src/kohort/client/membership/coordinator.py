@@ -1,0 +1,172 @@
+"""ConsumerCoordinator: what one turn of ``KafkaConsumer.poll`` does about the group.
+
+Read it from the top, as the seed of this project walks through Kafka's client::
+
+    poll → maybe_update_subscription_metadata, invoke_completed_offset_commit_callbacks, poll_heartbeat
+         → FIND_COORDINATOR  discovery.ensure_coordinator_ready → lookup_coordinator
+         → ensure_active_group
+              → JOIN_GROUP   join.join_group_if_needed → rebalance.on_join_prepare → initiate_join_group
+                             on_join_leader (leader.perform_assignment) or on_join_follower
+              → SYNC_GROUP   sync.send_sync_group_request
+              → rebalance.on_join_complete
+         → auto_commit.maybe_auto_commit_offsets_async
+"""
+
+from kohort.client.membership.auto_commit import AutoCommits
+from kohort.client.membership.commit import Commits
+from kohort.client.membership.committed import CommittedOffsets
+from kohort.client.membership.context import Context, Step, Until
+from kohort.client.membership.discovery import Discovery
+from kohort.client.membership.errors import IllegalMemberStateError
+from kohort.client.membership.heartbeat import Heartbeats
+from kohort.client.membership.join import JoinGroup
+from kohort.client.membership.leave import maybe_leave_group
+from kohort.client.membership.rebalance import Rebalance
+from kohort.client.membership.snapshot import ClusterTopics
+from kohort.client.subscription import SubscriptionError, SubscriptionType
+from kohort.model.ids import Instant
+
+
+class ConsumerCoordinator:
+    """The consumer's side of its group: made of the parts, each of which has a file of its own."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.discovery = Discovery(context)
+        self.heartbeats = Heartbeats(context, self.discovery)
+        self.commits = Commits(context, self.discovery)
+        self.committed = CommittedOffsets(context, self.discovery)
+        self.auto_commits = AutoCommits(context, self.commits)
+        self.rebalance = Rebalance(context, self.auto_commits)
+        self.join = JoinGroup(context, self.discovery, self.heartbeats, self.rebalance)
+
+    def poll(self) -> Step[bool]:
+        """One turn. Whether the group is active, so that positions may be looked up; never waits.
+
+        Raises what the application has to hear; the next turn tries again.
+        """
+        subscriptions = self._context.subscriptions
+        if subscriptions.subscription.type is SubscriptionType.NONE:
+            raise SubscriptionError(
+                "the consumer has nothing to poll", hint="call subscribe() or assign() first"
+            )
+        self.maybe_update_subscription_metadata()
+        self._invoke_completed_offset_commit_callbacks()
+        if subscriptions.is_group_managed:
+            if not self._context.assignors:
+                raise IllegalMemberStateError(
+                    "a group cannot assign partitions to a consumer without assignors",
+                    hint="partition.assignment.strategy is empty",
+                )
+            self.heartbeats.poll_heartbeat()
+            if not self.discovery.ensure_coordinator_ready():
+                return False
+            if self.join.rejoin_needed_or_pending():
+                if not self._has_fresh_topics():
+                    return False
+                if not (yield from self._ensure_active_group()):
+                    return False
+        self.auto_commits.maybe_auto_commit_offsets_async()
+        return True
+
+    def _ensure_active_group(self) -> Step[bool]:
+        """Heartbeats need no start of their own here: they begin with the answer to JoinGroup."""
+        if not self.discovery.ensure_coordinator_ready():
+            return False
+        return (yield from self.join.join_group_if_needed())
+
+    def maybe_update_subscription_metadata(self) -> None:
+        """Match the pattern against what there is now, and see what the leader would assign by."""
+        context, cluster = self._context, self._context.cluster
+        subscription = context.subscriptions.subscription
+        if subscription.pattern is not None and cluster.asked is None:
+            hidden = cluster.internal if context.settings.exclude_internal_topics else frozenset()
+            matched = (each for each in cluster.topics if each not in hidden and subscription.matches(each))
+            context.subscriptions.set_matched_topics(matched)
+        wanted = context.wanted_topics
+        if subscription.type.is_group_managed and cluster.covers(wanted):
+            with_racks = bool(context.settings.client_rack)
+            context.member.metadata_snapshot = cluster.snapshot(wanted, with_racks=with_racks)
+
+    def _invoke_completed_offset_commit_callbacks(self) -> None:
+        """The callbacks themselves run in the shell; a fenced commit ends everything from here on."""
+        if self.commits.async_commit_fenced:
+            raise self.commits.fenced()
+
+    def _has_fresh_topics(self) -> bool:
+        """A pattern joins with what matches now: ask once for each join, and wait for the answer."""
+        member = self._context.member
+        is_pattern = self._context.subscriptions.subscription.pattern is not None
+        if not is_pattern or member.has_fresh_topics or member.attempt is not None:
+            return True
+        member.awaits_topics = True
+        self._context.refresh_metadata()
+        return False
+
+    def metadata_updated(self, topics: ClusterTopics) -> None:
+        """Keep what was learnt; poll acts on it, and so does a leader that waits for it."""
+        member = self._context.member
+        self._context.cluster = topics
+        if member.awaits_topics and topics.asked is None:
+            member.awaits_topics, member.has_fresh_topics = False, True
+        self.join.resume_leader()
+        self._context.wake_poll()
+
+    # --- the other calls of an application ----------------------------------------------------
+
+    def unsubscribe(self) -> Step[None]:
+        """Give back and leave. What a callback raised is raised when that is done."""
+        try:
+            yield from self.rebalance.on_leave_prepare()
+        finally:
+            self._leave("the consumer unsubscribed from all topics")
+            self._context.subscriptions.unsubscribe()
+
+    def close(self, deadline: Instant) -> Step[None]:
+        """Commit, give back and leave; raises as ``unsubscribe`` does."""
+        last = self.auto_commits.commit_on_close(deadline)
+        if last is not None:
+            yield Until(lambda: last.is_done, deadline)
+        if self.commits.has_asynchronous():
+            yield Until(lambda: not self.commits.has_asynchronous(), deadline)
+        self.heartbeats.close()
+        try:
+            yield from self.rebalance.on_leave_prepare()
+        finally:
+            if self._context.settings.leave_group_on_close:
+                self._leave("the consumer is being closed")
+            self.commits.abandon_all()
+
+    def _leave(self, reason: str) -> None:
+        if self._context.subscriptions.is_group_managed:
+            maybe_leave_group(self._context, self.discovery, reason)
+            self.join.abandon()
+
+    # --- time ---------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Do what is due, whether or not the application polls."""
+        self.heartbeats.tick()
+        self.commits.tick()
+        self.committed.tick()
+
+    def next_deadline(self) -> Instant | None:
+        """When ``tick`` has something to do."""
+        times = (
+            self.heartbeats.next_deadline(),
+            self.commits.next_deadline(),
+            self.committed.next_deadline(),
+        )
+        return min((time for time in times if time is not None), default=None)
+
+    def poll_again_at(self) -> Instant | None:
+        """When another turn of poll gets further by the passing of time alone."""
+        member, discovery = self._context.member, self.discovery
+        times = [self.auto_commits.next_commit(), self.heartbeats.next_heartbeat()]
+        if self._context.subscriptions.is_group_managed:
+            times.append(self.rebalance.next_deadline())
+            if discovery.coordinator_unknown and not discovery.is_looking:
+                times.append(discovery.not_before)
+            elif member.rejoin_needed and member.attempt is None:
+                times.append(member.join_not_before)
+        return min((time for time in times if time is not None), default=None)

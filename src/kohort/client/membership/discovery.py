@@ -1,0 +1,166 @@
+"""FIND_COORDINATOR: which broker coordinates the group, and what happens while nobody knows.
+
+At most one lookup is in flight; poll, heartbeats and commits share it. Kafka's ``ensureCoordinatorReady``,
+``lookupCoordinator`` and ``sendFindCoordinatorRequest``.
+"""
+
+from collections.abc import Callable
+from typing import cast
+
+from kohort.client.errors import BrokerError, DisconnectedError
+from kohort.client.membership.context import Context, Pending
+from kohort.client.membership.effects import (
+    ConnectCoordinator,
+    CoordinatorNode,
+    Destination,
+    DisconnectCoordinator,
+)
+from kohort.client.membership.errors import CoordinatorNotFoundError
+from kohort.client.membership.reactions import Asked, Then, reaction_to, reaction_to_silence
+from kohort.model.errors import ErrorCode, KohortError
+from kohort.model.ids import NodeId
+from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.schema import Message
+
+_GROUP = 0
+
+
+class Discovery:
+    """The coordinator, or the search for it."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.node: CoordinatorNode | None = None
+        self.not_before = context.now  # when the next lookup may start
+        self.on_found: list[Callable[[], None]] = []
+        self.on_lookup_failed: list[Callable[[KohortError], None]] = []
+        self._is_looking = False
+        self._failures = 0  # since the coordinator last answered anything
+        self._refusal: KohortError | None = None  # of a lookup; raised by the next poll
+        self._unknown_since = context.now
+        self._has_warned = False
+
+    @property
+    def coordinator_unknown(self) -> bool:
+        return self.node is None
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether a lookup is in flight; otherwise the next one may start at ``not_before``."""
+        return self._is_looking
+
+    def ensure_coordinator_ready(self) -> bool:
+        """Whether there is a coordinator to talk to; if not, a lookup is on its way or will be.
+
+        Raises what a lookup was refused with, once; the next call starts another.
+        """
+        if self._refusal is not None:
+            refusal, self._refusal = self._refusal, None
+            raise refusal
+        self.lookup_coordinator()
+        return not self.coordinator_unknown
+
+    def lookup_coordinator(self) -> None:
+        """Start a lookup, unless there is no need, one is in flight, or it is too early."""
+        if self.node is None and not self._is_looking and self._context.now >= self.not_before:
+            self._is_looking = True
+            self._send_find_coordinator_request()
+
+    def mark_coordinator_unknown(self, cause: str, *, is_disconnected: bool = False) -> None:
+        """Forget the coordinator first, then take everything in flight to it as lost."""
+        node, self.node = self.node, None
+        if node is None:
+            return
+        self._unknown_since, self._has_warned = self._context.now, False
+        self._context.note(f"coordinator {node.node_id} is unavailable or no longer the right one: {cause}")
+        if not is_disconnected:
+            self._context.emit(DisconnectCoordinator(node))
+        lost = DisconnectedError(f"the connection to the group's coordinator was given up: {cause}")
+        for pending in self._context.take_requests(Destination.COORDINATOR):
+            pending.failed(lost)
+        self._context.wake_poll()
+
+    def connection_lost(self) -> None:
+        """The coordinator's connection failed: look it up again, but not at once."""
+        if self.node is not None:
+            self._pause()
+            self.mark_coordinator_unknown("its connection was lost", is_disconnected=True)
+
+    def coordinator_answered(self) -> None:
+        """The next search starts without a history."""
+        self._failures = 0
+
+    def _send_find_coordinator_request(self) -> None:
+        group_id = self._context.settings.group_id
+        request = FindCoordinatorRequest(key=group_id, key_type=_GROUP, coordinator_keys=[group_id])
+        self._context.send(request, Pending(Destination.LEAST_LOADED, self._replied, self._unanswered))
+
+    def _replied(self, response: Message) -> None:
+        self._is_looking = False
+        found = _the_one(cast(FindCoordinatorResponse, response))
+        if found.error_code:
+            self._failed(found)
+            return
+        self.node = CoordinatorNode(NodeId(found.node_id), found.host, found.port)
+        self._context.emit(ConnectCoordinator(self.node))
+        for hear in self.on_found:
+            hear()
+        self._context.wake_poll()
+
+    def _failed(self, found: Coordinator) -> None:
+        group_id = self._context.settings.group_id
+        what = f"find the coordinator of group {group_id!r}"
+        if reaction_to(Asked.FIND_COORDINATOR, found.error_code).then is Then.RETRY:
+            self._try_later(BrokerError(found.error_code, what, found.error_message))
+        else:
+            self._refused(CoordinatorNotFoundError(found.error_code, what, found.error_message))
+
+    def _unanswered(self, error: KohortError) -> None:
+        self._is_looking = False
+        if error.retriable and reaction_to_silence(Asked.FIND_COORDINATOR).then is Then.RETRY:
+            self._try_later(error)
+        else:
+            self._refused(error)
+
+    def _try_later(self, error: KohortError) -> None:
+        self._pause()
+        self._context.refresh_metadata()  # the nodes one could ask may have changed
+        self._tell(error)
+        patience = self._context.settings.max_poll_interval_ms
+        if not self._has_warned and self._context.now - self._unknown_since > patience:
+            self._has_warned = True
+            self._context.note(
+                f"no coordinator for longer than max.poll.interval.ms ({patience}): the group may have "
+                "given this member's partitions to others",
+                is_warning=True,
+            )
+
+    def _refused(self, error: KohortError) -> None:
+        self._refusal = error
+        self._tell(error)
+
+    def _tell(self, error: KohortError) -> None:
+        for hear in self.on_lookup_failed:
+            hear(error)
+        self._context.wake_poll()
+
+    def _pause(self) -> None:
+        self.not_before = self._context.after_backoff(self._failures)
+        self._failures += 1
+
+
+def _the_one(response: FindCoordinatorResponse) -> Coordinator:
+    """The entry asked for; before version 4 the response is itself the entry."""
+    if len(response.coordinators) > 1:
+        return Coordinator(
+            error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message="more coordinators than groups"
+        )
+    if response.coordinators:
+        return response.coordinators[0]
+    return Coordinator(
+        node_id=response.node_id,
+        host=response.host,
+        port=response.port,
+        error_code=response.error_code,
+        error_message=response.error_message,
+    )

@@ -1,0 +1,165 @@
+"""Heartbeats, and the three timers of a member: they run apart from poll.
+
+| timer     | length                                        | restarted by                                        |
+|-----------|-----------------------------------------------|-----------------------------------------------------|
+| heartbeat | heartbeat.interval.ms; after failures backoff | sending one; a failure; JoinGroup success           |
+| session   | session.timeout.ms                            | an answer; coordinator found; JoinGroup success     |
+| poll      | max.poll.interval.ms                          | every poll; JoinGroup success                       |
+"""
+
+from functools import partial
+from typing import cast
+
+from kohort.client.errors import BrokerError
+from kohort.client.membership.context import Context, Pending
+from kohort.client.membership.discovery import Discovery
+from kohort.client.membership.effects import Destination
+from kohort.client.membership.errors import STALLED_HINT, FencedInstanceIdError
+from kohort.client.membership.leave import maybe_leave_group
+from kohort.client.membership.reactions import Asked, Loss, Reaction, Then, reaction_to, reaction_to_silence
+from kohort.client.membership.state import MemberGeneration, MemberState
+from kohort.model.errors import ErrorCode, KohortError
+from kohort.model.ids import Instant
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.schema import Message
+
+
+class Heartbeats:
+    """Kafka's heartbeat thread as deadlines: ``tick`` does what is due."""
+
+    def __init__(self, context: Context, discovery: Discovery) -> None:
+        self._context = context
+        self._discovery = discovery
+        self._enabled = False
+        self._failures = 0
+        self._fatal: KohortError | None = None  # raised by the next poll
+        self._heartbeat_at = self._session_until = self._poll_until = context.now
+        discovery.on_found.append(self._restart_session)
+
+    @property
+    def is_beating(self) -> bool:
+        return self._enabled and self._context.member.state.heartbeats
+
+    def enable(self) -> None:
+        """JoinGroup was answered: from here on the coordinator expects to hear of this member."""
+        settings = self._context.settings
+        self._enabled = True
+        self._failures = 0
+        self._heartbeat_at = self._context.after(settings.heartbeat_interval_ms)
+        self._restart_session()
+        self._restart_poll()
+
+    def close(self) -> None:
+        self._enabled = False
+
+    def poll_heartbeat(self) -> None:
+        """The application polls: it lives. Raises what ended the heartbeats, once.
+
+        Done before the coordinator is known, so that failing to find it never counts as a stalled application.
+        """
+        if self._fatal is not None:
+            fatal, self._fatal = self._fatal, None
+            raise fatal
+        self._restart_poll()
+        self.tick()
+
+    def tick(self) -> None:
+        """Do what is due. Only the broker decides about membership: a session that ended without an answer
+        costs the coordinator, not the generation."""
+        if not self.is_beating:
+            return
+        now = self._context.now
+        if not self._discovery.coordinator_unknown and now >= self._session_until:
+            self._discovery.mark_coordinator_unknown("no heartbeat was answered within session.timeout.ms")
+        if now >= self._poll_until:
+            self._expire_poll()
+        elif self._discovery.coordinator_unknown:
+            self._discovery.lookup_coordinator()
+        elif now >= self._heartbeat_at:
+            self._send_heartbeat_request()
+
+    def next_deadline(self) -> Instant | None:
+        if not self.is_beating:
+            return None
+        if not self._discovery.coordinator_unknown:
+            return min(self._poll_until, self._session_until, self._heartbeat_at)
+        if self._discovery.is_looking:
+            return self._poll_until
+        return min(self._poll_until, self._discovery.not_before)
+
+    def next_heartbeat(self) -> Instant | None:
+        """When poll should not wait any longer for records alone; None while not joined."""
+        return self._heartbeat_at if self.is_beating else None
+
+    def _expire_poll(self) -> None:
+        limit = self._context.settings.max_poll_interval_ms
+        self._context.note(
+            f"leaving the group: no poll for max.poll.interval.ms ({limit}); {STALLED_HINT}", is_warning=True
+        )
+        maybe_leave_group(
+            self._context,
+            self._discovery,
+            f"consumer poll timeout has expired: max.poll.interval.ms is {limit}",
+        )
+        self._enabled = False
+        self._context.wake_poll()
+
+    def _send_heartbeat_request(self) -> None:
+        settings, sent = self._context.settings, self._context.member.generation
+        self._heartbeat_at = self._context.after(settings.heartbeat_interval_ms)
+        request = HeartbeatRequest(
+            group_id=settings.group_id,
+            generation_id=sent.generation_id,
+            member_id=sent.member_id,
+            group_instance_id=settings.instance_id,
+        )
+        pending = Pending(
+            Destination.COORDINATOR, partial(self._answered, sent), partial(self._unanswered, sent)
+        )
+        self._context.send(request, pending)
+
+    def _answered(self, sent: MemberGeneration, response: Message) -> None:
+        code = cast(HeartbeatResponse, response).error_code
+        self._discovery.coordinator_answered()
+        self._react(reaction_to(Asked.HEARTBEAT, code), sent, _reason(code))
+
+    def _unanswered(self, sent: MemberGeneration, error: KohortError) -> None:
+        if error.retriable:
+            self._react(reaction_to_silence(Asked.HEARTBEAT), sent, str(error))
+        else:
+            self._fatal, self._enabled = error, False
+            self._context.wake_poll()
+
+    def _react(self, reaction: Reaction, sent: MemberGeneration, reason: str) -> None:
+        member = self._context.member
+        if reaction.coordinator_unknown:
+            self._discovery.mark_coordinator_unknown(reason)
+        if reaction.rejoin and member.state is MemberState.STABLE:
+            member.request_rejoin(reason)
+            self._context.wake_poll()
+        was_reset = member.lose(reaction.loss, sent, reason)
+        if was_reset:
+            self._context.wake_poll()
+        if reaction.then is Then.RAISE and was_reset:
+            settings = self._context.settings
+            self._fatal = FencedInstanceIdError(settings.group_id, settings.instance_id)
+        # An error about a generation that is over is an echo: it says that the coordinator lives.
+        is_echo = reaction.loss is not Loss.NOTHING and not was_reset
+        if reaction.then is Then.RECEIVED or is_echo:
+            self._failures = 0
+            self._restart_session()
+        else:
+            self._heartbeat_at = self._context.after_backoff(self._failures)
+            self._failures += 1
+
+    def _restart_session(self) -> None:
+        self._session_until = self._context.after(self._context.settings.session_timeout_ms)
+
+    def _restart_poll(self) -> None:
+        self._poll_until = self._context.after(self._context.settings.max_poll_interval_ms)
+
+
+def _reason(code: int) -> str:
+    if code == ErrorCode.REBALANCE_IN_PROGRESS:
+        return "the group is already rebalancing"
+    return str(BrokerError(code, "heartbeat"))

@@ -1,0 +1,252 @@
+"""JOIN_GROUP: become a member of the next generation. Kafka's ``joinGroupIfNeeded`` and what it calls.
+
+The loop runs inside poll and never waits: where Kafka's client blocks, it reports "not yet" and goes on with
+the next poll. Answers are handled whenever they come.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import cast
+
+from kohort.assign.protocol import PROTOCOL_TYPE, Subscription, encode_subscription
+from kohort.client.errors import BrokerError
+from kohort.client.membership.context import Context, Pending, Step, Terms
+from kohort.client.membership.discovery import Discovery
+from kohort.client.membership.effects import Destination
+from kohort.client.membership.errors import IllegalMemberStateError
+from kohort.client.membership.failures import fail_attempt, refused, unanswered
+from kohort.client.membership.heartbeat import Heartbeats
+from kohort.client.membership.leader import Leader
+from kohort.client.membership.member import JoinAttempt, JoinFailure
+from kohort.client.membership.reactions import Asked, Then
+from kohort.client.membership.rebalance import Rebalance
+from kohort.client.membership.state import NO_GENERATION, MemberGeneration, MemberState
+from kohort.client.membership.sync import SyncGroup
+from kohort.model.errors import ErrorCode, KohortError
+from kohort.model.ids import Generation, MemberId
+from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.schema import Message
+
+STATIC_MEMBERS_SINCE = 5  # the first JoinGroup that can say group.instance.id
+
+
+class JoinGroup:
+    """Joining, from "a rejoin is needed" to a completed assignment."""
+
+    def __init__(
+        self, context: Context, discovery: Discovery, heartbeats: Heartbeats, rebalance: Rebalance
+    ) -> None:
+        self._context = context
+        self._discovery = discovery
+        self._heartbeats = heartbeats
+        self._rebalance = rebalance
+        self._leader = Leader(context)
+        self._sync = SyncGroup(context, discovery)
+
+    def rejoin_needed_or_pending(self) -> bool:
+        """Whether the metadata the leader assigned by, or the subscription, is no longer what it was."""
+        context, member = self._context, self._context.member
+        if not context.subscriptions.is_group_managed:
+            return False
+        snapshot = member.assignment_snapshot
+        if snapshot is not None and not snapshot.matches(member.metadata_snapshot):
+            member.request_rejoin_if_necessary("cached metadata has changed since the last assignment")
+        wanted = context.subscriptions.subscription.topics
+        if member.joined_subscription != wanted:
+            member.request_rejoin_if_necessary("the subscription has changed since the last join")
+        return member.rejoin_needed or member.attempt is not None
+
+    def join_group_if_needed(self) -> Step[bool]:
+        """Whether the member is in a stable generation and has taken over its assignment.
+
+        Raises what cannot be helped; a later call tries again.
+        """
+        context, member = self._context, self._context.member
+        while self.rejoin_needed_or_pending():
+            if not self._discovery.ensure_coordinator_ready():
+                return False
+            if member.attempt is None and context.now < member.join_not_before:
+                return False
+            if member.needs_join_prepare:
+                # First, so that a callback that raises is not called twice.
+                member.needs_join_prepare = False
+                if not (yield from self._rebalance.on_join_prepare()):
+                    member.needs_join_prepare = True
+                    return False
+                continue  # a heartbeat may have cost the membership while the callback ran
+            attempt = self._initiate_join_group()
+            self.resume_leader()
+            if not attempt.is_done:
+                return False
+            if attempt.failure is not None:
+                self._join_failed(attempt.failure)
+            elif not (yield from self._join_succeeded(attempt)):
+                return False
+        return True
+
+    def _join_succeeded(self, attempt: JoinAttempt) -> Step[bool]:
+        """Take over the assignment. The attempt outlives an exception: the next poll does this again."""
+        member = self._context.member
+        if member.generation.was_reset or member.state is not MemberState.STABLE:
+            member.reset(NO_GENERATION, f"{member.generation} ended before the assignment was taken over")
+        else:
+            assert attempt.assignment is not None
+            if not (yield from self._rebalance.on_join_complete(attempt.assignment)):
+                return False
+            member.needs_join_prepare = True
+        self._forget_attempt()
+        return True
+
+    def _join_failed(self, failure: JoinFailure) -> None:
+        member = self._context.member
+        self._forget_attempt()
+        member.rebalances_failed += 1
+        if isinstance(failure.error, BrokerError) and failure.error.code == ErrorCode.MEMBER_ID_REQUIRED:
+            return  # it has given its own reason to join again
+        member.request_rejoin(f"rebalance failed: {failure.error}")
+        if failure.then is Then.RAISE:
+            raise failure.error
+        if failure.then is Then.JOIN_LATER:
+            member.join_not_before = self._context.after(self._context.settings.retry_backoff_ms)
+
+    def abandon(self) -> None:
+        """The member leaves: an answer to what is in flight comes too late."""
+        self._forget_attempt()
+
+    def _forget_attempt(self) -> None:
+        self._context.member.attempt = None
+        self._context.member.has_fresh_topics = False
+
+    # --- the request --------------------------------------------------------------------------
+
+    def _initiate_join_group(self) -> JoinAttempt:
+        """The attempt under way, or a new one: a poll that was cut short does not send a second JoinGroup."""
+        member = self._context.member
+        if member.attempt is None:
+            member.attempt = JoinAttempt()
+            member.move_to(MemberState.PREPARING_REBALANCE)
+            self._send_join_group_request(member.attempt)
+        return member.attempt
+
+    def _send_join_group_request(self, attempt: JoinAttempt) -> None:
+        settings, member = self._context.settings, self._context.member
+        sent = member.generation
+        request = JoinGroupRequest(
+            group_id=settings.group_id,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=settings.max_poll_interval_ms,
+            member_id=sent.member_id,
+            group_instance_id=settings.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=self._metadata(),
+            reason=member.rejoin_reason or None,
+        )
+        pending = Pending(
+            Destination.COORDINATOR,
+            partial(self._replied, attempt, sent),
+            lambda error: unanswered(self._context, self._discovery, attempt, (Asked.JOIN_GROUP, error)),
+        )
+        lowest = 0 if settings.instance_id is None else STATIC_MEMBERS_SINCE
+        self._context.send(request, pending, Terms(lowest=lowest, timeout_ms=settings.join_timeout_ms))
+
+    def _metadata(self) -> list[JoinGroupRequestProtocol]:
+        """What each assignor tells the leader, in order of preference. The subscription joined with is kept."""
+        context, member = self._context, self._context.member
+        topics = context.subscriptions.subscription.topics
+        member.joined_subscription = topics
+        return [
+            JoinGroupRequestProtocol(
+                name=name,
+                metadata=encode_subscription(
+                    Subscription(
+                        tuple(sorted(topics)),
+                        assignor.subscription_user_data(topics),
+                        context.subscriptions.assignment.partitions,
+                        member.generation.generation_id,
+                        context.settings.client_rack or None,
+                    )
+                ),
+            )
+            for name, assignor in context.assignors.items()
+        ]
+
+    # --- the answer ---------------------------------------------------------------------------
+
+    def _replied(self, attempt: JoinAttempt, sent: MemberGeneration, response: Message) -> None:
+        """Kafka's ``JoinGroupResponseHandler``."""
+        joined = cast(JoinGroupResponse, response)
+        self._discovery.coordinator_answered()
+        if attempt is not self._context.member.attempt:
+            return  # the member has left since, and may be joining again
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._adopt_member_id(MemberId(joined.member_id))
+        if joined.error_code:
+            refused(self._context, self._discovery, attempt, (Asked.JOIN_GROUP, joined.error_code, sent))
+        elif joined.protocol_type not in (None, PROTOCOL_TYPE):
+            what = f"join group {self._context.settings.group_id!r}"
+            why = f"it is one of {joined.protocol_type!r}, not of {PROTOCOL_TYPE!r}"
+            error = BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, what, why)
+            fail_attempt(self._context, attempt, error, Then.RAISE)
+        elif self._context.member.state is not MemberState.PREPARING_REBALANCE:
+            gone = KohortError("the member left the group while it was joining", retriable=True)
+            fail_attempt(self._context, attempt, gone, Then.JOIN_LATER)
+        else:
+            self._joined(attempt, joined)
+
+    def _adopt_member_id(self, member_id: MemberId) -> None:
+        """KIP-394: joining needs two requests, so that clients that never come back leave no members."""
+        member = self._context.member
+        if member.state is MemberState.PREPARING_REBALANCE:
+            member.generation = MemberGeneration(member_id=member_id)
+            member.request_rejoin(f"need to re-join with the given member-id: {member_id}")
+
+    def _joined(self, attempt: JoinAttempt, joined: JoinGroupResponse) -> None:
+        member = self._context.member
+        member.move_to(MemberState.COMPLETING_REBALANCE)
+        member.generation = MemberGeneration(
+            Generation(joined.generation_id), MemberId(joined.member_id), joined.protocol_name
+        )
+        self._heartbeats.enable()
+        # A classic member of a KIP-848 group is told no leader: then all are followers.
+        if joined.leader == joined.member_id:
+            self._guard(attempt, lambda: self._on_join_leader(attempt, joined))
+        else:
+            self._on_join_follower(attempt)
+
+    def _on_join_follower(self, attempt: JoinAttempt) -> None:
+        self._sync.send_sync_group_request(attempt, [])
+
+    def _on_join_leader(self, attempt: JoinAttempt, joined: JoinGroupResponse) -> None:
+        assignments = self._leader.perform_assignment(attempt, joined)
+        if assignments is not None:
+            self._sync.send_sync_group_request(attempt, assignments)
+
+    def resume_leader(self) -> None:
+        """Let a leader that waits for metadata go on when it is there; give up when its generation is over."""
+        attempt = self._context.member.attempt
+        if attempt is None or attempt.leads is None:
+            return
+        joined = attempt.leads
+        if not self._is_still_in(joined):
+            error = BrokerError(
+                ErrorCode.ILLEGAL_GENERATION, "assign partitions in a generation that is over"
+            )
+            fail_attempt(self._context, attempt, error, Then.JOIN_NOW)
+        elif self._context.cluster.covers(attempt.needs_topics):
+            self._guard(attempt, lambda: self._on_join_leader(attempt, joined))
+
+    def _is_still_in(self, joined: JoinGroupResponse) -> bool:
+        member = self._context.member
+        is_completing = member.state is MemberState.COMPLETING_REBALANCE
+        return is_completing and member.generation.generation_id == joined.generation_id
+
+    def _guard(self, attempt: JoinAttempt, work: Callable[[], None]) -> None:
+        """Leader work runs code of others: whatever it raises ends the attempt, and surfaces from poll."""
+        try:
+            work()
+        except KohortError as error:
+            fail_attempt(self._context, attempt, error, Then.RAISE)
+        except Exception as error:
+            failed = IllegalMemberStateError(f"the assignor failed: {error!r}")
+            failed.__cause__ = error
+            fail_attempt(self._context, attempt, failed, Then.RAISE)

@@ -1,0 +1,187 @@
+"""What each error code of each request leads to: one table for the code, the tests and the docs.
+
+A request that gets no answer (disconnected, timed out) reacts as its row ``NO_ANSWER`` says; a code without a
+row of its own as the row ``ANY_OTHER``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+from kohort.model.errors import ErrorCode
+
+
+class Asked(Enum):
+    """The requests of a member; named as Kafka names their APIs."""
+
+    FIND_COORDINATOR = "FindCoordinator"
+    JOIN_GROUP = "JoinGroup"
+    SYNC_GROUP = "SyncGroup"
+    HEARTBEAT = "Heartbeat"
+    LEAVE_GROUP = "LeaveGroup"
+    OFFSET_COMMIT = "OffsetCommit"
+    OFFSET_FETCH = "OffsetFetch"
+
+
+class Then(Enum):
+    """What follows."""
+
+    JOIN_NOW = "join again at once"
+    JOIN_LATER = "join again after retry.backoff.ms"
+    RAISE = "raise from poll; a later poll tries again"
+    RETRY = "try again with exponential backoff"
+    FAIL = "fail this call"
+    FAIL_TOPICS = "fail this call, naming every topic with this code"
+    FAIL_EXPELLED = "CommitFailed; if another rebalance is being prepared: RebalanceInProgress"
+    FAIL_FENCED = "FencedInstanceId; if the generation has changed, as after an expulsion"
+    FAIL_REBALANCING = "RebalanceInProgress"
+    RECEIVED = "count as a heartbeat: restart the session timer"
+    BEAT_LATER = "count as a failed heartbeat: the next one after exponential backoff"
+    NOTE = "write it to the log"
+
+
+class Loss(Enum):
+    """What the member forgets, if it still is in the generation the request was sent in."""
+
+    NOTHING = "nothing"
+    GENERATION = "the generation (soft reset)"
+    MEMBERSHIP = "the generation and the member id (full reset)"
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    """One row: what follows, what is lost, and what else is learnt."""
+
+    then: Then
+    loss: Loss = Loss.NOTHING
+    coordinator_unknown: bool = False
+    rejoin: bool = False  # ask for a rejoin at the next poll, keeping everything
+    adopts_member_id: bool = False
+    hint: str = ""
+
+
+Special = Literal["any other", "no answer"]
+ANY_OTHER: Special = "any other"
+NO_ANSWER: Special = "no answer"
+
+_E = ErrorCode
+_UNKNOWN_THEN_JOIN = Reaction(Then.JOIN_LATER, coordinator_unknown=True)
+_RAISE = Reaction(Then.RAISE)
+_FAIL = Reaction(Then.FAIL)
+_RETRY = Reaction(Then.RETRY)
+_UNKNOWN_THEN_RETRY = Reaction(Then.RETRY, coordinator_unknown=True)
+_UNKNOWN_THEN_BEAT = Reaction(Then.BEAT_LATER, coordinator_unknown=True)
+
+REACTIONS: Mapping[Asked, Mapping[ErrorCode | Special, Reaction]] = {
+    Asked.FIND_COORDINATOR: {
+        _E.COORDINATOR_NOT_AVAILABLE: _RETRY,
+        _E.COORDINATOR_LOAD_IN_PROGRESS: _RETRY,
+        _E.GROUP_AUTHORIZATION_FAILED: _RAISE,
+        _E.INVALID_GROUP_ID: _RAISE,
+        NO_ANSWER: _RETRY,
+        ANY_OTHER: _RAISE,
+    },
+    Asked.JOIN_GROUP: {
+        _E.COORDINATOR_LOAD_IN_PROGRESS: Reaction(Then.JOIN_LATER),
+        _E.UNKNOWN_MEMBER_ID: Reaction(Then.JOIN_NOW, Loss.MEMBERSHIP),
+        _E.COORDINATOR_NOT_AVAILABLE: _UNKNOWN_THEN_JOIN,
+        _E.NOT_COORDINATOR: _UNKNOWN_THEN_JOIN,
+        _E.FENCED_INSTANCE_ID: _RAISE,
+        _E.INCONSISTENT_GROUP_PROTOCOL: Reaction(
+            Then.RAISE, hint="all members need a partition.assignment.strategy in common"
+        ),
+        _E.INVALID_SESSION_TIMEOUT: Reaction(
+            Then.RAISE,
+            hint="session.timeout.ms must lie between the broker's group.min.session.timeout.ms "
+            "and group.max.session.timeout.ms",
+        ),
+        _E.INVALID_GROUP_ID: Reaction(Then.RAISE, hint="see group.id"),
+        _E.GROUP_AUTHORIZATION_FAILED: _RAISE,
+        _E.GROUP_MAX_SIZE_REACHED: Reaction(Then.RAISE, hint="the broker's group.max.size is reached"),
+        _E.UNSUPPORTED_VERSION: Reaction(
+            Then.RAISE, hint="the broker may be too old for static members: unset group.instance.id"
+        ),
+        _E.MEMBER_ID_REQUIRED: Reaction(Then.JOIN_NOW, adopts_member_id=True),
+        _E.REBALANCE_IN_PROGRESS: Reaction(Then.JOIN_NOW),
+        NO_ANSWER: _UNKNOWN_THEN_JOIN,
+        ANY_OTHER: _RAISE,
+    },
+    Asked.SYNC_GROUP: {
+        _E.REBALANCE_IN_PROGRESS: Reaction(Then.JOIN_NOW),
+        _E.UNKNOWN_MEMBER_ID: Reaction(Then.JOIN_NOW, Loss.MEMBERSHIP),
+        _E.ILLEGAL_GENERATION: Reaction(Then.JOIN_NOW, Loss.GENERATION),
+        _E.COORDINATOR_NOT_AVAILABLE: _UNKNOWN_THEN_JOIN,
+        _E.NOT_COORDINATOR: _UNKNOWN_THEN_JOIN,
+        # Kafka's client gives up here; brokers may send it while they load a partition.
+        _E.COORDINATOR_LOAD_IN_PROGRESS: Reaction(Then.JOIN_LATER),
+        _E.FENCED_INSTANCE_ID: _RAISE,
+        _E.GROUP_AUTHORIZATION_FAILED: _RAISE,
+        NO_ANSWER: _UNKNOWN_THEN_JOIN,
+        ANY_OTHER: _RAISE,
+    },
+    Asked.HEARTBEAT: {
+        _E.NONE: Reaction(Then.RECEIVED),
+        _E.COORDINATOR_NOT_AVAILABLE: _UNKNOWN_THEN_BEAT,
+        _E.NOT_COORDINATOR: _UNKNOWN_THEN_BEAT,
+        _E.REBALANCE_IN_PROGRESS: Reaction(Then.RECEIVED, rejoin=True),
+        _E.ILLEGAL_GENERATION: Reaction(Then.BEAT_LATER, Loss.GENERATION),
+        _E.UNKNOWN_MEMBER_ID: Reaction(Then.BEAT_LATER, Loss.MEMBERSHIP),
+        _E.FENCED_INSTANCE_ID: Reaction(Then.RAISE, Loss.MEMBERSHIP),
+        _E.GROUP_AUTHORIZATION_FAILED: Reaction(Then.BEAT_LATER),
+        NO_ANSWER: _UNKNOWN_THEN_BEAT,
+        ANY_OTHER: Reaction(Then.BEAT_LATER),
+    },
+    Asked.LEAVE_GROUP: {
+        NO_ANSWER: Reaction(Then.NOTE),
+        ANY_OTHER: Reaction(Then.NOTE),
+    },
+    Asked.OFFSET_COMMIT: {
+        _E.TOPIC_AUTHORIZATION_FAILED: Reaction(Then.FAIL_TOPICS),
+        _E.GROUP_AUTHORIZATION_FAILED: _FAIL,
+        _E.OFFSET_METADATA_TOO_LARGE: Reaction(
+            Then.FAIL, hint="shorten the metadata, or raise the broker's offset.metadata.max.bytes"
+        ),
+        _E.INVALID_COMMIT_OFFSET_SIZE: Reaction(Then.FAIL, hint="commit fewer partitions at a time"),
+        _E.COORDINATOR_LOAD_IN_PROGRESS: _RETRY,
+        _E.UNKNOWN_TOPIC_OR_PARTITION: _RETRY,
+        _E.COORDINATOR_NOT_AVAILABLE: _UNKNOWN_THEN_RETRY,
+        _E.NOT_COORDINATOR: _UNKNOWN_THEN_RETRY,
+        _E.REQUEST_TIMED_OUT: _UNKNOWN_THEN_RETRY,
+        _E.FENCED_INSTANCE_ID: Reaction(Then.FAIL_FENCED),
+        _E.REBALANCE_IN_PROGRESS: Reaction(Then.FAIL_REBALANCING, rejoin=True),
+        _E.UNKNOWN_MEMBER_ID: Reaction(Then.FAIL_EXPELLED, Loss.MEMBERSHIP),
+        _E.ILLEGAL_GENERATION: Reaction(Then.FAIL_EXPELLED, Loss.GENERATION),
+        NO_ANSWER: _UNKNOWN_THEN_RETRY,
+        ANY_OTHER: _FAIL,
+    },
+    Asked.OFFSET_FETCH: {
+        _E.COORDINATOR_NOT_AVAILABLE: _UNKNOWN_THEN_RETRY,
+        _E.NOT_COORDINATOR: _UNKNOWN_THEN_RETRY,
+        _E.COORDINATOR_LOAD_IN_PROGRESS: _RETRY,
+        _E.UNSTABLE_OFFSET_COMMIT: _RETRY,
+        _E.TOPIC_AUTHORIZATION_FAILED: Reaction(Then.FAIL_TOPICS),
+        _E.UNKNOWN_TOPIC_OR_PARTITION: _FAIL,
+        _E.GROUP_AUTHORIZATION_FAILED: _FAIL,
+        NO_ANSWER: _UNKNOWN_THEN_RETRY,
+        ANY_OTHER: _FAIL,
+    },
+}
+
+_RETRIED_IF_RETRIABLE = frozenset({Asked.FIND_COORDINATOR, Asked.OFFSET_FETCH})
+
+
+def reaction_to(asked: Asked, code: int) -> Reaction:
+    """The row of a code. Lookups and offset fetches also retry any other code Kafka calls retriable."""
+    rows = REACTIONS[asked]
+    known = ErrorCode(code) if code in ErrorCode._value2member_map_ else None
+    if known is None:
+        return rows[ANY_OTHER]  # a newer broker knows more of them
+    if known not in rows and asked in _RETRIED_IF_RETRIABLE and known.retriable:
+        return _RETRY
+    return rows.get(known, rows[ANY_OTHER])
+
+
+def reaction_to_silence(asked: Asked) -> Reaction:
+    """The row of a request that gets no answer."""
+    return REACTIONS[asked][NO_ANSWER]

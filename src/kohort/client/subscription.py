@@ -1,0 +1,235 @@
+"""What a consumer wants to read, what it has been given, and how far it is. No I/O.
+
+``Subscription`` and ``Assignment`` are replaced, never edited: whoever kept one across an ``await`` can tell
+that it is stale. The state of a partition (``PartitionState``) lives as long as the partition stays assigned,
+moves from one assignment to the next, and is edited by whoever fetches.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from kohort.model.errors import KohortError
+from kohort.model.ids import TopicName
+from kohort.model.topics import TopicPartition
+
+NO_EPOCH = -1
+
+
+class SubscriptionError(KohortError):
+    """A call that does not fit what the consumer is subscribed to or assigned."""
+
+
+class SubscriptionType(Enum):
+    """How a consumer comes to its partitions. They exclude each other until ``unsubscribe``."""
+
+    NONE = "nothing"
+    AUTO_TOPICS = "subscribe(topics)"
+    AUTO_PATTERN = "subscribe(pattern)"
+    USER_ASSIGNED = "assign(partitions)"
+
+    @property
+    def is_group_managed(self) -> bool:
+        return self in (SubscriptionType.AUTO_TOPICS, SubscriptionType.AUTO_PATTERN)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What is wanted. With a pattern, ``topics`` are those that matched when metadata last changed."""
+
+    type: SubscriptionType = SubscriptionType.NONE
+    topics: frozenset[TopicName] = frozenset()
+    pattern: re.Pattern[str] | None = None
+
+    def matches(self, topic: str) -> bool:
+        """Whether a topic belongs to it: one of the names, or a full match of the pattern."""
+        if self.pattern is not None:
+            return self.pattern.fullmatch(topic) is not None
+        return topic in self.topics
+
+
+NOTHING = Subscription()
+
+
+class OffsetAndMetadata(NamedTuple):
+    """What is committed for a partition: the next offset to read, the epoch of the last one, a note."""
+
+    offset: int
+    leader_epoch: int = NO_EPOCH
+    metadata: str = ""
+
+
+class Position(NamedTuple):
+    """The next offset to be returned, and under which leader that was learnt."""
+
+    offset: int
+    offset_epoch: int = NO_EPOCH  # of the batch that was consumed last
+    leader: int = -1
+    leader_epoch: int = NO_EPOCH
+
+
+class FetchState(Enum):
+    """Whether a partition knows where to read on."""
+
+    INITIALIZING = "no position yet"
+    AWAIT_RESET = "looking up where the log begins or ends"
+    AWAIT_VALIDATION = "asking the leader whether the position still exists"
+    FETCHING = "reading"
+
+
+class PartitionState:
+    """One assigned partition. Edited by the fetching side; kept while the partition stays assigned."""
+
+    __slots__ = ("awaits_callback", "is_paused", "pending_revocation", "position", "reset_to", "state")
+
+    def __init__(self) -> None:
+        self.state = FetchState.INITIALIZING
+        self.position: Position | None = None
+        self.reset_to: int | None = None  # the timestamp a reset asks ListOffsets for: -2, -1 or a real one
+        self.is_paused = False
+        self.pending_revocation = False  # about to go: what is buffered is not handed out any more
+        self.awaits_callback = False
+
+    @property
+    def valid_position(self) -> Position | None:
+        """The position, if it can be read from and committed."""
+        return self.position if self.state is FetchState.FETCHING else None
+
+    @property
+    def is_fetchable(self) -> bool:
+        held = self.is_paused or self.pending_revocation or self.awaits_callback
+        return self.state is FetchState.FETCHING and not held
+
+    def seek(self, position: Position, *, validate: bool = False) -> None:
+        """Read on from there; with ``validate`` and both epochs known, only after the leader has agreed."""
+        known = position.offset_epoch >= 0 and position.leader_epoch >= 0
+        self.position = position
+        self.reset_to = None
+        self.state = FetchState.AWAIT_VALIDATION if validate and known else FetchState.FETCHING
+
+    def reset(self, to: int) -> None:
+        """Forget the position; it will be looked up by the timestamp ``to``."""
+        self.position = None
+        self.reset_to = to
+        self.state = FetchState.AWAIT_RESET
+
+
+class Assignment(Mapping[TopicPartition, PartitionState]):
+    """The partitions a consumer has, in order. A new one is made for every change."""
+
+    __slots__ = ("_states",)
+
+    def __init__(self, states: Mapping[TopicPartition, PartitionState] | None = None) -> None:
+        self._states = {partition: states[partition] for partition in sorted(states)} if states else {}
+
+    def __getitem__(self, partition: TopicPartition) -> PartitionState:
+        return self._states[partition]
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self._states)
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __repr__(self) -> str:
+        return f"<Assignment of {', '.join(map(str, self._states)) or 'nothing'}>"
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Sorted by topic and number."""
+        return tuple(self._states)
+
+    def replaced(self, partitions: Iterable[TopicPartition]) -> "Assignment":
+        """Exactly these: those that stay keep their state, new ones start without a position."""
+        return Assignment({each: self._states.get(each) or PartitionState() for each in partitions})
+
+    def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a commit of everything says: the valid positions."""
+        return {
+            partition: OffsetAndMetadata(position.offset, position.offset_epoch)
+            for partition, state in self._states.items()
+            if (position := state.valid_position) is not None
+        }
+
+
+class Subscriptions:
+    """The current subscription and assignment of one consumer; both are replaced here and nowhere else."""
+
+    __slots__ = ("assignment", "subscription")
+
+    def __init__(self) -> None:
+        self.subscription = NOTHING
+        self.assignment = Assignment()
+
+    def __repr__(self) -> str:
+        return f"<Subscriptions by {self.subscription.type.value}: {self.assignment}>"
+
+    @property
+    def is_group_managed(self) -> bool:
+        return self.subscription.type.is_group_managed
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Want these topics and no others. Membership and assignment stay until the next rebalance."""
+        names = frozenset(TopicName(topic) for topic in topics)
+        if blank := [name for name in names if not name.strip()]:
+            raise SubscriptionError(f"a topic to subscribe to has no name: {blank[0]!r}")
+        self._change(Subscription(SubscriptionType.AUTO_TOPICS, names))
+
+    def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
+        """Want every topic whose whole name matches; which those are comes with the metadata."""
+        self._change(Subscription(SubscriptionType.AUTO_PATTERN, pattern=pattern))
+
+    def set_matched_topics(self, topics: Iterable[TopicName]) -> bool:
+        """Take over what a pattern matches now; whether that changed anything."""
+        found = frozenset(topics)
+        changed = found != self.subscription.topics
+        if changed:
+            self.subscription = Subscription(SubscriptionType.AUTO_PATTERN, found, self.subscription.pattern)
+        return changed
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions, outside any group; those that were assigned before keep their state."""
+        wanted = set(partitions)
+        topics = frozenset(partition.topic for partition in wanted)
+        self._change(Subscription(SubscriptionType.USER_ASSIGNED, topics))
+        self.assignment = self.assignment.replaced(wanted)
+
+    def assign_from_subscribed(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take over what the group assigned."""
+        assert self.is_group_managed, "only a group assigns to subscribers"
+        self.assignment = self.assignment.replaced(partitions)
+
+    def unsubscribe(self) -> None:
+        self.subscription = NOTHING
+        self.assignment = Assignment()
+
+    def state(self, partition: TopicPartition) -> PartitionState:
+        """The state of an assigned partition; SubscriptionError for any other."""
+        found = self.assignment.get(partition)
+        if found is None:
+            raise SubscriptionError(
+                f"partition {partition} is not assigned to this consumer",
+                hint="it may have gone to another member; `assignment()` shows what is here",
+            )
+        return found
+
+    def fetchable(self, ready: Callable[[TopicPartition], bool]) -> list[TopicPartition]:
+        """The partitions that can be fetched and for which ``ready`` holds."""
+        return [each for each, state in self.assignment.items() if state.is_fetchable and ready(each)]
+
+    def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand nothing more out from these: their positions are final."""
+        for partition in partitions:
+            self.assignment[partition].pending_revocation = True
+
+    def _change(self, wanted: Subscription) -> None:
+        current = self.subscription.type
+        if current not in (SubscriptionType.NONE, wanted.type):
+            raise SubscriptionError(
+                f"{wanted.type.value} cannot follow {current.value}: "
+                "topics, a pattern and partitions exclude each other",
+                hint="call unsubscribe() first",
+            )
+        self.subscription = wanted
