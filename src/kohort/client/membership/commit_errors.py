@@ -28,7 +28,7 @@ class CommitJudge:
         self._what = f"commit offsets of group {context.settings.group_id!r}"
 
     def refusal(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> KohortError | None:
-        """Why this need not be sent at all. Between "rejoin needed" and JoinGroup a member is still STABLE."""
+        """Why this need not be sent. Between "rejoin needed" and JoinGroup a member is still STABLE."""
         for partition, committed in offsets.items():
             if committed.offset < 0:
                 return KohortError(f"cannot commit offset {committed.offset} of {partition}: it is negative")

@@ -1,10 +1,10 @@
 """Heartbeats, and the three timers of a member: they run apart from poll.
 
-| timer     | length                                        | restarted by                                        |
-|-----------|-----------------------------------------------|-----------------------------------------------------|
-| heartbeat | heartbeat.interval.ms; after failures backoff | sending one; a failure; JoinGroup success           |
-| session   | session.timeout.ms                            | an answer; coordinator found; JoinGroup success     |
-| poll      | max.poll.interval.ms                          | every poll; JoinGroup success                       |
+| timer     | length                                        | restarted by                                    |
+|-----------|-----------------------------------------------|-------------------------------------------------|
+| heartbeat | heartbeat.interval.ms; after failures backoff | sending one; a failure; JoinGroup success       |
+| session   | session.timeout.ms                            | an answer; coordinator found; JoinGroup success |
+| poll      | max.poll.interval.ms                          | every poll; JoinGroup success                   |
 """
 
 from functools import partial
@@ -55,7 +55,7 @@ class Heartbeats:
     def poll_heartbeat(self) -> None:
         """The application polls: it lives. Raises what ended the heartbeats, once.
 
-        Done before the coordinator is known, so that failing to find it never counts as a stalled application.
+        Done before the coordinator is known: failing to find it never counts as a stalled application.
         """
         if self._fatal is not None:
             fatal, self._fatal = self._fatal, None

@@ -150,7 +150,7 @@ class JoinGroup:
         self._context.send(request, pending, Terms(lowest=lowest, timeout_ms=settings.join_timeout_ms))
 
     def _metadata(self) -> list[JoinGroupRequestProtocol]:
-        """What each assignor tells the leader, in order of preference. The subscription joined with is kept."""
+        """What each assignor tells the leader, in order of preference. Remembers the topics joined with."""
         context, member = self._context, self._context.member
         topics = context.subscriptions.subscription.topics
         member.joined_subscription = topics
@@ -222,7 +222,7 @@ class JoinGroup:
             self._sync.send_sync_group_request(attempt, assignments)
 
     def resume_leader(self) -> None:
-        """Let a leader that waits for metadata go on when it is there; give up when its generation is over."""
+        """Let a leader go on when the metadata it waits for is there; give up if its generation is over."""
         attempt = self._context.member.attempt
         if attempt is None or attempt.leads is None:
             return

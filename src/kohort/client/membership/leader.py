@@ -116,7 +116,7 @@ def _check_nothing_moves_directly(
     subscriptions: Mapping[MemberId, Subscription],
     assignments: Mapping[MemberId, Assignment],
 ) -> None:
-    """A partition must be revoked in one round and given out in the next, else two members have it at once."""
+    """A partition is revoked in one round and given out in the next, else two members have it at once."""
     added: set[TopicPartition] = set()
     revoked: set[TopicPartition] = set()
     for member_id, assigned in assignments.items():
@@ -125,7 +125,7 @@ def _check_nothing_moves_directly(
         revoked |= owned - set(assigned.partitions)
     if moved := sorted(added & revoked):
         raise IllegalMemberStateError(
-            f"assignor {assignor.name!r} moves {', '.join(map(str, moved))} from one member to another in one "
-            "round",
+            f"assignor {assignor.name!r} moves {', '.join(map(str, moved))} from one member to another at "
+            "once",
             hint="a cooperative assignor leaves a partition to nobody until its owner has revoked it",
         )

@@ -5,9 +5,9 @@ How a shell drives it:
 1. ``effects = membership.handle(command, now)``, one command at a time, and ``membership.advance(now)``
    whenever ``membership.next_deadline()`` has come, whether or not the application polls: heartbeats, the
    expiry of max.poll.interval.ms, retries of commits and lookups happen there.
-2. Carry out the effects in order (``kohort.client.membership.effects`` says how). A ``Send`` is answered later
-   by ``ReplyReceived`` or ``RequestFailed``; a ``RunCallback`` by ``CallbackDone``.
-3. In the application's ``poll``: ``handle(Poll())`` and carry out effects (of this and of every ``CallbackDone``)
+2. Carry out the effects in order (``kohort.client.membership.effects`` says how). A ``Send`` is answered
+   later by ``ReplyReceived`` or ``RequestFailed``; a ``RunCallback`` by ``CallbackDone``.
+3. In the application's ``poll``: ``handle(Poll())`` and carry out effects (of this and every ``CallbackDone``)
    until ``Polled`` or ``Raised`` comes. Then wait for records until ``WakePoll`` comes, ``poll_again_at`` is
    reached or the caller's time is up, and take the next turn. Callbacks come out of turns of poll,
    ``Unsubscribe`` and ``Close`` only, and nothing else waits for them: heartbeats go on.
@@ -34,11 +34,10 @@ from kohort.client.membership.commands import (
     Poll,
     ReplyReceived,
     RequestFailed,
-    RequestId,
     SubscriptionChanged,
     Unsubscribe,
 )
-from kohort.client.membership.context import Context, Pending, Step, Until
+from kohort.client.membership.context import Context, Step, Until
 from kohort.client.membership.coordinator import ConsumerCoordinator
 from kohort.client.membership.effects import (
     Closed,
@@ -80,7 +79,8 @@ class Membership:
     def __repr__(self) -> str:
         node = self.coordinator
         known = "no coordinator" if node is None else f"coordinator {node.node_id}"
-        return f"<Membership of {self._context.settings.group_id!r}: {self.state.name}, {self.generation}, {known}>"
+        group_id = self._context.settings.group_id
+        return f"<Membership of {group_id!r}: {self.state.name}, {self.generation}, {known}>"
 
     # --- what one sees ------------------------------------------------------------------------
 
@@ -160,12 +160,8 @@ class Membership:
 
     def _dispatch(self, command: Command) -> None:
         match command:
-            case ReplyReceived():
-                if (pending := self._take(command.request_id)) is not None:
-                    pending.replied(command.response)
-            case RequestFailed():
-                if (pending := self._take(command.request_id)) is not None:
-                    pending.failed(command.error)
+            case ReplyReceived() | RequestFailed():
+                self._answer(command)
             case ConnectionLost():
                 self._coordinator.discovery.connection_lost()
             case MetadataUpdated():
@@ -179,6 +175,15 @@ class Membership:
                     self._resume(command)
             case _:
                 self._call_of_application(command)
+
+    def _answer(self, command: ReplyReceived | RequestFailed) -> None:
+        pending = self._context.requests.pop(command.request_id, None)
+        if pending is None:
+            return  # given up with the coordinator it was sent to
+        if isinstance(command, ReplyReceived):
+            pending.replied(command.response)
+        else:
+            pending.failed(command.error)
 
     def _call_of_application(
         self,
@@ -206,9 +211,6 @@ class Membership:
                 self._context.wake_poll()
             case _:
                 assert_never(command)
-
-    def _take(self, request_id: RequestId) -> Pending | None:
-        return self._context.requests.pop(request_id, None)
 
     # --- calls of the application -------------------------------------------------------------
 

@@ -1,12 +1,13 @@
 """The application's part of a rebalance: which callback runs when, and what is committed before.
 
-| event                            | EAGER                    | COOPERATIVE                                       |
-|----------------------------------|--------------------------|---------------------------------------------------|
-| before JoinGroup, still a member | revoked(all, maybe none) | revoked(those of dropped topics), if any          |
-| before JoinGroup, after a reset  | lost(all), if any        | lost(all), if any                                 |
-| join complete                    | assigned(all)            | revoked(owned - assigned), if any, then rejoin;   |
-|                                  |                          | assigned(assigned - owned, maybe none)            |
-| unsubscribe, close               | revoked(all), if any; lost(all) if reset or in the middle of a rebalance     |
+| event                            | EAGER                    | COOPERATIVE                              |
+|----------------------------------|--------------------------|------------------------------------------|
+| before JoinGroup, still a member | revoked(all, maybe none) | revoked(those of dropped topics), if any |
+| before JoinGroup, after a reset  | lost(all), if any        | lost(all), if any                        |
+| join complete                    | assigned(all)            | revoked(owned - assigned), if any;       |
+|                                  |                          | assigned(assigned - owned, maybe none);  |
+|                                  |                          | after a revocation join again            |
+| unsubscribe, close               | revoked(all), if any; lost(all) if reset or in mid-rebalance        |
 
 The assignment changes after revoked and lost, so that a listener can still read positions and commit, and
 before assigned, so that it can seek.
@@ -128,7 +129,7 @@ class Rebalance:
         return True
 
     def _commit_before_revocation(self, going: set[TopicPartition]) -> bool:
-        """What was read since the commit before JoinGroup would be read twice: Kafka's client leaves it so."""
+        """What was read since the commit before JoinGroup would be read twice; Kafka's client lets it."""
         if self._revocation is None:
             self._revocation = self._new_commit()
         self._context.subscriptions.mark_pending_revocation(going)
