@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tests.interop.scripts.exchange import Exchange
+from tools.peers import probe
 
 from kohort.model.errors import ErrorCode
 from kohort.records.batch import BatchFields, build_batch
@@ -24,7 +25,6 @@ from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, T
 
 ADMIN: Final = "admin"
 SETTLE_SECONDS: Final = 20.0
-PAUSE_SECONDS: Final = 0.02
 T0: Final = 1_700_000_000_000
 PLAIN: Final = BatchFields()
 
@@ -34,7 +34,7 @@ def settle(what: str, done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + SETTLE_SECONDS
     while not done():
         assert time.monotonic() < deadline, f"{what}: not settled in {SETTLE_SECONDS:.0f} s"
-        time.sleep(PAUSE_SECONDS)
+        probe.pause()
 
 
 def make_topic(x: Exchange, name: str, partitions: int = 1, **configs: str) -> bytes:
