@@ -42,12 +42,12 @@ class Raw:
 
     def __init__(self, bootstrap: str, client_id: str = "raw", *, receive_buffer: int | None = None) -> None:
         host, port = bootstrap.rsplit(":", 1)
-        self._socket = socket.socket()
+        self.socket = socket.socket()
         if receive_buffer is not None:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self._socket.settimeout(DEADLINE_S)
-        self._socket.connect((host, int(port)))
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.settimeout(DEADLINE_S)
+        self.socket.connect((host, int(port)))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.client_id = client_id
         self._numbers = 0
         self._waiting: deque[Waiting] = deque()
@@ -66,11 +66,11 @@ class Raw:
     @property
     def address(self) -> str:
         """This end, as the broker's log lines name it."""
-        host, port = self._socket.getsockname()
+        host, port = self.socket.getsockname()
         return f"{host}:{port}"
 
     def close(self) -> None:
-        self._socket.close()
+        self.socket.close()
 
     # Sending
 
@@ -106,11 +106,11 @@ class Raw:
 
     def send_bytes(self, content: bytes) -> None:
         """Anything at all."""
-        self._socket.sendall(content)
+        self.socket.sendall(content)
 
     def end_sending(self) -> None:
         """Half-close: the broker sees the end of the input, this end could still read."""
-        self._socket.shutdown(socket.SHUT_WR)
+        self.socket.shutdown(socket.SHUT_WR)
 
     # Receiving
 
@@ -140,19 +140,19 @@ class Raw:
 
     def receive_once(self) -> bytes:
         """Whatever one read of the socket gives; nothing at all when the broker has closed."""
-        return self._socket.recv(1 << 20)
+        return self.socket.recv(1 << 20)
 
     def has_something(self) -> bool:
         """Whether bytes (or the end) have arrived by now; does not wait."""
-        self._socket.setblocking(False)
+        self.socket.setblocking(False)
         try:
-            self._socket.recv(1, socket.MSG_PEEK)
+            self.socket.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
             return False
         except ConnectionError:
             return True
         finally:
-            self._socket.settimeout(DEADLINE_S)
+            self.socket.settimeout(DEADLINE_S)
         return True
 
     def is_closed(self) -> bool:
@@ -166,7 +166,7 @@ class Raw:
         received = bytearray()
         give_up_at = time.monotonic() + DEADLINE_S
         while len(received) < count:
-            chunk = self._socket.recv(count - len(received))
+            chunk = self.socket.recv(count - len(received))
             if not chunk:
                 raise ConnectionError(
                     f"the broker closed the connection, {count - len(received)} bytes early"
