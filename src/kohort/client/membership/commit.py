@@ -75,9 +75,8 @@ class Commits:
         self._discovery = discovery
         self._judge = CommitJudge(context, discovery)
         self._pending: list[PendingCommit] = []
-        self._barriers: list[
-            tuple[PendingCommit, list[PendingCommit]]
-        ] = []  # commit_sync({}) and what it awaits
+        # Each commit_sync({}) with what it waits for.
+        self._barriers: list[tuple[PendingCommit, list[PendingCommit]]] = []
         self.async_commit_fenced = False
         discovery.on_found.append(self._send_waiting)
         discovery.on_lookup_failed.append(self._lookup_failed)

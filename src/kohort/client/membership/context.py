@@ -4,7 +4,8 @@ from collections.abc import Callable, Generator, Sequence
 from itertools import count
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from kohort.assign.assignor import Assignor, RebalanceProtocol
+from kohort.assign.assignor import Assignor
+from kohort.assign.registry import rebalance_protocol
 from kohort.client.membership.backoff import Dice, backoff_ms
 from kohort.client.membership.commands import CallbackDone, CallbackId, RequestId
 from kohort.client.membership.effects import (
@@ -16,7 +17,6 @@ from kohort.client.membership.effects import (
     Send,
     WakePoll,
 )
-from kohort.client.membership.errors import MembershipSettingsError
 from kohort.client.membership.member import Member
 from kohort.client.membership.settings import MembershipSettings
 from kohort.client.membership.snapshot import ClusterTopics
@@ -72,7 +72,7 @@ class Context:
     ) -> None:
         self.settings = settings
         self.assignors = {assignor.name: assignor for assignor in assignors}
-        self.protocol = common_protocol(assignors)
+        self.protocol = rebalance_protocol(assignors)
         self.subscriptions = subscriptions
         self.now = now
         self.member = Member(now)
@@ -122,20 +122,3 @@ class Context:
     def refresh_metadata(self) -> None:
         pattern = self.subscriptions.subscription.pattern
         self.emit(RefreshMetadata(None if pattern is not None else self.wanted_topics))
-
-
-def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
-    """How partitions change hands: the best way all of a consumer's assignors support.
-
-    It depends on the own configuration alone, never on the assignor the group selects.
-    """
-    supported = set(RebalanceProtocol)
-    for assignor in assignors:
-        supported &= set(assignor.supported_protocols)
-    if not supported:
-        names = ", ".join(assignor.name for assignor in assignors)
-        raise MembershipSettingsError(
-            f"the assignors {names} have no rebalance protocol in common",
-            hint="see partition.assignment.strategy: all must be eager, or all cooperative",
-        )
-    return max(supported)

@@ -1,10 +1,10 @@
 """Heartbeats, and the three timers of a member: they run apart from poll.
 
-| timer     | length                                        | restarted by                                    |
-|-----------|-----------------------------------------------|-------------------------------------------------|
-| heartbeat | heartbeat.interval.ms; after failures backoff | sending one; a failure; JoinGroup success       |
-| session   | session.timeout.ms                            | an answer; coordinator found; JoinGroup success |
-| poll      | max.poll.interval.ms                          | every poll; JoinGroup success                   |
+| timer     | length                                      | restarted by                                    |
+|-----------|---------------------------------------------|-------------------------------------------------|
+| heartbeat | heartbeat.interval.ms; after a failure less | sending one; a failure; JoinGroup success       |
+| session   | session.timeout.ms                          | an answer; coordinator found; JoinGroup success |
+| poll      | max.poll.interval.ms                        | every poll; JoinGroup success                   |
 """
 
 from functools import partial

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kohort.assign.assignor import Assignor, ClusterView, RebalanceProtocol
+from kohort.assign.cooperative import check_hand_over
 from kohort.assign.protocol import Assignment, Subscription, decode_subscription, encode_assignment
 from kohort.client.membership.context import Context
 from kohort.client.membership.errors import IllegalMemberStateError
 from kohort.client.membership.member import JoinAttempt
 from kohort.model.ids import InstanceId, MemberId, TopicName
-from kohort.model.topics import TopicPartition
 from kohort.wire.messages.join_group import JoinGroupResponse
 from kohort.wire.messages.sync_group import SyncGroupRequestAssignment
 
@@ -73,7 +73,7 @@ class Leader:
         assignments = assignor.assign(view, subscriptions)
         is_cooperative = self._context.protocol is RebalanceProtocol.COOPERATIVE
         if is_cooperative and assignor.name != COOPERATIVE_BUILT_IN:
-            _check_nothing_moves_directly(assignor, subscriptions, assignments)
+            check_hand_over(subscriptions, assignments)
         return assignments
 
     def lookup_assignor(self, protocol_name: str | None) -> Assignor:
@@ -109,23 +109,3 @@ def _topics_of(protocol_name: str | None, assignments: Mapping[MemberId, Assignm
     if protocol_name in BUILT_IN:
         return frozenset()
     return frozenset(each.topic for assigned in assignments.values() for each in assigned.partitions)
-
-
-def _check_nothing_moves_directly(
-    assignor: Assignor,
-    subscriptions: Mapping[MemberId, Subscription],
-    assignments: Mapping[MemberId, Assignment],
-) -> None:
-    """A partition is revoked in one round and given out in the next, else two members have it at once."""
-    added: set[TopicPartition] = set()
-    revoked: set[TopicPartition] = set()
-    for member_id, assigned in assignments.items():
-        owned = set(subscriptions[member_id].owned) if member_id in subscriptions else set()
-        added |= set(assigned.partitions) - owned
-        revoked |= owned - set(assigned.partitions)
-    if moved := sorted(added & revoked):
-        raise IllegalMemberStateError(
-            f"assignor {assignor.name!r} moves {', '.join(map(str, moved))} from one member to another at "
-            "once",
-            hint="a cooperative assignor leaves a partition to nobody until its owner has revoked it",
-        )

@@ -7,7 +7,7 @@ How a shell drives it:
    expiry of max.poll.interval.ms, retries of commits and lookups happen there.
 2. Carry out the effects in order (``kohort.client.membership.effects`` says how). A ``Send`` is answered
    later by ``ReplyReceived`` or ``RequestFailed``; a ``RunCallback`` by ``CallbackDone``.
-3. In the application's ``poll``: ``handle(Poll())`` and carry out effects (of this and every ``CallbackDone``)
+3. In the application's ``poll``: ``handle(Poll())`` and carry out effects, of every ``CallbackDone`` too,
    until ``Polled`` or ``Raised`` comes. Then wait for records until ``WakePoll`` comes, ``poll_again_at`` is
    reached or the caller's time is up, and take the next turn. Callbacks come out of turns of poll,
    ``Unsubscribe`` and ``Close`` only, and nothing else waits for them: heartbeats go on.
@@ -69,7 +69,7 @@ class Membership:
         now: Instant,
     ) -> None:
         """``assignors`` in order of preference, instances of this consumer's own. Raises
-        MembershipSettingsError if they have no rebalance protocol in common."""
+        AssignorChoiceError if they have no rebalance protocol in common."""
         self._context = Context(settings, assignors, subscriptions, dice, now)
         self._coordinator = ConsumerCoordinator(self._context)
         self._call: Step[None] | None = None  # of the application: poll, unsubscribe or close
