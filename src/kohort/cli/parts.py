@@ -1,6 +1,9 @@
 """The parts of ``kohort up``. Each starts, says where it is and what to do with it, and stops."""
 
+import os
+import shutil
 import socket
+import sys
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -49,14 +52,16 @@ class BrokerPart:
         await self._server.stop()
 
     def suggestions(self) -> list[str]:
+        kohort = own_command()
         bootstrap = str(self._address)
         export = [] if bootstrap == DEFAULT_BOOTSTRAP else [f"  export KOHORT_BOOTSTRAP={bootstrap}"]
         return [
             "In another terminal:",
             *export,
-            "  kohort topics create orders --partitions 3",
-            "  kohort produce orders --key-separator : alice:apples bob:pears",
-            "  kohort fetch orders --follow",
+            f"  {kohort} topics create orders --partitions 3",
+            f"  {kohort} produce orders --key-separator : alice:apples bob:pears",
+            f"  {kohort} fetch orders --follow",
+            f"  {kohort} groups list",
             "",
             "In Python, with any Kafka client (pip install confluent-kafka):",
             "  from confluent_kafka import Producer",
@@ -76,3 +81,11 @@ def first_free_port(host: str, first: int) -> int:
                 continue
             return port
     return 0
+
+
+def own_command() -> str:
+    """What to type to get this program: its name if the shell would find it, else its path from here."""
+    if shutil.which("kohort"):
+        return "kohort"
+    beside = Path(sys.executable).with_name("kohort")
+    return os.path.relpath(beside) if beside.exists() else f"{sys.executable} -m kohort.cli.main"
