@@ -1,7 +1,6 @@
 """How long to pause after a failure: Kafka's exponential backoff, with the dice handed in."""
 
 from collections.abc import Callable
-from math import log2
 
 from kohort.client.membership.settings import MembershipSettings
 
@@ -10,6 +9,7 @@ Dice = Callable[[], float]
 
 _LEAST_JITTER = 0.8
 _JITTER = 0.4
+_MOST_DOUBLINGS = 32
 
 
 def backoff_ms(failures: int, settings: MembershipSettings, dice: Dice) -> int:
@@ -17,5 +17,5 @@ def backoff_ms(failures: int, settings: MembershipSettings, dice: Dice) -> int:
     first, largest = settings.retry_backoff_ms, settings.retry_backoff_max_ms
     if largest <= first:
         return min(first, largest)
-    grown = first * 2 ** min(failures, log2(largest / first))
+    grown = min(first * 2 ** min(failures, _MOST_DOUBLINGS), largest)
     return min(largest, int(grown * (_LEAST_JITTER + _JITTER * dice())))

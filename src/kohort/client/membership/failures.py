@@ -13,6 +13,8 @@ from kohort.model.errors import ErrorCode, KohortError
 def fail_attempt(context: Context, attempt: JoinAttempt, error: KohortError, then: Then) -> None:
     """The attempt is over; the next turn of poll sees what follows."""
     attempt.fail(error, then)
+    if then is Then.JOIN_LATER:
+        context.member.join_not_before = context.after(context.settings.retry_backoff_ms)
     context.wake_poll()
 
 

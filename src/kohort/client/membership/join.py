@@ -106,8 +106,6 @@ class JoinGroup:
         member.request_rejoin(f"rebalance failed: {failure.error}")
         if failure.then is Then.RAISE:
             raise failure.error
-        if failure.then is Then.JOIN_LATER:
-            member.join_not_before = self._context.after(self._context.settings.retry_backoff_ms)
 
     def abandon(self) -> None:
         """The member leaves: an answer to what is in flight comes too late."""
