@@ -30,7 +30,7 @@ ANYTHING = Kind(racks=True, instances=True)
 
 
 @given(case=cases(ANYTHING))
-@settings(steady, max_examples=300)
+@settings(steady, max_examples=200)
 def test_everything_is_assigned_once_and_only_to_subscribers(case: Case) -> None:
     for assignor in choose_assignors(EAGER):
         result = dict(assignor.assign(case.cluster, case.members))

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.property.assign.generated import Case, Kind, cases, next_round, steady
+from tests.property.assign.generated import Case, Kind, cases, next_round, steady, without_user_data
 from tests.property.assign.judgement import (
     check_complete,
     check_even,
@@ -94,7 +94,7 @@ def test_a_uniform_group_keeps_as_much_as_balance_allows(case: Case) -> None:
 @given(case=cases(Kind()))
 @steady
 def test_what_is_claimed_goes_to_its_undisputed_owner_or_waits(case: Case) -> None:
-    result = CooperativeStickyAssignor().assign(case.cluster, case.members)
+    result = CooperativeStickyAssignor().assign(case.cluster, without_user_data(case.members))
     owned = undisputed(case.members)
     claimed = {tp for wish in case.members.values() for tp in wish.owned}
     for member, share in sets(result).items():
@@ -106,7 +106,7 @@ def test_what_is_claimed_goes_to_its_undisputed_owner_or_waits(case: Case) -> No
 @steady
 def test_cooperative_rounds_never_cross_and_soon_agree_with_sticky(case: Case) -> None:
     assignor = CooperativeStickyAssignor()
-    members, result = case.members, dict[MemberId, Assignment]()
+    members, result = without_user_data(case.members), dict[MemberId, Assignment]()
     for number in range(MOST_ROUNDS):
         result = assignor.assign(case.cluster, members)
         check_hand_over(members, result)
