@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Self
 
+from tests.clients.child import Child
 from tests.clients.ledger import Ledger
 from tests.clients.libraries import POLL_SECONDS, Library, Member, Membership, NotCommittedError
 from tests.clients.waiting import PATIENCE_SECONDS, Deadline
@@ -17,6 +18,7 @@ class Party:
         self.ledger = Ledger()
         self._bootstrap = bootstrap
         self._members: dict[str, Member] = {}
+        self._children: list[Child] = []
 
     def __enter__(self) -> Self:
         return self
@@ -31,8 +33,8 @@ class Party:
             for name in list(self._members):
                 self.leave(name)
             self.ledger.check()
-        for member in self._members.values():
-            member.close()
+        for left_over in self._workers():
+            left_over.close()
 
     def join(self, library: Library, membership: Membership) -> Member:
         """A new member; it works whenever the party polls."""
@@ -40,9 +42,13 @@ class Party:
         self._members[membership.name] = member
         return member
 
-    def add(self, name: str, member: Member) -> None:
-        """A member that was made elsewhere."""
-        self._members[name] = member
+    def add(self, child: Child) -> None:
+        """A member in a process of its own; it is polled with the others, and commits by itself."""
+        self._children.append(child)
+
+    def kill(self, child: Child) -> None:
+        self._children.remove(child)
+        child.kill()
 
     def leave(self, name: str) -> None:
         """Close a member: it leaves the group, unless it is static. Nothing is committed.
@@ -54,6 +60,13 @@ class Party:
             closing = executor.submit(member.close)
             self.until(f"{name} to close", lambda: bool(wait([closing], POLL_SECONDS).done))
             closing.result()
+
+    def leave_together(self) -> None:
+        """Close all at once, as static members should: whoever is late would wait for those who are gone."""
+        members, self._members = self._members, {}
+        with ThreadPoolExecutor(len(members)) as executor:
+            for closing in [executor.submit(member.close) for member in members.values()]:
+                closing.result()
 
     def commit(self, name: str) -> None:
         """Commit all a member has processed. A refusal is an answer: the ledger knows it does not count."""
@@ -85,8 +98,8 @@ class Party:
         deadline = Deadline(wanted, seconds)
         while not condition():
             deadline.check(f"the members have {self.ledger.by_member()}")
-            for member in list(self._members.values()):
-                member.poll()
+            for worker in self._workers():
+                worker.poll()
             if committing:
                 self.commit_all()
             self.ledger.check()
@@ -107,3 +120,6 @@ class Party:
 
         # Not the first moment when all have an owner: a cooperative group balances in several rebalances.
         self.until(f"{places} partitions shared by {', '.join(names)}", shared)
+
+    def _workers(self) -> list[Member | Child]:
+        return [*self._members.values(), *self._children]

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 from tests.clients.libraries import (
@@ -39,8 +40,11 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="aiokafka", daemon=True)
         self._thread.start()
 
+    def begin(self, work: Coroutine[None, None, _T]) -> "Future[_T]":
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def run(self, work: Coroutine[None, None, _T]) -> _T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(2 * PATIENCE_SECONDS)
+        return self.begin(work).result(2 * PATIENCE_SECONDS)
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -127,6 +131,7 @@ class AiokafkaMember:
         self._consumer = consumer
         self._watcher = watcher
         self._held: list[Place] = []
+        self._polling: Future[int] | None = None
 
     @classmethod
     async def start(
@@ -157,7 +162,10 @@ class AiokafkaMember:
         return member
 
     def poll(self) -> int:
-        return self._loop.run(self._poll())
+        # During a rebalance ``getmany`` waits for its end, whatever its timeout: go on, and look again later.
+        polling = self._polling or self._loop.begin(self._poll())
+        self._polling = None if wait([polling], POLL_SECONDS).done else polling
+        return 0 if self._polling else polling.result()
 
     def commit(self, offsets: Mapping[Place, int]) -> None:
         wanted = {aiokafka.TopicPartition(*place): offset for place, offset in offsets.items()}
@@ -185,6 +193,8 @@ class AiokafkaMember:
         self._loop.run(resume())
 
     def close(self) -> None:
+        if self._polling is not None:
+            self._polling.cancel()
         self._loop.run(self._close())
 
     async def _poll(self) -> int:

@@ -1,0 +1,72 @@
+"""The broker goes away and comes back: members of all libraries go on where they were."""
+
+from pathlib import Path
+
+import pytest
+from tests.clients.feed import Feed
+from tests.clients.libraries import NAMES, Library, Membership
+from tests.clients.node import Node
+from tests.clients.party import Party
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),
+    pytest.mark.usefixtures("_collect_lost_sockets"),
+]
+
+PARTITIONS = 6
+CONFIGS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 100,
+    "offsets.topic.num.partitions": 5,
+    "num.partitions": PARTITIONS,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["stopped", "killed"])
+def test_members_go_on_after_the_broker_was(tmp_path: Path, libraries: dict[str, Library], end: str) -> None:
+    with Node(tmp_path, CONFIGS) as node:
+        feed = Feed(node.bootstrap, "work", PARTITIONS)
+        feed.more(50)
+        feed.begin("workers")
+        with Party(node.bootstrap) as party:
+            for name in NAMES:
+                party.join(libraries[name], Membership(name=name, group="workers", topics=("work",)))
+                party.until_work(20)
+            party.until_shared(*NAMES, places=PARTITIONS)
+            party.commit_all()
+            party.until_work(20)
+            before = len(party.ledger.changes)
+
+            if end == "killed":
+                node.kill()
+                node.start()
+            else:
+                node.restart()
+
+            feed.more(20)
+            party.until("all records", lambda: party.ledger.is_complete(feed.expected), committing=True)
+            party.ledger.check_complete(feed.expected)
+            # The group came back as it was: nobody had to join again.
+            assert party.ledger.changes[before:] == []
+
+
+@pytest.mark.slow
+def test_offsets_survive_a_restart_and_the_next_member_starts_there(tmp_path: Path, library: Library) -> None:
+    with Node(tmp_path, CONFIGS) as node:
+        feed = Feed(node.bootstrap, "work", PARTITIONS)
+        feed.more(30)
+        with Party(node.bootstrap) as party:
+            party.join(library, Membership(name="before", group="workers", topics=("work",)))
+            party.until_work(60)
+            party.commit("before")
+            party.leave("before")
+
+            node.restart()
+
+            member = party.join(library, Membership(name="after", group="workers", topics=("work",)))
+            party.until_shared("after", places=PARTITIONS)
+            stored = {place: member.committed(place) for place in feed.places}
+            assert {place: found for place, found in stored.items() if found} == party.ledger.acknowledged
+            party.until("all records", lambda: party.ledger.is_complete(feed.expected))
+            party.ledger.check_complete(feed.expected)
