@@ -182,6 +182,26 @@ def test_a_config_given_twice_is_refused(raw: Raw) -> None:
     assert refused(raw, topic) == ErrorCode.INVALID_CONFIG
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_refusal_that_quotes_something_long_still_fits_its_reply(raw: Raw, version: int) -> None:
+    longest = "x" * 32_767
+    topics = [wanted(longest), wanted("t")]
+    topics[1].configs = [CreatableTopicConfig(name=longest, value=longest)]
+    results = ask(raw, *topics, version=version)
+    assert [result.error_code for result in results] == [17, 40]
+    assert all(len(result.error_message) < 2_000 for result in results)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("cleanup.policy", "delete," * 5_000), ("leader.replication.throttled.replicas", "x" * 40_000)],
+)
+def test_a_value_no_old_client_could_be_shown_is_refused(raw: Raw, name: str, value: str) -> None:
+    topic = wanted()
+    topic.configs = [CreatableTopicConfig(name=name, value=value)]
+    assert refused(raw, topic) == ErrorCode.INVALID_CONFIG
+
+
 # Assignments by hand
 
 

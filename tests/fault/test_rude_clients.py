@@ -225,6 +225,29 @@ def test_a_client_that_hangs_up_behind_a_wait_is_noticed(broker: Broker) -> None
         eventually(lambda: connections(broker) == 1)
 
 
+def test_a_client_that_hangs_up_with_requests_behind_its_wait_is_noticed(broker: Broker) -> None:
+    with Raw(broker.bootstrap) as other:
+        create(other, "t")
+        stream = Raw(broker.bootstrap)
+        waiting = stream.frame(fetch_request({"t": [part()]}, wait=2**31 - 1), 12)
+        stream.send_bytes(waiting + stream.frame(metadata_request("t"), 13) * 100)
+        eventually(lambda: waiting_fetches(broker) == 1)
+        stream.close()
+        eventually(lambda: waiting_fetches(broker) == 0)
+        eventually(lambda: connections(broker) == 1)
+
+
+def test_what_gathers_behind_a_wait_is_bounded(broker: Broker) -> None:
+    with Raw(broker.bootstrap) as other, Raw(broker.bootstrap) as stream:
+        create(other, "t")
+        stream.post(fetch_request({"t": [part()]}, wait=60_000), 12)
+        eventually(lambda: waiting_fetches(broker) == 1)
+        flood = stream.frame(metadata_request("t"), 13) * 1_000_000
+        with memory_grows_by_less_than(2 * MB):
+            assert stuff(stream, flood) < len(flood)
+            assert metadata(other, "t").topics[0].error_code == 0
+
+
 # Clients that come in crowds
 
 

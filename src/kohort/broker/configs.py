@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 _INT_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
+_LONGEST_TEXT = 32_767  # of a string on the wire in versions that are not flexible
 
 
 class ConfigType(IntEnum):
@@ -71,7 +72,7 @@ def _one_of(*allowed: str) -> Callable[[str], str | None]:
 def _list_of(*allowed: str) -> Callable[[str], str | None]:
     def check(text: str) -> str | None:
         wrong = [item for item in split_list(text) if item not in allowed]
-        return f"String must be one of: {', '.join(allowed)}" if wrong else None
+        return f"String must be one of: {', '.join(allowed)}" if wrong else _anything(text)
 
     return check
 
@@ -80,8 +81,9 @@ def _boolean(text: str) -> str | None:
     return None if text.lower() in ("true", "false") else "Expected value to be either true or false"
 
 
-def _anything(_text: str) -> str | None:
-    return None
+def _anything(text: str) -> str | None:
+    # What one version of DescribeConfigs cannot show would break it for everybody who uses that version.
+    return None if len(text.encode()) <= _LONGEST_TEXT else f"Value must be at most {_LONGEST_TEXT} bytes"
 
 
 def split_list(text: str) -> list[str]:

@@ -21,6 +21,10 @@ logger = logging.getLogger("kohort.connection")
 # Replies of one read are gathered up to this size before they are written.
 _GATHER = 256 * 1024
 
+# How much may gather behind a request that waits before the peer is left unread. Reading on is the only way
+# to notice that it hangs up.
+_READ_AHEAD = 64 * 1024
+
 
 class Parked(Protocol):
     """A request whose reply is not ready. ``parts`` may be called once ``future`` is done."""
@@ -59,6 +63,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._parked: Parked | None = None
         self._choked = False  # the peer does not read its replies
+        self._ahead = 0  # bytes behind what we wait for
         self._reading = True
         self._open = True
         self.peer = ""
@@ -78,7 +83,11 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.last_active = self._loop.time()
         self._frames.feed(data)
-        self._serve()
+        if self._parked is None and not self._choked:
+            self._serve()
+        else:
+            self._ahead += len(data)
+            self._set_reading()
 
     def eof_received(self) -> bool:
         return False  # an end of input is a close: nobody is left who could read a reply
@@ -123,7 +132,9 @@ class Connection(asyncio.Protocol):
         while self._open and self._parked is None and not self._choked:
             if not self._serve_some():
                 break
-        self._set_reading(self._open and self._parked is None and not self._choked)
+        waits = self._parked is not None or self._choked
+        self._ahead = self._frames.buffered if waits else 0
+        self._set_reading()
 
     def _serve_some(self) -> bool:
         """Answer what fits in one write; whether there may be more to answer."""
@@ -182,10 +193,10 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.writelines(parts)
 
-    def _set_reading(self, wanted: bool) -> None:
-        # While parked we go on reading until something comes: only then is the socket told to
-        # wait. So a long poll costs no system call, and a peer that hangs up is seen at once.
-        if wanted == self._reading or (not wanted and not self._frames.buffered):
+    def _set_reading(self) -> None:
+        # A long poll costs no system call: the socket is told to wait only when too much has come meanwhile.
+        wanted = self._open and self._ahead <= _READ_AHEAD
+        if wanted == self._reading:
             return
         self._reading = wanted
         if not self._transport.is_closing():

@@ -146,6 +146,9 @@ _RETRIABLE = frozenset(
 )
 
 
+_LONGEST_MESSAGE = 1_000
+
+
 class KohortError(Exception):
     """A caller's error: what happened, to what, and (``hint``) what to do about it."""
 
@@ -167,9 +170,12 @@ class RefusedError(KohortError):
     """A request, or a part of one, that is answered with an error code.
 
     Only the shell raises it (the group core returns codes); the handler that serves the
-    request turns it into the reply.
+    request turns it into the reply. What the message quotes may be as long as a frame; the
+    message is not, because a reply has room for 32,767 bytes.
     """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
+        if len(message) > _LONGEST_MESSAGE:
+            message = message[:_LONGEST_MESSAGE] + "…"
         super().__init__(message or code.name, retriable=code.retriable)
         self.code = code
