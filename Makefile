@@ -34,7 +34,7 @@ check: lint types ## what to run before every commit: lint, types and the quick 
 	$(PYTEST) tests/unit tests/scenario tests/property tests/docs
 
 test: lint types ## all tests that need nothing beyond PyPI
-	$(PYTEST) tests -m "not interop and not soak" --durations=10
+	$(PYTEST) tests -m "not interop and not soak" -n 2 --dist loadfile --durations=10
 
 interop: $(READY) ## Java, Go, JavaScript clients and a real Kafka broker (fetched from Maven, npm, Go)
 	$(PYTEST) tests/interop -m "interop and not soak" --timeout=480
