@@ -1,0 +1,28 @@
+"""Which transactions of a fetched piece of a log were aborted: what read_committed leaves out."""
+
+from collections import deque
+from collections.abc import Iterable
+
+from kohort.records.batch import BatchHeader, read_records
+from kohort.records.control import ControlType, control_type
+from kohort.wire.messages.fetch import AbortedTransaction
+
+
+class AbortedProducers:
+    """Follows the batches of one reply, in order."""
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._upcoming = deque(sorted((each.first_offset, each.producer_id) for each in aborted))
+        self._active: set[int] = set()
+
+    def skips(self, header: BatchHeader) -> bool:
+        """Whether the batch belongs to an aborted transaction."""
+        while self._upcoming and self._upcoming[0][0] <= header.last_offset:
+            self._active.add(self._upcoming.popleft()[1])
+        return header.is_transactional and header.producer_id in self._active
+
+    def see_marker(self, blob: bytes | memoryview, position: int, header: BatchHeader) -> None:
+        """A control batch: an ABORT ends the aborted transaction of its producer."""
+        for record in read_records(blob, position, header):
+            if control_type(record.key) is ControlType.ABORT:
+                self._active.discard(header.producer_id)

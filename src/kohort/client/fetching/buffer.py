@@ -1,0 +1,106 @@
+"""Chunks that have arrived and were not handed out yet, and the rules of handing out."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kohort.client.fetching.chunk import Chunk
+from kohort.client.fetching.errors import BadRecordError
+from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.subscription import FetchState, PartitionState, Position, Subscriptions
+from kohort.model.topics import TopicPartition
+
+Refused = Callable[[Chunk, PartitionState, Position], None]
+"""Reacts to a chunk that holds an error code instead of records; may raise."""
+
+
+class Collected(NamedTuple):
+    """What one turn of poll hands out. ``advanced``: a position moved, maybe over nothing but markers."""
+
+    records: dict[TopicPartition, list[ConsumerRecord]]
+    advanced: bool
+
+
+class FetchBuffer:
+    """At most one chunk for each partition: a partition is fetched again when its chunk is used up."""
+
+    def __init__(self, subscriptions: Subscriptions, refused: Refused) -> None:
+        self._subscriptions = subscriptions
+        self._refused = refused
+        self._chunks: dict[TopicPartition, Chunk] = {}
+
+    def __contains__(self, partition: object) -> bool:
+        return partition in self._chunks
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def add(self, chunk: Chunk) -> None:
+        """Behind all others; one that was there is replaced."""
+        self._chunks.pop(chunk.partition, None)
+        self._chunks[chunk.partition] = chunk
+
+    def drop_stale(self) -> None:
+        """Forget what can never be handed out: seeks and rebalances make room for new fetches at once."""
+        for partition, chunk in list(self._chunks.items()):
+            if self._usable_at(chunk) is None and not self._is_kept(partition, chunk):
+                del self._chunks[partition]
+
+    def collect(self, limit: int) -> Collected:
+        """Up to ``limit`` records, moving positions.
+
+        What is wrong with a partition is raised when nothing else is there to be returned.
+        """
+        records: dict[TopicPartition, list[ConsumerRecord]] = {}
+        advanced = False
+        self.drop_stale()
+        for partition, chunk in list(self._chunks.items()):
+            if limit <= 0:
+                break
+            position = self._usable_at(chunk)
+            if position is None:
+                continue
+            if chunk.error_code:
+                if not records:
+                    del self._chunks[partition]
+                    self._refused(chunk, self._subscriptions.assignment[partition], position)
+                continue
+            taken = self._take(chunk, limit, anything_else=bool(records))
+            limit -= len(taken)
+            if taken:
+                records[partition] = taken
+            advanced = self._move(chunk, position) or advanced
+        return Collected(records, advanced)
+
+    def _take(self, chunk: Chunk, limit: int, *, anything_else: bool) -> list[ConsumerRecord]:
+        try:
+            return chunk.take(limit)
+        except BadRecordError:
+            if not anything_else:
+                self._move(chunk, None)
+                raise
+            return []
+
+    def _move(self, chunk: Chunk, position: Position | None) -> bool:
+        if chunk.is_drained:
+            del self._chunks[chunk.partition]
+        state = self._subscriptions.assignment[chunk.partition]
+        current = position or state.position
+        assert current is not None
+        if chunk.next_offset == current.offset:
+            return False
+        state.position = current._replace(offset=chunk.next_offset, offset_epoch=chunk.epoch)
+        return True
+
+    def _usable_at(self, chunk: Chunk) -> Position | None:
+        """The position of a fetchable partition, if the chunk continues there."""
+        state = self._subscriptions.assignment.get(chunk.partition)
+        if state is None or not state.is_fetchable or state.position is None:
+            return None
+        return state.position if state.position.offset == chunk.next_offset else None
+
+    def _is_kept(self, partition: TopicPartition, chunk: Chunk) -> bool:
+        """Data of a paused partition waits for its resumption."""
+        state = self._subscriptions.assignment.get(partition)
+        if state is None or not state.is_paused or state.state is not FetchState.FETCHING:
+            return False
+        return state.position is not None and state.position.offset == chunk.next_offset

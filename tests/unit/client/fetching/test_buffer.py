@@ -1,0 +1,112 @@
+"""What is handed out of the fetched data, and what is not."""
+
+import pytest
+
+from kohort.client.fetching.buffer import FetchBuffer
+from kohort.client.fetching.chunk import Chunk
+from kohort.client.fetching.errors import BadRecordError
+from kohort.client.fetching.records import Reading
+from kohort.client.subscription import PartitionState, Position, Subscriptions
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import Partition, TopicName
+from kohort.model.topics import TopicPartition
+from kohort.records.batch import BatchFields, NewRecord, build_batch
+from kohort.wire.messages.fetch import PartitionData
+
+A, B = (TopicPartition(TopicName("t"), Partition(number)) for number in (0, 1))
+
+
+class Desk:
+    """Two assigned partitions at offset 0, and a buffer."""
+
+    def __init__(self) -> None:
+        self.subscriptions = Subscriptions()
+        self.subscriptions.assign([A, B])
+        for each in (A, B):
+            self.subscriptions.state(each).seek(Position(0))
+        self.refused: list[int] = []
+        self.buffer = FetchBuffer(self.subscriptions, self._refuse)
+
+    def _refuse(self, chunk: Chunk, state: PartitionState, position: Position) -> None:
+        self.refused.append(chunk.error_code)
+
+    def arrive(self, where: TopicPartition, *values: bytes, base: int = 0, damage: bool = False) -> None:
+        blob = bytearray(
+            build_batch(
+                [NewRecord(0, None, one) for one in values], BatchFields(base_offset=base, leader_epoch=6)
+            )
+        )
+        if damage:
+            blob[-1] ^= 1
+        self.buffer.add(Chunk(where, base, PartitionData(records=bytes(blob)), Reading()))
+
+    def collect(self, limit: int = 10) -> dict[TopicPartition, list[bytes]]:
+        found = self.buffer.collect(limit).records
+        return {each: [record.value for record in records] for each, records in found.items()}
+
+
+def test_records_are_handed_out_and_positions_move() -> None:
+    desk = Desk()
+    desk.arrive(A, b"a", b"b")
+    desk.arrive(B, b"c")
+    assert desk.collect() == {A: [b"a", b"b"], B: [b"c"]}
+    assert desk.subscriptions.state(A).position == Position(2, 6)
+    assert len(desk.buffer) == 0
+
+
+def test_the_limit_counts_over_all_partitions() -> None:
+    desk = Desk()
+    desk.arrive(A, b"a", b"b")
+    desk.arrive(B, b"c", b"d")
+    assert desk.collect(3) == {A: [b"a", b"b"], B: [b"c"]}
+    assert desk.collect(3) == {B: [b"d"]}
+
+
+def test_paused_data_is_kept_and_delivered_after_resuming() -> None:
+    desk = Desk()
+    desk.arrive(A, b"a")
+    desk.subscriptions.state(A).is_paused = True
+    assert desk.collect() == {}
+    assert A in desk.buffer
+    desk.subscriptions.state(A).is_paused = False
+    assert desk.collect() == {A: [b"a"]}
+
+
+def test_a_seek_drops_what_was_buffered() -> None:
+    desk = Desk()
+    desk.arrive(A, b"a", b"b")
+    desk.subscriptions.state(A).seek(Position(1))
+    assert desk.collect() == {}
+    assert A not in desk.buffer
+
+
+def test_partitions_that_went_or_are_about_to_go_give_nothing() -> None:
+    desk = Desk()
+    desk.arrive(A, b"a")
+    desk.arrive(B, b"b")
+    desk.subscriptions.mark_pending_revocation([B])
+    desk.subscriptions.assignment = desk.subscriptions.assignment.replaced([B])
+    assert desk.collect() == {}
+
+
+def test_an_error_waits_until_nothing_else_is_there() -> None:
+    desk = Desk()
+    desk.arrive(A, b"a")
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    desk.buffer.add(Chunk(B, 0, PartitionData(error_code=code), Reading()))
+    assert desk.collect() == {A: [b"a"]}
+    assert desk.refused == []
+    assert desk.collect() == {}
+    assert desk.refused == [code]
+
+
+def test_a_damaged_batch_is_raised_when_nothing_else_is_there_until_a_seek() -> None:
+    desk = Desk()
+    desk.arrive(A, b"a")
+    desk.arrive(B, b"b", damage=True)
+    assert desk.collect() == {A: [b"a"]}
+    for _ in range(2):
+        with pytest.raises(BadRecordError):
+            desk.collect()
+    desk.subscriptions.state(B).seek(Position(1))
+    assert desk.collect() == {}
