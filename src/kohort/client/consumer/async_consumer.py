@@ -1,0 +1,331 @@
+"""``AsyncConsumer``: a Kafka consumer on the caller's event loop."""
+
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping
+from types import TracebackType
+from typing import Self, Unpack
+
+from kohort.assign.registry import choose_assignors
+from kohort.client.connection import dial_tcp
+from kohort.client.consumer.engine import Engine, Records, Surroundings, start
+from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, NoGroupError
+from kohort.client.consumer.iteration import Remaining
+from kohort.client.consumer.listening import CommitCallback, Invoke, invoke_here
+from kohort.client.consumer.queries import (
+    AnyPartition,
+    OffsetAndTimestamp,
+    as_offsets,
+    as_partition,
+    by_times,
+    places,
+)
+from kohort.client.consumer.settings import ConsumerOptions, consumer_settings
+from kohort.client.fetching.positions import seek_position
+from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.membership.commands import AutoCommitIfDue, EnforceRebalance, SubscriptionChanged
+from kohort.client.membership.listener import RebalanceListener
+from kohort.client.membership.state import MemberGeneration
+from kohort.client.offset_admin import OffsetSpec
+from kohort.client.subscription import OffsetAndMetadata, SubscriptionError, Subscriptions
+from kohort.model.errors import KohortError
+from kohort.model.topics import TopicPartition
+
+CLOSE_TIMEOUT_MS = 30_000
+_ITERATION_MS = 60_000  # how long one poll of an iteration waits; then it polls again
+
+
+class AsyncConsumer:
+    """Reads topics, alone or as a member of a group.
+
+    ``async with AsyncConsumer("orders", bootstrap_servers="…", group_id="billing") as consumer`` connects,
+    and leaves the group after; ``async for record in consumer`` or ``await consumer.poll(1_000)`` read. For
+    one task at a time; only ``wakeup`` may be called meanwhile.
+    """
+
+    def __init__(self, *topics: str, **settings: Unpack[ConsumerOptions]) -> None:
+        """Settings as in ``ConsumerSettings``; SettingError names one that does not exist or fit."""
+        self._settings = consumer_settings(settings)
+        self._subscriptions = Subscriptions()
+        assignors = choose_assignors(self._settings.partition_assignment_strategy)
+        self._given = Surroundings(self._subscriptions, assignors, invoke_here, dial_tcp)
+        self._engine: Engine | None = None
+        self._listener: RebalanceListener | None = None
+        self.remaining = Remaining()  # polled for an iteration, and not yet reached by it
+        self._is_polling = False
+        self._is_closed = False
+        if topics:
+            self.subscribe(topics)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._settings.group_id or 'no group'}: {self._subscriptions!r}>"
+
+    def invoke_by(self, invoke: Invoke) -> None:
+        """Call listeners and callbacks this way; before ``start``."""
+        self._given = self._given._replace(invoke=invoke)
+
+    # --- beginning and end --------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Connect; NoBrokerError if nobody answers. ``async with`` does this."""
+        if self._is_closed:
+            raise ConsumerClosedError
+        if self._engine is not None:
+            return
+        self._engine = await start(self._settings, self._given)
+        self._tell_subscription()
+
+    async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+        """Commit (with auto-commit), give partitions back and leave; closing twice does nothing."""
+        engine = self._engine
+        if engine is None or self._is_closed:
+            self._is_closed = True
+            return
+        self._is_closed = True
+        for partition, first in self.remaining.first_offsets().items():
+            state = self._subscriptions.assignment.get(partition)
+            if state is not None and state.position is not None:
+                state.position = state.position._replace(offset=first.offset, offset_epoch=-1)
+        self.remaining.drop()
+        try:
+            await engine.close(timeout_ms)  # the listener may still ask and commit
+        finally:
+            self._engine = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _working(self) -> Engine:
+        if self._engine is None:
+            raise ConsumerClosedError(
+                "the consumer is closed" if self._is_closed else "the consumer is not started"
+            )
+        return self._engine
+
+    # --- what to read -------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read these topics, or those whose whole name matches, as a member of the group.
+
+        Replaces an earlier subscription. The listener's methods may be coroutine functions.
+        """
+        names = [topics] if isinstance(topics, str) else list(topics)
+        if self._settings.group_id is None:
+            raise NoGroupError("subscribe")
+        if (pattern is None) == (not names):
+            raise SubscriptionError("subscribe to topics or to a pattern", hint="to give up: unsubscribe()")
+        if pattern is not None:
+            self._subscriptions.subscribe_pattern(re.compile(pattern))
+        else:
+            self._subscriptions.subscribe(names)
+        self._listener = listener
+        self._tell_subscription()
+
+    def _tell_subscription(self) -> None:
+        engine = self._engine
+        if engine is not None and engine.member is not None and self._subscriptions.is_group_managed:
+            engine.member.listener = self._listener
+            engine.member.do(SubscriptionChanged())
+
+    async def unsubscribe(self) -> None:
+        """Read nothing; leaves the group. The listener is told what goes."""
+        self.remaining.drop()
+        if self._engine is not None and self._engine.member is not None:
+            await self._engine.member.unsubscribe()
+        else:
+            self._subscriptions.unsubscribe()
+
+    def assign(self, partitions: Iterable[AnyPartition]) -> None:
+        """Read exactly these partitions, outside any membership; replaces an earlier assignment."""
+        wanted = {as_partition(each) for each in partitions}
+        engine = self._engine
+        if engine is not None and engine.member is not None:
+            engine.member.do(AutoCommitIfDue())
+        self.remaining.drop(set(self._subscriptions.assignment) - wanted)
+        self._subscriptions.assign(wanted)
+
+    def assignment(self) -> set[TopicPartition]:
+        return set(self._subscriptions.assignment)
+
+    def subscription(self) -> set[str]:
+        """The topics subscribed to; with a pattern those that match now."""
+        managed = self._subscriptions.is_group_managed
+        return set(self._subscriptions.subscription.topics) if managed else set()
+
+    # --- reading ------------------------------------------------------------------------------
+
+    async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> Records:
+        """Records by partition, as soon as there are some; none when the time is up.
+
+        Takes part in rebalances: call it more often than max_poll_interval_ms.
+        """
+        engine = self._working()
+        if self._is_polling:
+            raise ConcurrentUseError("task")
+        if len(self.remaining):
+            return self.remaining.take_all()
+        self._is_polling = True
+        try:
+            return await engine.poll(timeout_ms, max_records or self._settings.max_poll_records)
+        finally:
+            self._is_polling = False
+
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        """Records one at a time, for ever. A commit covers those that were handed out."""
+        while True:
+            record = self.remaining.next()
+            if record is None:
+                self.remaining.refill((await self.poll(_ITERATION_MS)).values())
+            else:
+                yield record
+
+    def wakeup(self) -> None:
+        """End the poll that waits, or the next one, with WakeupError."""
+        self._working().wakeup()
+
+    # --- where to read ------------------------------------------------------------------------
+
+    def seek(self, partition: AnyPartition, offset: int | OffsetAndMetadata) -> None:
+        """Read on from ``offset``; with a leader epoch the leader is asked first whether it still exists."""
+        position = seek_position(offset)
+        if position.offset < 0:
+            raise KohortError(f"cannot seek to offset {position.offset}: it is negative")
+        where = as_partition(partition)
+        self._subscriptions.state(where).seek(position)
+        self.remaining.drop([where])
+
+    def seek_to_beginning(self, *partitions: AnyPartition) -> None:
+        """Read these (all, if none are named) from the start; looked up by the next poll."""
+        self._reset(partitions, OffsetSpec.EARLIEST)
+
+    def seek_to_end(self, *partitions: AnyPartition) -> None:
+        """Read only what comes from now on."""
+        self._reset(partitions, OffsetSpec.LATEST)
+
+    def _reset(self, partitions: Iterable[AnyPartition], spec: OffsetSpec) -> None:
+        chosen = [as_partition(each) for each in partitions] or list(self._subscriptions.assignment)
+        for state in [self._subscriptions.state(each) for each in chosen]:
+            state.reset(int(spec))
+        self.remaining.drop(chosen)
+
+    def pause(self, *partitions: AnyPartition) -> None:
+        """Return nothing of these until ``resume``; the group does not notice."""
+        for each in partitions:
+            self._subscriptions.state(as_partition(each)).is_paused = True
+
+    def resume(self, *partitions: AnyPartition) -> None:
+        for each in partitions:
+            self._subscriptions.state(as_partition(each)).is_paused = False
+
+    def paused(self) -> set[TopicPartition]:
+        return {each for each, state in self._subscriptions.assignment.items() if state.is_paused}
+
+    async def position(self, partition: AnyPartition, timeout_ms: float | None = None) -> int:
+        """The offset of the next record to be returned."""
+        where = as_partition(partition)
+        if (first := self.remaining.first_offsets().get(where)) is not None:
+            return first.offset
+        return await self._working().position(where, self._patience(timeout_ms))
+
+    def current_lag(self, partition: AnyPartition) -> int | None:
+        """How many offsets are left to be read, as far as known without asking."""
+        where = as_partition(partition)
+        position = self._subscriptions.state(where).valid_position
+        end = self._working().fetcher.ends.get(where)
+        return None if position is None or end is None else max(0, end - position.offset)
+
+    def _patience(self, timeout_ms: float | None) -> float:
+        return self._settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
+
+    # --- commits ------------------------------------------------------------------------------
+
+    async def commit(
+        self,
+        offsets: Mapping[AnyPartition, int | OffsetAndMetadata] | None = None,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Commit these offsets, or everything that was handed out, and wait for the answer."""
+        engine = self._working()
+        deadline = engine.after(self._patience(timeout_ms))
+        await engine.require_member("commit").commit(self._to_commit(offsets), deadline)
+
+    def commit_async(
+        self,
+        offsets: Mapping[AnyPartition, int | OffsetAndMetadata] | None = None,
+        callback: CommitCallback | None = None,
+    ) -> None:
+        """Commit without waiting, one attempt; the callback runs inside a later call."""
+        member = self._working().require_member("commit")
+        member.commit_async(self._to_commit(offsets), callback)
+
+    def _to_commit(
+        self, offsets: Mapping[AnyPartition, int | OffsetAndMetadata] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata] | None:
+        if offsets is not None or not len(self.remaining):
+            return as_offsets(offsets)
+        handed_out = self._subscriptions.assignment.committable()
+        firsts = self.remaining.first_offsets()
+        return {each: firsts.get(each, offset) for each, offset in handed_out.items()}
+
+    async def committed(
+        self, *partitions: AnyPartition, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed; None where nothing is."""
+        wanted = tuple(as_partition(each) for each in partitions)
+        return dict(await self._working().committed(wanted, self._patience(timeout_ms)))
+
+    # --- the group ----------------------------------------------------------------------------
+
+    def group_metadata(self) -> MemberGeneration:
+        """The generation and the member id."""
+        return self._working().require_member("be a member").membership.generation
+
+    def enforce_rebalance(self, reason: str = "") -> None:
+        """Let the group rebalance at the next poll."""
+        self._working().require_member("rebalance").do(EnforceRebalance(reason))
+
+    # --- the cluster --------------------------------------------------------------------------
+
+    async def beginning_offsets(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, int]:
+        """The first offset there is of each."""
+        return await self._places(partitions, OffsetSpec.EARLIEST)
+
+    async def end_offsets(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, int]:
+        """The offset behind the last record that can be read; with read_committed behind the last decided."""
+        return await self._places(partitions, OffsetSpec.LATEST)
+
+    async def _places(
+        self, partitions: Iterable[AnyPartition], spec: OffsetSpec
+    ) -> dict[TopicPartition, int]:
+        committed = self._settings.read_committed
+        return await places(self._working().cluster, partitions, spec, read_committed=committed)
+
+    async def offsets_for_times(
+        self, times: Mapping[AnyPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record with a timestamp at or after the one given, for each partition."""
+        committed = self._settings.read_committed
+        return await by_times(self._working().cluster, times, read_committed=committed)
+
+    async def partitions_for_topic(self, topic: str) -> set[int]:
+        """The partitions of a topic; UnknownTopicError if there is none."""
+        cluster = self._working().cluster
+        metadata = await cluster.retry(lambda: cluster.refresh([topic]))
+        return {each.partition for each in metadata.topic(topic).partitions}
+
+    async def topics(self) -> set[str]:
+        """All topics of the cluster that may be seen, without internal ones."""
+        cluster = self._working().cluster
+        metadata = await cluster.retry(cluster.refresh_all)
+        return {name for name, topic in metadata.topics.items() if not topic.is_internal}

@@ -1,0 +1,211 @@
+"""One consumer at work: the poll loop over membership, positions and fetches. Lives on the running loop."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from kohort.assign.assignor import Assignor
+from kohort.client.cluster import Cluster
+from kohort.client.connection import Dial
+from kohort.client.consumer.coordination import CoordinatorLink
+from kohort.client.consumer.errors import NoGroupError, PositionTimeoutError, WakeupError
+from kohort.client.consumer.fetcher import Fetcher
+from kohort.client.consumer.listening import Interceptors, Invoke
+from kohort.client.consumer.lookups import PositionLookups
+from kohort.client.consumer.member import Calls, GroupMember
+from kohort.client.consumer.settings import ConsumerSettings
+from kohort.client.consumer.tasks import Tasks
+from kohort.client.consumer.watch import MetadataWatch, Topics
+from kohort.client.fetching.positions import Positions
+from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.membership.machine import Membership
+from kohort.client.subscription import (
+    OffsetAndMetadata,
+    SubscriptionError,
+    Subscriptions,
+    SubscriptionType,
+)
+from kohort.model.ids import Instant
+from kohort.model.topics import TopicPartition
+
+Records = dict[TopicPartition, list[ConsumerRecord]]
+_SHORTEST_WAIT_MS = 1.0
+_LONGEST_WAIT_MS = 5_000.0
+_GOODBYE_MS = 2_000.0  # how long LeaveGroup may take when there is no time left
+
+
+class Surroundings(NamedTuple):
+    """What an engine is given besides its settings."""
+
+    subscriptions: Subscriptions
+    assignors: Sequence[Assignor]
+    invoke: Invoke
+    dial: Dial
+
+
+class Engine:
+    """Made by ``start``, on the loop it works on."""
+
+    def __init__(self, cluster: Cluster, settings: ConsumerSettings, given: Surroundings) -> None:
+        self.cluster = cluster
+        self.settings = settings
+        self.tasks = Tasks()
+        self._subscriptions = given.subscriptions
+        self._interceptors = Interceptors(settings.interceptors)
+        self._is_woken = False
+        self._watch = MetadataWatch(
+            cluster, settings, self.tasks, wanted=self._wanted_topics, updated=self._metadata_updated
+        )
+        self.positions = Positions(
+            given.subscriptions, settings.reset_policy, backoff_ms=settings.retry_backoff_ms
+        )
+        self.member = self._new_member(given)
+        self.fetcher = Fetcher(cluster, settings, given.subscriptions, self.positions, self._watch)
+        committed = self._committed_in_time if self.member is not None else None
+        self._lookups = PositionLookups(cluster, settings, self.positions, self._watch, committed)
+
+    def _new_member(self, given: Surroundings) -> GroupMember | None:
+        membership = self.settings.membership()
+        if membership is None:
+            return None
+        machine = Membership(
+            membership, given.assignors, given.subscriptions, dice=random.random, now=self.tasks.now()
+        )
+        calls = Calls(given.invoke, self._interceptors)
+
+        def link(lost: Callable[[], None]) -> CoordinatorLink:
+            return CoordinatorLink(self.cluster, given.dial, lost)
+
+        return GroupMember(machine, self.tasks, self._watch, link, calls)
+
+    def _wanted_topics(self) -> Topics:
+        subscription = self._subscriptions.subscription
+        if subscription.pattern is not None:
+            return None
+        wanted = self.member.membership.wanted_topics if self.member is not None else None
+        return subscription.topics | (wanted or frozenset())
+
+    def _metadata_updated(self, asked: Topics) -> None:
+        if self.member is not None:
+            self.member.metadata_updated(asked)
+
+    # --- poll ---------------------------------------------------------------------------------
+
+    async def poll(self, timeout_ms: float, limit: int) -> Records:
+        """Records as soon as there are some, at most ``limit``; nothing when the time is up.
+
+        An empty result also comes early, when a position moved over nothing but transaction markers.
+        """
+        deadline = self.tasks.now() + timeout_ms
+        while True:
+            self._raise_what_waits()
+            self.tasks.bell.clear()
+            again = await self._turn()
+            found = self.fetcher.collect(limit)
+            if not found.records and not found.advanced:
+                times = [*again, self.fetcher.send(self.tasks)]
+                left = deadline - self.tasks.now()
+                await self._wait(left, times)
+                found = self.fetcher.collect(limit)
+            if found.records or found.advanced:
+                self.fetcher.send(self.tasks)
+                return self._interceptors.on_consume(found.records)
+            if self.tasks.now() >= deadline:
+                self._raise_what_waits()
+                return {}
+
+    def _raise_what_waits(self) -> None:
+        if self._is_woken:
+            self._is_woken = False
+            raise WakeupError
+        self.tasks.raise_failure()
+        self._watch.raise_error()
+
+    async def _turn(self) -> list[Instant | None]:
+        """Let the group and the positions advance; when time alone will take them further."""
+        if self._subscriptions.subscription.type is SubscriptionType.NONE:
+            raise SubscriptionError(
+                "the consumer has nothing to poll", hint="call subscribe() or assign() first"
+            )
+        self._watch.request_if_old()
+        member = self.member
+        active = True
+        if member is not None:
+            active = await member.poll()
+        if active:
+            self._lookups.start(self.tasks)
+        poll_again = member.membership.poll_again_at() if member is not None else None
+        return [poll_again, self.positions.next_retry()]
+
+    async def _wait(self, left: float, times: Sequence[Instant | None]) -> None:
+        now = self.tasks.now()
+        soonest = min((time - now for time in times if time is not None), default=_LONGEST_WAIT_MS)
+        wait = min(left, max(soonest, _SHORTEST_WAIT_MS), _LONGEST_WAIT_MS)
+        # Even without time left the loop gets a turn: else repeated polls would never get anywhere.
+        await self.tasks.wait(max(wait, 0.0))
+
+    def wakeup(self) -> None:
+        self._is_woken = True
+        self.tasks.bell.set()
+
+    # --- single questions ---------------------------------------------------------------------
+
+    async def position(self, partition: TopicPartition, timeout_ms: float) -> int:
+        """The next offset, looked up if need be."""
+        deadline = self.tasks.now() + timeout_ms
+        while True:
+            position = self._subscriptions.state(partition).valid_position
+            if position is not None:
+                return position.offset
+            self._raise_what_waits()
+            left = deadline - self.tasks.now()
+            if left <= 0:
+                raise PositionTimeoutError(partition, timeout_ms)
+            self.tasks.bell.clear()
+            self._watch.request_if_old()
+            self._lookups.start(self.tasks)
+            await self._wait(left, [self.positions.next_retry()])
+
+    async def committed(
+        self, partitions: tuple[TopicPartition, ...], timeout_ms: float
+    ) -> Mapping[TopicPartition, OffsetAndMetadata | None]:
+        return await self.require_member("ask for committed offsets").committed(
+            partitions, self.after(timeout_ms)
+        )
+
+    async def _committed_in_time(
+        self, partitions: tuple[TopicPartition, ...]
+    ) -> Mapping[TopicPartition, OffsetAndMetadata | None]:
+        return await self.committed(partitions, self.settings.default_api_timeout_ms)
+
+    def require_member(self, what: str) -> GroupMember:
+        if self.member is None:
+            raise NoGroupError(what)
+        return self.member
+
+    def after(self, timeout_ms: float) -> Instant:
+        return Instant(self.tasks.now() + int(timeout_ms))
+
+    # --- the end ------------------------------------------------------------------------------
+
+    async def close(self, timeout_ms: float) -> None:
+        """Commit and leave, as far as the time allows; then let go of everything."""
+        try:
+            if self.member is not None:
+                deadline = self.after(timeout_ms)
+                try:
+                    await self.member.close(deadline)
+                finally:
+                    await self.member.finish(min(max(deadline - self.tasks.now(), 0), _GOODBYE_MS))
+        finally:
+            await self.tasks.stop()
+            if self.member is not None:
+                self.member.hang_up()
+            self.cluster.close()
+
+
+async def start(settings: ConsumerSettings, given: Surroundings) -> Engine:
+    """Connect to the cluster; NoBrokerError at once if nobody answers."""
+    cluster = Cluster(settings.bootstrap, settings.client(), dial=given.dial)
+    await cluster.__aenter__()
+    return Engine(cluster, settings, given)

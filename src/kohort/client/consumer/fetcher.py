@@ -1,0 +1,230 @@
+"""Fetch: one request at a time to each node that leads something, answers into the buffer."""
+
+import logging
+from typing import NamedTuple
+
+from kohort.client.cluster import Cluster
+from kohort.client.consumer.settings import ConsumerSettings
+from kohort.client.consumer.tasks import Tasks
+from kohort.client.consumer.watch import MetadataWatch
+from kohort.client.errors import BrokerError
+from kohort.client.fetching.buffer import Collected, FetchBuffer
+from kohort.client.fetching.chunk import Chunk
+from kohort.client.fetching.plan import plan_fetches
+from kohort.client.fetching.positions import Positions
+from kohort.client.fetching.session import FetchSession, Order, SessionRequest
+from kohort.client.pool import Purpose
+from kohort.client.subscription import PartitionState, Position, Subscriptions
+from kohort.client.topic_admin import by_topic
+from kohort.model.errors import ErrorCode, KohortError
+from kohort.model.ids import NO_TOPIC_ID, Instant, NodeId, Partition, TopicName
+from kohort.model.topics import TopicPartition
+from kohort.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
+
+_log = logging.getLogger(__name__)
+_BY_NAME = 12  # Fetch 13 names topics by id only
+_E = ErrorCode
+_LEADER_CHANGED = frozenset(
+    {
+        _E.NOT_LEADER_OR_FOLLOWER, _E.REPLICA_NOT_AVAILABLE, _E.KAFKA_STORAGE_ERROR, _E.FENCED_LEADER_EPOCH,
+        _E.OFFSET_NOT_AVAILABLE, _E.UNKNOWN_TOPIC_OR_PARTITION, _E.UNKNOWN_TOPIC_ID, _E.INCONSISTENT_TOPIC_ID,
+    }
+)  # fmt: skip
+_TRY_AGAIN = frozenset({_E.UNKNOWN_LEADER_EPOCH, _E.UNKNOWN_SERVER_ERROR})
+
+
+class _Lease(NamedTuple):
+    """A replica to read from instead of the leader, for a while (KIP-392)."""
+
+    node: NodeId
+    until: Instant
+
+
+class Fetcher:
+    """Reads ahead of the application, a chunk for each partition."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ConsumerSettings,
+        subscriptions: Subscriptions,
+        positions: Positions,
+        watch: MetadataWatch,
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._subscriptions = subscriptions
+        self._positions = positions
+        self._watch = watch
+        self._reading = settings.reading()
+        self._buffer = FetchBuffer(subscriptions, self._refused)
+        self._sessions: dict[NodeId, FetchSession] = {}
+        self._busy: dict[NodeId, frozenset[TopicPartition]] = {}
+        self._not_before: dict[NodeId, Instant] = {}
+        self._pause_until: dict[TopicPartition, Instant] = {}
+        self._leases: dict[TopicPartition, _Lease] = {}
+        self.ends: dict[TopicPartition, int] = {}  # high watermarks, or with read_committed stable offsets
+
+    def collect(self, limit: int) -> Collected:
+        """Records for the application; raises what it has to hear of."""
+        return self._buffer.collect(limit)
+
+    # --- asking -------------------------------------------------------------------------------
+
+    def send(self, tasks: Tasks) -> Instant | None:
+        """Ask every node that is not being asked; when a node that failed may be asked again."""
+        now = tasks.now()
+        self._buffer.drop_stale()
+        self._leases = {each: lease for each, lease in self._leases.items() if lease.until > now}
+        self._pause_until = {each: until for each, until in self._pause_until.items() if until > now}
+        plan = plan_fetches(
+            self._subscriptions.assignment,
+            self._watch.metadata,
+            buffered=_Either(self._buffer, self._pause_until),
+            replicas={each: lease.node for each, lease in self._leases.items()},
+        )
+        if plan.unknown:
+            self._watch.request(plan.unknown)
+        times = list(self._pause_until.values())
+        asked = {each for partitions in self._busy.values() for each in partitions}
+        for node, orders in plan.orders.items():
+            if node in self._busy:
+                continue
+            if self._not_before.get(node, now) > now:
+                times.append(self._not_before[node])
+            elif wanted := {each: order for each, order in orders.items() if each not in asked}:
+                self._busy[node] = frozenset(wanted)
+                tasks.spawn(self._fetch(node, wanted, tasks))
+        return min(times, default=None)
+
+    async def _fetch(self, node: NodeId, orders: dict[TopicPartition, Order], tasks: Tasks) -> None:
+        session = self._sessions.setdefault(node, FetchSession())
+        asked = session.request(orders)
+        try:
+            connection = await self._cluster.connection(node, Purpose.FETCH)
+            by_name = any(order.topic_id == NO_TOPIC_ID for order in orders.values())
+            response = await connection.send(
+                self._request(asked),
+                FetchResponse,
+                highest=_BY_NAME if by_name else None,
+                timeout_ms=self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms,
+            )
+        except KohortError as error:
+            _log.debug("fetch from node %s failed: %s", node, error)
+            session.failed()
+            self._later(node, tasks)
+            if not error.retriable:
+                raise
+        else:
+            self._receive(node, session, response, tasks)
+        finally:
+            self._busy.pop(node, None)
+
+    def _later(self, node: NodeId, tasks: Tasks) -> None:
+        """Not this node again at once; somebody else may lead its partitions by now."""
+        self._not_before[node] = Instant(tasks.now() + self._settings.retry_backoff_ms)
+        self._leases = {each: lease for each, lease in self._leases.items() if lease.node != node}
+        self._watch.request()
+
+    def _request(self, asked: SessionRequest) -> FetchRequest:
+        settings = self._settings
+        topics = [
+            FetchTopic(
+                topic=name,
+                topic_id=asked.orders[TopicPartition(name, numbers[0])].topic_id,
+                partitions=[self._partition(asked, TopicPartition(name, number)) for number in numbers],
+            )
+            for name, numbers in by_topic(asked.orders).items()
+        ]
+        forgotten = [
+            ForgottenTopic(
+                topic=name,
+                topic_id=asked.forgotten[TopicPartition(name, numbers[0])],
+                partitions=[int(number) for number in numbers],
+            )
+            for name, numbers in by_topic(asked.forgotten).items()
+        ]
+        return FetchRequest(
+            max_wait_ms=settings.fetch_max_wait_ms,
+            min_bytes=settings.fetch_min_bytes,
+            max_bytes=settings.fetch_max_bytes,
+            isolation_level=int(settings.read_committed),
+            session_id=asked.session_id,
+            session_epoch=asked.epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten,
+            rack_id=settings.client_rack,
+        )
+
+    def _partition(self, asked: SessionRequest, partition: TopicPartition) -> FetchPartition:
+        order = asked.orders[partition]
+        return FetchPartition(
+            partition=partition.partition,
+            current_leader_epoch=order.leader_epoch,
+            fetch_offset=order.offset,
+            partition_max_bytes=self._settings.max_partition_fetch_bytes,
+        )
+
+    # --- answers ------------------------------------------------------------------------------
+
+    def _receive(self, node: NodeId, session: FetchSession, response: FetchResponse, tasks: Tasks) -> None:
+        found: dict[TopicPartition, PartitionData] = {}
+        for topic in response.responses:
+            name = session.name_of(topic.topic_id) if topic.topic_id != NO_TOPIC_ID else topic.topic
+            for one in topic.partitions:
+                partition = TopicPartition(TopicName(name or ""), Partition(one.partition_index))
+                found[partition] = one
+        if not session.answered(response, found):
+            if response.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR:
+                self._later(node, tasks)
+            return
+        for partition, one in found.items():
+            order = session.order_of(partition)
+            assert order is not None
+            self._keep(partition, order, one, tasks)
+
+    def _keep(self, partition: TopicPartition, order: Order, one: PartitionData, tasks: Tasks) -> None:
+        if one.error_code == 0:
+            self.ends[partition] = (
+                one.last_stable_offset if self._settings.read_committed else one.high_watermark
+            )
+            if one.preferred_read_replica >= 0:
+                until = Instant(tasks.now() + self._settings.metadata_max_age_ms)
+                self._leases[partition] = _Lease(NodeId(one.preferred_read_replica), until)
+        else:
+            # An answer that comes at once must not be asked for at once.
+            self._pause_until[partition] = Instant(tasks.now() + self._settings.retry_backoff_ms)
+        if one.error_code or one.records:
+            self._buffer.add(Chunk(partition, order.offset, one, self._reading))
+
+    def _refused(self, chunk: Chunk, state: PartitionState, position: Position) -> None:
+        """React to a partition's error code, in the application's poll."""
+        code, partition = chunk.error_code, chunk.partition
+        lease = self._leases.pop(partition, None)
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if lease is None:
+                self._positions.out_of_range(partition, state, position)
+        elif code in _LEADER_CHANGED:
+            self._watch.request()
+        elif code in _TRY_AGAIN:
+            _log.warning("%s", BrokerError(code, f"read {partition}"))
+        else:
+            raise BrokerError(code, f"read {partition} from offset {position.offset}")
+
+
+class _Either:
+    """In one of two."""
+
+    def __init__(self, buffer: FetchBuffer, paused: dict[TopicPartition, Instant]) -> None:
+        self._buffer = buffer
+        self._paused = paused
+
+    def __contains__(self, partition: object) -> bool:
+        return partition in self._buffer or partition in self._paused

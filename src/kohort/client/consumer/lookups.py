@@ -1,0 +1,147 @@
+"""Asks for what ``Positions`` needs: committed offsets, beginnings and ends, and whether a log was cut."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from kohort.client.cluster import Cluster
+from kohort.client.consumer.settings import ConsumerSettings
+from kohort.client.consumer.tasks import Tasks
+from kohort.client.consumer.watch import MetadataWatch
+from kohort.client.errors import ApiNotServedError, BrokerError
+from kohort.client.fetching.positions import Positions, Reset, Validation
+from kohort.client.offset_admin import list_offsets
+from kohort.client.subscription import OffsetAndMetadata, PartitionState
+from kohort.client.topic_admin import by_topic
+from kohort.model.errors import ErrorCode, KohortError
+from kohort.model.ids import NodeId, Partition, TopicName
+from kohort.model.topics import TopicPartition
+from kohort.wire.apis import ApiKey
+from kohort.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+_CONSUMER = -1
+_FIRST_FOR_CONSUMERS = 3  # before, OffsetForLeaderEpoch needed the rights of a broker
+
+Committed = Callable[
+    [tuple[TopicPartition, ...]], Awaitable[Mapping[TopicPartition, OffsetAndMetadata | None]]
+]
+
+
+class PositionLookups:
+    """Starts what is due, and brings the answers back."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ConsumerSettings,
+        positions: Positions,
+        watch: MetadataWatch,
+        committed: Committed | None,
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._positions = positions
+        self._watch = watch
+        self._committed = committed
+
+    def start(self, tasks: Tasks) -> None:
+        """Ask whatever is due; raises what earlier answers left to be raised."""
+        due = self._positions.due(self._watch.metadata, tasks.now(), has_group=self._committed is not None)
+        self._positions.raise_pending()
+        if due.committed:
+            tasks.spawn(self._fetch_committed(due.committed, tasks))
+        if due.resets:
+            tasks.spawn(self._reset(due.resets, tasks))
+        by_leader: dict[NodeId, dict[TopicPartition, Validation]] = {}
+        for partition, validation in due.validations.items():
+            by_leader.setdefault(NodeId(validation.position.leader), {})[partition] = validation
+        for node, validations in by_leader.items():
+            tasks.spawn(self._validate(node, validations, tasks))
+        if due.unknown:
+            self._watch.request(due.unknown)
+
+    async def _fetch_committed(self, asked: dict[TopicPartition, PartitionState], tasks: Tasks) -> None:
+        assert self._committed is not None
+        try:
+            found = await self._committed(tuple(asked))
+        except KohortError as error:
+            self._positions.failed(asked, error, tasks.now())
+        else:
+            self._positions.committed_found(asked, found)
+
+    async def _reset(self, asked: dict[TopicPartition, Reset], tasks: Tasks) -> None:
+        wanted = {partition: reset.to for partition, reset in asked.items()}
+        try:
+            found = await list_offsets(self._cluster, wanted, read_committed=self._settings.read_committed)
+        except KohortError as error:
+            self._failed({each: reset.state for each, reset in asked.items()}, error, tasks)
+            return
+        for partition, reset in asked.items():
+            listed = found[partition]
+            if isinstance(listed, BrokerError):
+                self._failed({partition: reset.state}, listed, tasks)
+            else:
+                self._positions.reset_found(partition, reset, listed.offset)
+
+    async def _validate(self, node: NodeId, asked: dict[TopicPartition, Validation], tasks: Tasks) -> None:
+        try:
+            connection = await self._cluster.connection(node)
+            if connection.version_of(ApiKey.OFFSET_FOR_LEADER_EPOCH) < _FIRST_FOR_CONSUMERS:
+                self._accept(asked)
+                return
+            response = await connection.send(_request(asked), OffsetForLeaderEpochResponse)
+        except ApiNotServedError:
+            self._accept(asked)
+            return
+        except KohortError as error:
+            self._failed({each: one.state for each, one in asked.items()}, error, tasks)
+            return
+        for topic in response.topics:
+            for row in topic.partitions:
+                partition = TopicPartition(TopicName(topic.topic), Partition(row.partition))
+                validation = asked.pop(partition, None)
+                if validation is None:
+                    continue
+                if row.error_code:
+                    refused = BrokerError(row.error_code, f"validate the position of {partition}")
+                    self._failed({partition: validation.state}, refused, tasks)
+                else:
+                    self._positions.validated(partition, validation, row.leader_epoch, row.end_offset)
+        if asked:
+            silent = BrokerError(ErrorCode.UNKNOWN_LEADER_EPOCH, "validate positions", "no answer")
+            self._failed({each: one.state for each, one in asked.items()}, silent, tasks)
+
+    def _accept(self, asked: Mapping[TopicPartition, Validation]) -> None:
+        for partition, validation in asked.items():
+            self._positions.accepted(partition, validation)
+
+    def _failed(
+        self, asked: Mapping[TopicPartition, PartitionState], error: KohortError, tasks: Tasks
+    ) -> None:
+        """Ask again later, with newer metadata; a topic that is missing may yet come."""
+        if isinstance(error, BrokerError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            error.retriable = True
+        self._positions.failed(asked, error, tasks.now())
+        self._watch.request()
+
+
+def _request(asked: Mapping[TopicPartition, Validation]) -> OffsetForLeaderEpochRequest:
+    topics = [
+        OffsetForLeaderTopic(
+            topic=name,
+            partitions=[
+                OffsetForLeaderPartition(
+                    partition=number,
+                    current_leader_epoch=position.leader_epoch,
+                    leader_epoch=position.offset_epoch,
+                )
+                for number in numbers
+                for position in [asked[TopicPartition(name, number)].position]
+            ],
+        )
+        for name, numbers in by_topic(asked).items()
+    ]
+    return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=topics)

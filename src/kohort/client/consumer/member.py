@@ -1,0 +1,264 @@
+"""The shell of ``Membership``: carries out its effects, brings back what comes of them."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import count
+from typing import NamedTuple
+
+from kohort.client.consumer.coordination import CoordinatorLink
+from kohort.client.consumer.errors import WakeupError
+from kohort.client.consumer.listening import (
+    CommitCallback,
+    Interceptors,
+    Invoke,
+    Offsets,
+    log_commit,
+)
+from kohort.client.consumer.tasks import Tasks
+from kohort.client.consumer.watch import MetadataWatch, Topics
+from kohort.client.membership.commands import (
+    CallbackDone,
+    Close,
+    Command,
+    Commit,
+    CommitId,
+    ConnectionLost,
+    FetchCommitted,
+    FetchId,
+    MetadataUpdated,
+    Poll,
+    ReplyReceived,
+    RequestFailed,
+    Unsubscribe,
+)
+from kohort.client.membership.effects import (
+    Closed,
+    CommitDone,
+    CommittedFetched,
+    ConnectCoordinator,
+    DisconnectCoordinator,
+    Effect,
+    Noted,
+    Polled,
+    Raised,
+    RefreshMetadata,
+    RunCallback,
+    Send,
+    Unsubscribed,
+    WakePoll,
+)
+from kohort.client.membership.listener import RebalanceListener, method_for
+from kohort.client.membership.machine import Membership
+from kohort.client.membership.snapshot import cluster_topics
+from kohort.client.subscription import OffsetAndMetadata
+from kohort.model.errors import KohortError
+from kohort.model.ids import Instant
+from kohort.model.topics import TopicPartition
+
+_log = logging.getLogger(__name__)
+Turn = Polled | Raised | RunCallback | Unsubscribed | Closed
+MakeLink = Callable[[Callable[[], None]], CoordinatorLink]
+
+
+class Calls(NamedTuple):
+    """How the application is called."""
+
+    invoke: Invoke
+    interceptors: Interceptors
+
+
+class GroupMember:
+    """One member of one group, on the running loop."""
+
+    def __init__(
+        self, membership: Membership, tasks: Tasks, watch: MetadataWatch, link: MakeLink, calls: Calls
+    ) -> None:
+        self.membership = membership
+        self.listener: RebalanceListener | None = None
+        self._tasks = tasks
+        self._watch = watch
+        self._link = link(lambda: self.do(ConnectionLost()))
+        self._calls = calls
+        self._ids = count(1)
+        self._turn: asyncio.Queue[Turn] = asyncio.Queue()
+        self._timer: asyncio.TimerHandle | None = None
+        self._commits: dict[CommitId, asyncio.Future[CommitDone]] = {}
+        self._callbacks: dict[CommitId, CommitCallback] = {}
+        self._completed: list[tuple[CommitCallback, CommitDone]] = []
+        self._fetches: dict[FetchId, asyncio.Future[CommittedFetched]] = {}
+        self._sending: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    # --- calls of the application -------------------------------------------------------------
+
+    async def poll(self) -> bool:
+        """One turn; whether the group is active. Callbacks run in here."""
+        await self.deliver()
+        return await self._run(Poll())
+
+    async def unsubscribe(self) -> None:
+        await self._run(Unsubscribe())
+
+    async def close(self, deadline: Instant) -> None:
+        """Leave. Raises what a callback raised, when everything is over."""
+        try:
+            await self._run(Close(deadline))
+        finally:
+            await self.deliver()
+            self._is_closed = True
+            if self._timer is not None:
+                self._timer.cancel()
+
+    async def finish(self, millis: float) -> None:
+        """Let what was sent (LeaveGroup) be answered."""
+        if self._sending:
+            await asyncio.wait(self._sending, timeout=millis / 1_000)
+
+    def hang_up(self) -> None:
+        self._link.close()
+
+    async def commit(self, offsets: Offsets | None, deadline: Instant) -> None:
+        """Commit and wait; callbacks of earlier asynchronous commits come first."""
+        await self.deliver()
+        commit_id = CommitId(next(self._ids))
+        future: asyncio.Future[CommitDone] = asyncio.get_running_loop().create_future()
+        self._commits[commit_id] = future
+        self.do(Commit(commit_id, offsets, deadline))
+        try:
+            done = await future
+        finally:
+            self._commits.pop(commit_id, None)
+        await self.deliver()
+        if done.error is not None:
+            raise done.error
+        self._calls.interceptors.on_commit(done.offsets)
+
+    def commit_async(self, offsets: Offsets | None, callback: CommitCallback | None) -> None:
+        """Commit once; ``callback`` runs inside a later call of the application."""
+        commit_id = CommitId(next(self._ids))
+        self._callbacks[commit_id] = callback or log_commit
+        self.do(Commit(commit_id, offsets))
+
+    async def committed(
+        self, partitions: tuple[TopicPartition, ...], deadline: Instant
+    ) -> Mapping[TopicPartition, OffsetAndMetadata | None]:
+        fetch_id = FetchId(next(self._ids))
+        future: asyncio.Future[CommittedFetched] = asyncio.get_running_loop().create_future()
+        self._fetches[fetch_id] = future
+        self.do(FetchCommitted(fetch_id, partitions, deadline))
+        try:
+            found = await future
+        finally:
+            self._fetches.pop(fetch_id, None)
+        if found.error is not None:
+            raise found.error
+        return found.offsets
+
+    async def deliver(self) -> None:
+        """Run the callbacks of asynchronous commits that are over, in the order they ended."""
+        while self._completed:
+            callback, done = self._completed.pop(0)
+            if done.error is None:
+                self._calls.interceptors.on_commit(done.offsets)
+            await self._calls.invoke(partial(callback, done.offsets, done.error))
+
+    async def _run(self, command: Poll | Unsubscribe | Close) -> bool:
+        self._turn = turn = asyncio.Queue[Turn]()
+        self.do(command)
+        while True:
+            effect = await turn.get()
+            match effect:
+                case RunCallback():
+                    await self._call_back(effect)
+                case Polled(active):
+                    return active
+                case Raised(error):
+                    raise error
+                case Unsubscribed(failure) | Closed(failure):
+                    if failure is not None:
+                        raise failure
+                    return True
+
+    async def _call_back(self, effect: RunCallback) -> None:
+        done = CallbackDone(effect.callback_id)
+        if self.listener is not None:
+            try:
+                await self._calls.invoke(partial(method_for(self.listener, effect.kind), effect.partitions))
+            except WakeupError as error:
+                done = CallbackDone(effect.callback_id, error, interrupted=True)
+            except Exception as error:
+                done = CallbackDone(effect.callback_id, error)
+        self.do(done)
+
+    # --- the machine --------------------------------------------------------------------------
+
+    def do(self, command: Command) -> None:
+        """Tell the machine, and carry out what it wants."""
+        self._carry_out(self.membership.handle(command, self._tasks.now()))
+
+    def metadata_updated(self, asked: Topics) -> None:
+        self.do(MetadataUpdated(cluster_topics(self._watch.metadata, self._watch.version, asked)))
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            self._act(effect)
+        self._set_timer()
+
+    def _act(self, effect: Effect) -> None:
+        match effect:
+            case Send():
+                task = self._tasks.spawn(self._send(effect))
+                self._sending.add(task)
+                task.add_done_callback(self._sending.discard)
+            case RunCallback() | Polled() | Raised() | Unsubscribed() | Closed():
+                self._turn.put_nowait(effect)
+            case WakePoll():
+                self._tasks.bell.set()
+            case ConnectCoordinator(node):
+                self._link.connect(node)
+            case DisconnectCoordinator():
+                self._link.close()
+            case RefreshMetadata(topics):
+                self._watch.request(topics or frozenset())
+            case Noted(text, is_warning):
+                _log.log(logging.WARNING if is_warning else logging.INFO, "%s", text)
+            case CommitDone() | CommittedFetched():
+                self._answer(effect)
+
+    def _answer(self, done: CommitDone | CommittedFetched) -> None:
+        self._tasks.bell.set()
+        if isinstance(done, CommittedFetched):
+            asked = self._fetches.get(done.fetch_id)
+            if asked is not None and not asked.done():
+                asked.set_result(done)
+            return
+        callback = self._callbacks.pop(done.commit_id, None)
+        if callback is not None:
+            self._completed.append((callback, done))
+            return
+        waiting = self._commits.get(done.commit_id)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(done)
+
+    async def _send(self, effect: Send) -> None:
+        try:
+            response = await self._link.send(effect)
+        except KohortError as error:
+            self.do(RequestFailed(effect.request_id, error))
+        else:
+            self.do(ReplyReceived(effect.request_id, response))
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self.membership.next_deadline()
+        if due is not None and not self._is_closed:
+            # A millisecond later, because the loop's clock has fractions that the machine's has not.
+            self._timer = asyncio.get_running_loop().call_at((due + 1) / 1_000, self._advance)
+
+    def _advance(self) -> None:
+        self._timer = None
+        self._carry_out(self.membership.advance(self._tasks.now()))

@@ -1,0 +1,73 @@
+"""An event loop on a thread of its own, and a way back into the thread of whoever waits for it."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class PrivateLoop:
+    """``run`` goes to the loop and waits. Meanwhile ``invoke``, has calls run in that thread."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._inbox: SimpleQueue[Callable[[], None] | None] | None = None
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of ``work``. May be called again from inside a call that ``invoke`` runs here."""
+        inbox: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        outer, self._inbox = self._inbox, inbox
+        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future.add_done_callback(lambda _: inbox.put(None))
+        try:
+            while (call := inbox.get()) is not None:
+                call()
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+        finally:
+            self._inbox = outer
+
+    async def invoke(self, call: Callable[[], object]) -> object:
+        """Run ``call`` in the thread that waits in ``run``."""
+        done: asyncio.Future[object] = self._loop.create_future()
+        inbox = self._inbox
+        assert inbox is not None, "nobody waits who could run it"
+
+        def run_there() -> None:
+            try:
+                result = call()
+            except Exception as error:
+                self._loop.call_soon_threadsafe(_fail, done, error)
+            else:
+                self._loop.call_soon_threadsafe(_succeed, done, result)
+
+        inbox.put(run_there)
+        return await done
+
+    def call_soon(self, call: Callable[[], object]) -> None:
+        """From any thread, without waiting."""
+        self._loop.call_soon_threadsafe(call)
+
+    def stop(self) -> None:
+        """End the thread; nothing may run on the loop any more."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+def _succeed(done: asyncio.Future[object], result: object) -> None:
+    if not done.done():
+        done.set_result(result)
+
+
+def _fail(done: asyncio.Future[object], error: Exception) -> None:
+    if not done.done():
+        done.set_exception(error)

@@ -1,0 +1,193 @@
+"""The settings of a consumer: Kafka's names with underscores, Kafka's defaults, checked when it is made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from itertools import count
+from typing import Any, TypedDict
+
+from kohort.assign.registry import AssignorChoice
+from kohort.client.fetching.positions import ResetPolicy
+from kohort.client.fetching.records import Deserializer, Reading
+from kohort.client.membership.settings import MembershipSettings
+from kohort.client.options import ClientOptions
+from kohort.model.errors import KohortError
+from kohort.model.ids import GroupId, InstanceId
+
+_numbers = count(1)
+_ISOLATION = ("read_uncommitted", "read_committed")
+_LONGEST_INSTANCE_ID = 249
+
+
+class SettingError(KohortError):
+    """A setting that does not exist, or a value it cannot have."""
+
+
+class ConsumerOptions(TypedDict, total=False):
+    """What a consumer is made with; ``ConsumerSettings`` has the defaults."""
+
+    bootstrap_servers: str | Sequence[str]
+    client_id: str
+    client_rack: str
+    group_id: str | None
+    group_instance_id: str | None
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    max_poll_records: int
+    partition_assignment_strategy: Sequence[AssignorChoice]
+    enable_auto_commit: bool | None
+    auto_commit_interval_ms: int
+    auto_offset_reset: str
+    isolation_level: str
+    fetch_min_bytes: int
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+    fetch_max_wait_ms: int
+    check_crcs: bool
+    key_deserializer: Deserializer | None
+    value_deserializer: Deserializer | None
+    request_timeout_ms: int
+    default_api_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    metadata_max_age_ms: int
+    allow_auto_create_topics: bool
+    exclude_internal_topics: bool
+    interceptors: Sequence[object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings:
+    """What a consumer lives by; see the table in ``docs/howto/consume.md``."""
+
+    bootstrap_servers: str | Sequence[str] = "localhost:9092"
+    client_id: str = ""  # "": consumer-<group>-<number>
+    client_rack: str = ""
+    group_id: str | None = None
+    group_instance_id: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    max_poll_records: int = 500
+    partition_assignment_strategy: Sequence[AssignorChoice] = ("range", "cooperative-sticky")
+    enable_auto_commit: bool | None = None  # None: with a group yes, without one no
+    auto_commit_interval_ms: int = 5_000
+    auto_offset_reset: str = "latest"
+    isolation_level: str = "read_uncommitted"
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 52_428_800
+    max_partition_fetch_bytes: int = 1_048_576
+    fetch_max_wait_ms: int = 500
+    check_crcs: bool = True
+    key_deserializer: Deserializer | None = None
+    value_deserializer: Deserializer | None = None
+    request_timeout_ms: int = 30_000
+    default_api_timeout_ms: int = 60_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000
+    allow_auto_create_topics: bool = True
+    exclude_internal_topics: bool = True
+    interceptors: Sequence[object] = ()
+
+    def __post_init__(self) -> None:
+        _check(self.group_id != "", "group_id must not be empty", "name the group, or leave it out")
+        has_group = self.group_id is not None
+        _check(
+            has_group or not self.enable_auto_commit,
+            "enable_auto_commit needs a group_id",
+            "offsets are committed to a group",
+        )
+        _check(self.max_poll_records > 0, "max_poll_records must be at least 1", "the default is 500")
+        _one_of("auto_offset_reset", self.auto_offset_reset, [each.name.lower() for each in ResetPolicy])
+        _one_of("isolation_level", self.isolation_level, _ISOLATION)
+        instance = self.group_instance_id
+        _check(instance is None or _is_legal(instance), f"group_instance_id {instance!r} is not legal",
+               "1 to 249 of a-z A-Z 0-9 . _ -, and not . or ..")  # fmt: skip
+
+    @property
+    def bootstrap(self) -> str:
+        servers = self.bootstrap_servers
+        return servers if isinstance(servers, str) else ",".join(servers)
+
+    @property
+    def auto_commits(self) -> bool:
+        return self.group_id is not None if self.enable_auto_commit is None else self.enable_auto_commit
+
+    @property
+    def reset_policy(self) -> ResetPolicy:
+        return ResetPolicy[self.auto_offset_reset.upper()]
+
+    @property
+    def read_committed(self) -> bool:
+        return self.isolation_level == "read_committed"
+
+    def reading(self) -> Reading:
+        return Reading(
+            check_crcs=self.check_crcs,
+            read_committed=self.read_committed,
+            key_deserializer=self.key_deserializer,
+            value_deserializer=self.value_deserializer,
+        )
+
+    def client(self) -> ClientOptions:
+        name = self.client_id
+        if not name:
+            which = self.group_instance_id or next(_numbers)
+            name = f"consumer-{self.group_id}-{which}" if self.group_id else f"consumer-{which}"
+        return ClientOptions(
+            client_id=name,
+            request_timeout_ms=self.request_timeout_ms,
+            api_timeout_ms=self.default_api_timeout_ms,
+            retry_backoff_ms=self.retry_backoff_ms,
+            retry_backoff_max_ms=self.retry_backoff_max_ms,
+        )
+
+    def membership(self) -> MembershipSettings | None:
+        """How to be a member; None without a group."""
+        if self.group_id is None:
+            return None
+        instance = self.group_instance_id
+        return MembershipSettings(
+            group_id=GroupId(self.group_id),
+            instance_id=InstanceId(instance) if instance is not None else None,
+            session_timeout_ms=self.session_timeout_ms,
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
+            max_poll_interval_ms=self.max_poll_interval_ms,
+            request_timeout_ms=self.request_timeout_ms,
+            retry_backoff_ms=self.retry_backoff_ms,
+            retry_backoff_max_ms=self.retry_backoff_max_ms,
+            enable_auto_commit=self.auto_commits,
+            auto_commit_interval_ms=self.auto_commit_interval_ms,
+            client_rack=self.client_rack,
+            exclude_internal_topics=self.exclude_internal_topics,
+        )
+
+
+def consumer_settings(given: Mapping[str, Any]) -> ConsumerSettings:
+    """Settings from keyword arguments; a name that does not exist is refused with the nearest that does."""
+    known = [each.name for each in fields(ConsumerSettings)]
+    for name in given:
+        if name not in known:
+            close = get_close_matches(name.replace(".", "_").lower(), known, n=1)
+            hint = f"did you mean {close[0]}?" if close else "see docs/howto/consume.md for those there are"
+            raise SettingError(f"a consumer has no setting {name!r}", hint=hint)
+    return ConsumerSettings(**given)
+
+
+def _check(holds: bool, message: str, hint: str) -> None:
+    if not holds:
+        raise SettingError(message, hint=hint)
+
+
+def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
+    close = get_close_matches(value, allowed, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"it is one of {', '.join(allowed)}"
+    _check(value in allowed, f"{name} cannot be {value!r}", hint)
+
+
+def _is_legal(instance: str) -> bool:
+    is_plain = all(each.isascii() and (each.isalnum() or each in "._-") for each in instance)
+    fits = 1 <= len(instance) <= _LONGEST_INSTANCE_ID and instance not in (".", "..")
+    return fits and is_plain

@@ -1,0 +1,109 @@
+"""Metadata of the topics a consumer needs: asked for on demand, when it is old, and not too often."""
+
+import asyncio
+from collections.abc import Callable
+
+from kohort.client.cluster import Cluster
+from kohort.client.consumer.settings import ConsumerSettings
+from kohort.client.consumer.tasks import Tasks
+from kohort.client.errors import BrokerError
+from kohort.client.metadata import Metadata
+from kohort.client.retry import backoff_ms
+from kohort.model.errors import ErrorCode, KohortError
+from kohort.model.ids import Instant, TopicName
+
+Topics = frozenset[TopicName] | None
+"""Names, or None for all topics there are."""
+
+_RAISED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION)
+
+
+class MetadataWatch:
+    """One request at a time; ``updated`` hears what each was about."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ConsumerSettings,
+        tasks: Tasks,
+        *,
+        wanted: Callable[[], Topics],
+        updated: Callable[[Topics], None],
+    ) -> None:
+        self.version = 0
+        self._cluster = cluster
+        self._settings = settings
+        self._tasks = tasks
+        self._wanted = wanted
+        self._updated = updated
+        self._more: frozenset[TopicName] = frozenset()
+        self._is_requested = False
+        self._is_running = False
+        self._not_before = self._old_at = tasks.now()
+        self._error: KohortError | None = None
+
+    @property
+    def metadata(self) -> Metadata:
+        return self._cluster.metadata
+
+    def request(self, more: frozenset[TopicName] = frozenset()) -> None:
+        """Ask for the topics of the consumer, and these."""
+        self._more |= more
+        self._is_requested = True
+        if not self._is_running:
+            self._is_running = True
+            self._tasks.spawn(self._run())
+
+    def request_if_old(self) -> None:
+        """Once in metadata_max_age_ms, whether or not anybody misses anything."""
+        if self._tasks.now() >= self._old_at:
+            self.request()
+
+    def raise_error(self) -> None:
+        """What a request was refused for; the next one tries again."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    async def _run(self) -> None:
+        failures = 0
+        try:
+            while self._is_requested:
+                await asyncio.sleep(max(0, self._not_before - self._tasks.now()) / 1_000)
+                self._is_requested = False
+                error = await self._ask()
+                if error is not None and not error.retriable:
+                    self._error = error
+                elif error is not None:
+                    self._is_requested = True
+                pause = backoff_ms(failures, self._cluster.options, jitter=0.0)
+                failures = failures + 1 if error is not None else 0
+                self._not_before = Instant(self._tasks.now() + int(pause))
+        finally:
+            self._is_running = False
+
+    async def _ask(self) -> KohortError | None:
+        """One request; what went wrong."""
+        wanted, more = self._wanted(), self._more
+        asked = None if wanted is None else wanted | more
+        try:
+            if asked is None:
+                metadata = await self._cluster.refresh_all()
+            else:
+                create = self._settings.allow_auto_create_topics
+                metadata = await self._cluster.refresh(asked, create=create)
+        except KohortError as error:
+            return error
+        self._more -= more
+        self.version += 1
+        self._old_at = Instant(self._tasks.now() + self._settings.metadata_max_age_ms)
+        self._updated(asked)
+        self._tasks.bell.set()
+        return self._refused(metadata, wanted or frozenset())
+
+    def _refused(self, metadata: Metadata, wanted: frozenset[TopicName]) -> KohortError | None:
+        for name in sorted(wanted):
+            code = metadata.problems.get(name)
+            if code in _RAISED:
+                return BrokerError(code, f"read topic {name!r}")
+        return None
