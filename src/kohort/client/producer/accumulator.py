@@ -1,0 +1,231 @@
+"""Records gathered into batches, and what may be sent when. No I/O; time is handed in, in milliseconds.
+
+Each partition has a lane. Batches leave it in order; while one that failed waits for those sent after it, the
+lane stands still, and once all are home they leave again in the same order. So the order of records survives
+any retry as long as batches are numbered, and whether a number was wrong by itself or only because a batch
+before it failed needs no guessing: it was, if the first of those that came home says so.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import chain
+
+from kohort.client.producer.batch import Batch, Delivery
+from kohort.client.producer.sequences import Sequences
+from kohort.model.ids import NodeId
+from kohort.model.topics import TopicPartition
+from kohort.records.batch import NewRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What bounds a batch and a lane; ``pause`` is the backoff after so many attempts."""
+
+    batch_size: int
+    linger_ms: int
+    delivery_timeout_ms: int
+    max_in_flight: int
+    pause: Callable[[int], float]
+
+
+class Added(Enum):
+    """What a record did to its batch: started it, filled it, or only joined it."""
+
+    STARTED = "a batch was started"
+    FILLED = "a batch is full"
+    JOINED = "the batch has room for more"
+
+
+@dataclass(slots=True)
+class _Lane:
+    waiting: deque[Batch] = field(default_factory=deque)
+    flying: list[Batch] = field(default_factory=list)
+    returned: list[Batch] = field(default_factory=list)
+    retry_at: float = 0.0
+    # A broker that knows nothing of a producer takes any number from it: were the first batch lost and the
+    # second not, they would change places. So the first goes alone.
+    is_known: bool = False
+
+    def batches(self) -> Iterator[Batch]:
+        return chain(self.flying, self.returned, self.waiting)
+
+
+class Accumulator:
+    """All batches of one producer. ``sequences`` is None if they are not numbered."""
+
+    def __init__(self, limits: Limits, sequences: Sequences | None = None) -> None:
+        self.sequences = sequences
+        self.buffered = 0  # bytes, of everything not settled yet
+        self.in_a_hurry = False  # nobody lingers: somebody waits for all to be sent, or for room
+        self._limits = limits
+        self._lanes: dict[TopicPartition, _Lane] = {}
+        self._last_order = 0
+
+    # Filling
+
+    def add(
+        self, partition: TopicPartition, record: NewRecord, size: int, waiter: tuple[Delivery, int]
+    ) -> Added:
+        """Put a record behind the others of its partition. ``waiter``: who waits for it, and the time."""
+        delivery, now = waiter
+        lane = self._lanes.get(partition)
+        if lane is None:
+            lane = self._lanes[partition] = _Lane()
+        batch = lane.waiting[-1] if lane.waiting else None
+        added = Added.JOINED
+        if batch is None or batch.attempts or batch.size + size > self._limits.batch_size:
+            added = Added.STARTED if batch is None else Added.FILLED
+            self._last_order += 1
+            deadline = now + self._limits.delivery_timeout_ms
+            batch = Batch(partition, (self._last_order,), now, deadline)
+            lane.waiting.append(batch)
+            self.buffered += batch.size
+        batch.add(record, size, delivery)
+        self.buffered += size
+        return Added.FILLED if batch.size >= self._limits.batch_size else added
+
+    # Sending
+
+    def ready(self, now: float) -> list[TopicPartition]:
+        """The partitions that have something to send now."""
+        return [partition for partition, lane in self._lanes.items() if self._is_ready(lane, now)]
+
+    def take(self, partition: TopicPartition, node: NodeId, room: int) -> Batch | None:
+        """The next batch of a partition that is ready, numbered, to be sent to ``node``.
+
+        None if it is larger than ``room``, or if another node still has batches of this partition: their
+        order could not be told then.
+        """
+        lane = self._lanes[partition]
+        batch = lane.waiting[0]
+        if batch.size > room or any(other.node != node for other in lane.flying):
+            return None
+        if self.sequences is not None and batch.numbering is None:
+            batch.renumber(self.sequences.assign(partition, len(batch.records)))
+        lane.waiting.popleft()
+        lane.flying.append(batch)
+        batch.node = node
+        batch.attempts += 1
+        return batch
+
+    def next_due(self, now: float) -> float | None:
+        """When time alone makes a difference: a batch has lingered or paused long enough, or expires."""
+        moments = chain.from_iterable(map(self._moments, self._lanes.values()))
+        return min((moment for moment in moments if moment > now), default=None)
+
+    def _is_ready(self, lane: _Lane, now: float) -> bool:
+        if not lane.waiting or lane.returned or lane.retry_at > now:
+            return False
+        alone = self.sequences is not None and not lane.is_known
+        if len(lane.flying) >= (1 if alone else self._limits.max_in_flight):
+            return False
+        first = lane.waiting[0]
+        return (
+            len(lane.waiting) > 1
+            or first.attempts > 0
+            or first.size >= self._limits.batch_size
+            or self.in_a_hurry
+            or now >= first.created + self._limits.linger_ms
+        )
+
+    def _moments(self, lane: _Lane) -> Iterator[float]:
+        if lane.waiting:
+            yield lane.retry_at
+            yield lane.waiting[0].created + self._limits.linger_ms
+            yield lane.waiting[0].deadline
+        if lane.returned:
+            yield min(batch.deadline for batch in lane.returned)
+
+    # Settling
+
+    def settle(self, batch: Batch, *, stored: bool) -> None:
+        """Forget a batch in flight: it was stored, or refused for good."""
+        lane = self._land(batch)
+        lane.is_known |= stored
+        self.buffered -= batch.size
+        self._regroup(batch.partition, lane)
+
+    def come_back(self, batch: Batch, now: float) -> None:
+        """Send a batch in flight again, after a pause and with those behind it."""
+        lane = self._land(batch)
+        lane.returned.append(batch)
+        lane.retry_at = now + self._limits.pause(batch.attempts - 1)
+        self._regroup(batch.partition, lane)
+
+    def split(self, batch: Batch) -> None:
+        """Send a batch in flight again in two halves."""
+        lane = self._land(batch)
+        halves = batch.halves()
+        self.buffered += sum(half.size for half in halves) - batch.size
+        lane.returned.extend(halves)
+        self._regroup(batch.partition, lane)
+
+    def expire(self, now: float) -> list[Batch]:
+        """Take out what is past its deadline and not in flight; the caller tells those who wait."""
+        late = []
+        for partition, lane in self._lanes.items():
+            while lane.waiting and lane.waiting[0].deadline <= now:
+                late.append(lane.waiting.popleft())
+            if lane.returned and any(batch.deadline <= now for batch in lane.returned):
+                late += [batch for batch in lane.returned if batch.deadline <= now]
+                lane.returned = [batch for batch in lane.returned if batch.deadline > now]
+                self._regroup(partition, lane)
+        self.buffered -= sum(batch.size for batch in late)
+        return late
+
+    def clear(self, *, in_flight: bool = False) -> list[Batch]:
+        """Take out everything, and also what is in flight if asked; the caller tells those who wait."""
+        left: list[Batch] = []
+        for lane in self._lanes.values():
+            left += chain(lane.returned, lane.waiting, lane.flying if in_flight else ())
+            lane.returned.clear()
+            lane.waiting.clear()
+            if in_flight:
+                lane.flying.clear()
+        self.buffered -= sum(batch.size for batch in left)
+        return left
+
+    def _land(self, batch: Batch) -> _Lane:
+        lane = self._lanes[batch.partition]
+        lane.flying.remove(batch)
+        batch.node = None
+        return lane
+
+    def _regroup(self, partition: TopicPartition, lane: _Lane) -> None:
+        """Once all are home, line them up again; under new numbers if the first had a wrong one."""
+        if lane.flying or not lane.returned:
+            return
+        lane.returned.sort(key=lambda batch: batch.order)
+        wrong = lane.returned[0].is_misnumbered
+        lane.waiting.extendleft(reversed(lane.returned))
+        lane.returned.clear()
+        if wrong and self.sequences is not None:
+            self.sequences.start_over(partition)
+            lane.is_known = False
+            for batch in lane.waiting:
+                batch.renumber(None)
+        for batch in lane.waiting:
+            batch.is_misnumbered = False
+
+    def renounce(self, partition: TopicPartition) -> None:
+        """Let what was not sent yet be numbered under another producer id."""
+        if self.sequences is not None:
+            lane = self._lanes[partition]
+            lane.is_known = False
+            self.sequences.renounce(partition)
+            for batch in chain(lane.returned, lane.waiting):
+                batch.renumber(None)
+
+    # Watching
+
+    @property
+    def last_order(self) -> int:
+        """The place of the newest batch among all."""
+        return self._last_order
+
+    def is_settled(self, up_to: int) -> bool:
+        """Whether nothing is left of the batches up to a place."""
+        lanes = self._lanes.values()
+        return all(batch.order[0] > up_to for lane in lanes for batch in lane.batches())

@@ -1,0 +1,256 @@
+"""``AsyncProducer``: records in, futures of where they went out. The sync producer runs on it too."""
+
+import asyncio
+import random
+import time
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from kohort.client.cluster import Cluster
+from kohort.client.errors import UnknownTopicError
+from kohort.client.metadata import NOBODY, TopicInfo
+from kohort.client.partitioner import partition_for_key
+from kohort.client.producer.accumulator import Added
+from kohort.client.producer.batch import RecordMetadata
+from kohort.client.producer.errors import BufferFullError, ProducerClosedError, RecordTooLargeError
+from kohort.client.producer.placing import Sticky
+from kohort.client.producer.sender import Sender
+from kohort.client.producer.serializing import Headers, header_list, in_bytes, record_size
+from kohort.client.producer.settings import ProducerSettings, SettingNames
+from kohort.client.retry import Deadline
+from kohort.model.ids import Partition, TopicName
+from kohort.model.topics import TopicPartition
+from kohort.records.batch import NewRecord
+
+
+class AsyncProducer:
+    """Sends records to Kohort or Apache Kafka: ``async with AsyncProducer(bootstrap_servers=…) as producer``.
+
+    Settings are those of :class:`ProducerSettings`; one that does not exist is refused. Leaving the block
+    sends what is left. It belongs to one event loop; any number of tasks there may send at once.
+    """
+
+    def __init__(self, **settings: Unpack[SettingNames]) -> None:
+        self.settings = ProducerSettings.from_kwargs(**settings)
+        self._given: Cluster | None = None
+        self._stack = AsyncExitStack()
+        self._engine: tuple[Cluster, Sender, asyncio.Task[None]] | None = None
+        self._sticky = Sticky(self.settings.batch_size, random.choice)
+        self._available: dict[str, tuple[TopicInfo, list[int]]] = {}
+        self._turn = asyncio.Lock()  # those who wait for room do so in order
+        self._roomy = asyncio.Event()
+        self._flushes: dict[asyncio.Future[None], int] = {}
+
+    @classmethod
+    def on(cls, cluster: Cluster, **settings: Unpack[SettingNames]) -> Self:
+        """A producer that uses connections its caller opened, and closes after it."""
+        producer = cls(**settings)
+        producer._given = cluster
+        return producer
+
+    def __repr__(self) -> str:
+        state = (
+            "closed" if self._engine is None else f"{self._engine[1].accumulator.buffered:,} bytes to send"
+        )
+        return f"<{type(self).__name__} {self.settings.client_id!r} of {self.settings.bootstrap}: {state}>"
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Connect. Raises NoBrokerError at once if nobody answers; later losses are retried."""
+        if self._engine is not None:
+            return
+        cluster = self._given
+        if cluster is None:
+            options = self.settings.client_options
+            cluster = await self._stack.enter_async_context(Cluster(self.settings.bootstrap, options))
+        sender = Sender(cluster, self.settings, self._progressed)
+        task = asyncio.get_running_loop().create_task(sender.run(), name="kohort producer")
+        self._engine = (cluster, sender, task)
+
+    async def send(  # noqa: PLR0913 (the signature users of other clients know)
+        self,
+        topic: str,
+        value: Any = None,  # noqa: ANN401 (whatever value_serializer takes)
+        key: Any = None,  # noqa: ANN401 (whatever key_serializer takes)
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> asyncio.Future[RecordMetadata]:
+        """Put a record on its way; the future that comes back says where it went, once it is there.
+
+        So ``await send(…)`` waits only for the topic to be known and for room in the buffer, at most
+        ``max_block_ms``, and ``await (await send(…))`` for the record to be acknowledged. Raises
+        UnknownTopicError, RecordTooLargeError, BufferFullError or what a serializer raises; then nothing
+        was sent. The future raises DeliveryTimeoutError, or BrokerError if the record is refused.
+        """
+        cluster, sender, _ = self._running()
+        info = cluster.metadata.topics.get(TopicName(topic))
+        if info is None or (partition is not None and info.partition(partition) is None):
+            info = await self._look_up(topic, partition)
+        key_bytes = in_bytes("key", key, self.settings.key_serializer)
+        value_bytes = in_bytes("value", value, self.settings.value_serializer)
+        pairs = header_list(headers) if headers else ()
+        size = record_size(key_bytes, value_bytes, pairs)
+        if size > self.settings.max_request_size:
+            raise RecordTooLargeError(topic, size, self.settings.max_request_size)
+        if self._turn.locked() or not self._fits(size):
+            await self._wait_for_room(size)
+        if partition is None:
+            partition = self._place(info, key_bytes, size)
+        stamp = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+        delivered: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        added = sender.accumulator.add(
+            TopicPartition(info.name, Partition(partition)),
+            NewRecord(stamp, key_bytes, value_bytes, pairs),
+            size,
+            (delivered, sender.now()),
+        )
+        if added is not Added.JOINED:
+            sender.wake()
+            if added is Added.FILLED:
+                await asyncio.sleep(0)  # whoever sends in a loop lets the batches leave
+        return delivered
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,  # noqa: ANN401 (whatever value_serializer takes)
+        key: Any = None,  # noqa: ANN401 (whatever key_serializer takes)
+        **where: Any,  # noqa: ANN401 (as `send`)
+    ) -> RecordMetadata:
+        """Send one record and wait until it is acknowledged: where it went."""
+        return await (await self.send(topic, value, key, **where))
+
+    async def flush(self) -> None:
+        """Send all that waits now without lingering, and return when each of it is delivered or refused."""
+        _, sender, _ = self._running()
+        up_to = sender.accumulator.last_order
+        if sender.accumulator.is_settled(up_to):
+            return
+        flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._flushes[flushed] = up_to
+        sender.accumulator.in_a_hurry = True
+        sender.wake()
+        try:
+            await flushed
+        finally:
+            self._flushes.pop(flushed, None)
+
+    async def close(self, timeout_ms: int | None = None) -> None:
+        """Flush, then close the connections. What is not delivered after ``timeout_ms`` fails."""
+        if self._engine is None:
+            return
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1_000):
+                await self.flush()
+        except TimeoutError:
+            pass  # those who wait for the rest are told below
+        finally:
+            await self._stop()
+
+    async def _stop(self) -> None:
+        if self._engine is None:
+            return  # closed twice at once
+        _, sender, task = self._engine
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await sender.stop()
+        gone = ProducerClosedError(
+            "the producer was closed before the record was delivered", hint="give close() more time"
+        )
+        for batch in sender.accumulator.clear(in_flight=True):
+            batch.fail(gone)
+        self._progressed()
+        self._engine = None
+        await self._stack.aclose()
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The numbers of a topic's partitions; the broker may create it, if it is set up to."""
+        cluster, _, _ = self._running()
+        info = cluster.metadata.topics.get(TopicName(topic)) or await self._look_up(topic, None)
+        return [one.partition for one in info.partitions]
+
+    # Inside
+
+    def _running(self) -> tuple[Cluster, Sender, asyncio.Task[None]]:
+        if self._engine is None:
+            raise ProducerClosedError(
+                "the producer is not running",
+                hint="use it inside `async with`, or between start() and close()",
+            )
+        return self._engine
+
+    async def _look_up(self, topic: str, partition: int | None) -> TopicInfo:
+        cluster, sender, _ = self._running()
+
+        async def find() -> TopicInfo:
+            metadata = await cluster.refresh([topic], create=True)
+            try:
+                return metadata.topic(topic)
+            except UnknownTopicError as error:
+                error.retriable = True  # Kafka answers first and creates the topic then
+                raise
+
+        info = await cluster.retry(find, Deadline(self.settings.max_block_ms))
+        if partition is not None and info.partition(partition) is None:
+            raise UnknownTopicError(
+                topic, f"no partition {partition}: it has the partitions 0 to {len(info.partitions) - 1}"
+            )
+        sender.topics.add(topic)
+        return info
+
+    def _place(self, info: TopicInfo, key: bytes | None, size: int) -> int:
+        count = len(info.partitions)
+        if self.settings.partitioner is not None:
+            chosen = self.settings.partitioner(info.name, key, count)
+            if info.partition(chosen) is None:
+                raise UnknownTopicError(
+                    info.name, f"the partitioner chose {chosen!r} of the partitions 0 to {count - 1}"
+                )
+            return chosen
+        if key is not None:
+            return partition_for_key(key, count)
+        known, available = self._available.get(info.name, (None, []))
+        if known is not info:
+            led = [one.partition for one in info.partitions if one.leader != NOBODY]
+            available = [*(led or range(count))]
+            self._available[info.name] = (info, available)
+        return self._sticky.place(info.name, available, size)
+
+    def _fits(self, size: int) -> bool:
+        _, sender, _ = self._running()
+        buffered = sender.accumulator.buffered
+        return buffered == 0 or buffered + size <= self.settings.max_buffered_bytes
+
+    async def _wait_for_room(self, size: int) -> None:
+        try:
+            async with asyncio.timeout(self.settings.max_block_ms / 1_000), self._turn:
+                while not self._fits(size):
+                    _, sender, _ = self._running()
+                    self._roomy.clear()
+                    sender.accumulator.in_a_hurry = True
+                    sender.wake()
+                    await self._roomy.wait()
+        except TimeoutError:
+            raise BufferFullError(self.settings.max_block_ms, self.settings.max_buffered_bytes) from None
+
+    def _progressed(self) -> None:
+        """Called by the sender when batches are done with: wake those who waited for that."""
+        _, sender, _ = self._running()
+        for flushed, up_to in list(self._flushes.items()):
+            if sender.accumulator.is_settled(up_to):
+                del self._flushes[flushed]
+                if not flushed.done():
+                    flushed.set_result(None)
+        self._roomy.set()
+        sender.accumulator.in_a_hurry = bool(self._flushes) or self._turn.locked()

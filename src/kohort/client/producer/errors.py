@@ -1,0 +1,57 @@
+"""What can go wrong with a record on its way to a partition; each text names the setting to look at.
+
+KohortError
+ ├── ProducerSettingsError   a setting that does not exist, or a value that makes no sense
+ ├── ProducerClosedError     the producer was closed before the record was delivered
+ ├── RecordTooLargeError     larger than a request may be
+ ├── BufferFullError         no room for the record within max_block_ms
+ └── DeliveryTimeoutError    not acknowledged within delivery_timeout_ms
+"""
+
+from kohort.model.errors import KohortError
+from kohort.model.topics import TopicPartition
+
+
+class ProducerSettingsError(KohortError, ValueError):
+    """A setting that does not exist, or a value that makes no sense."""
+
+
+class ProducerClosedError(KohortError):
+    """The producer is closed: nothing is sent any more."""
+
+
+class RecordTooLargeError(KohortError):
+    """One record that is larger than a whole request may be. Nothing was sent."""
+
+    def __init__(self, topic: str, size: int, limit: int) -> None:
+        super().__init__(
+            f"a record of {size:,} bytes for topic {topic!r} is larger than max_request_size ({limit:,})",
+            hint="raise max_request_size here and max.message.bytes of the topic, or send smaller records",
+        )
+
+
+class BufferFullError(KohortError):
+    """The buffer stayed full for max_block_ms. Nothing was sent of this record."""
+
+    def __init__(self, waited_ms: int, limit: int) -> None:
+        super().__init__(
+            f"no room for the record after {waited_ms:,} ms: {limit:,} bytes wait to be sent",
+            hint="the brokers take records more slowly than they come; see max_buffered_bytes, max_block_ms",
+            retriable=True,
+        )
+
+
+class DeliveryTimeoutError(KohortError):
+    """The time of a record is over. Whether it was stored is not known if it was ever sent."""
+
+    def __init__(
+        self, partition: TopicPartition, waited_ms: int, attempts: int, last: KohortError | None
+    ) -> None:
+        sent = f"sent {attempts} times" if attempts > 1 else "sent once" if attempts else "never sent"
+        why = f"; last: {last.args[0]}" if last is not None else ""
+        super().__init__(
+            f"records for {partition} were not acknowledged within {waited_ms:,} ms ({sent}){why}",
+            hint="is the leader reachable? delivery_timeout_ms says how long to try",
+        )
+        self.partition = partition
+        self.attempts = attempts

@@ -1,0 +1,42 @@
+"""What a caller hands in, as the bytes of a record."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kohort.client.producer.settings import Serializer
+from kohort.model.errors import KohortError
+from kohort.records.batch import Header
+
+Headers = Mapping[str, bytes | None] | Sequence[Header]
+
+_RECORD_OVERHEAD = 21  # lengths, deltas and attributes at their largest, nearly
+_HEADER_OVERHEAD = 10
+
+
+def in_bytes(what: str, given: Any, serializer: Serializer | None) -> bytes | None:  # noqa: ANN401 (any user's type)
+    """A key or a value ("key" or "value" says which); raises TypeError if it is no bytes in the end."""
+    made = given if serializer is None else serializer(given)
+    if made is None or type(made) is bytes:
+        return made
+    if isinstance(made, bytes | bytearray | memoryview):
+        return bytes(made)
+    if serializer is None:
+        raise TypeError(f"a {what} must be bytes or None, not {type(given).__name__}; see {what}_serializer")
+    raise TypeError(f"{what}_serializer returned {type(made).__name__}, not bytes or None")
+
+
+def header_list(headers: Headers) -> Sequence[Header]:
+    """Headers as pairs; raises KohortError for what is no header."""
+    pairs = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
+    for name, value in pairs:
+        if not isinstance(name, str) or not isinstance(value, bytes | None):
+            raise KohortError(f"{(name, value)!r} is no header", hint="a name in text with bytes or None")
+    return pairs
+
+
+def record_size(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
+    """How many bytes a record takes in a batch, at most."""
+    size = _RECORD_OVERHEAD + len(key or b"") + len(value or b"")
+    for name, content in headers:
+        size += _HEADER_OVERHEAD + 3 * len(name) + len(content or b"")
+    return size

@@ -1,0 +1,184 @@
+"""What a producer is told when it is made: names, defaults, and what makes no sense together."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any, Literal, Self, TypedDict, Unpack
+
+from kohort.client.options import ClientOptions
+from kohort.client.producer.errors import ProducerSettingsError
+from kohort.records.compression import Codec
+
+Serializer = Callable[[Any], bytes | None]
+ChoosePartition = Callable[[str, bytes | None, int], int]
+"""Topic, key and number of partitions in; the number of a partition out."""
+
+Acks = Literal["all", -1, 0, 1]
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+_REMEMBERED_BATCHES = 5  # a broker recognises a repeated batch among the last five of a partition
+_MAX_INT32 = 2_147_483_647
+_ELSEWHERE = {  # what others call it
+    "buffer_memory": "max_buffered_bytes",
+    "max_batch_size": "batch_size",
+    "queue_buffering_max_ms": "linger_ms",
+    "queue_buffering_max_kbytes": "max_buffered_bytes",
+    "message_timeout_ms": "delivery_timeout_ms",
+    "message_max_bytes": "max_request_size",
+    "compression_codec": "compression_type",
+    "compression": "compression_type",
+    "idempotence": "enable_idempotence",
+    "max_in_flight": "max_in_flight_requests_per_connection",
+    "bootstrap": "bootstrap_servers",
+}
+
+
+class SettingNames(TypedDict, total=False):
+    """The settings of :class:`ProducerSettings` as keyword arguments, for type checkers and editors."""
+
+    bootstrap_servers: str | Sequence[str]
+    client_id: str
+    acks: Acks
+    enable_idempotence: bool | None
+    compression_type: Compression
+    batch_size: int
+    linger_ms: int
+    max_in_flight_requests_per_connection: int
+    max_request_size: int
+    max_buffered_bytes: int
+    max_block_ms: int
+    delivery_timeout_ms: int
+    request_timeout_ms: int
+    connect_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    metadata_max_age_ms: int
+    partitioner: ChoosePartition | None
+    key_serializer: Serializer | None
+    value_serializer: Serializer | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings:
+    """Kafka's settings of the same names, with Kafka's defaults unless a line says otherwise."""
+
+    bootstrap_servers: str | Sequence[str] = "localhost:9092"  # host:port, several separated by commas
+    client_id: str = "kohort-producer"
+    acks: Acks = "all"  # who must have a record before it counts as delivered: all replicas, 1, or nobody
+    enable_idempotence: bool | None = None  # no record twice, order kept. None: if acks is "all"
+    compression_type: Compression = "none"
+    batch_size: int = 64 * 1024  # records of one partition that travel together; Kafka: 16 KiB
+    linger_ms: int = 5  # how long a batch waits for more records
+    max_in_flight_requests_per_connection: int = 5
+    max_request_size: int = 1024 * 1024
+    max_buffered_bytes: int = 32 * 1024 * 1024  # buffer.memory: `send` waits for room beyond it
+    max_block_ms: int = 60_000  # how long `send` waits for room, or for the topic
+    delivery_timeout_ms: int = 120_000  # from `send` to the acknowledgement, with all retries
+    request_timeout_ms: int = 30_000
+    connect_timeout_ms: int = 10_000  # socket.connection.setup.timeout.ms
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000  # how soon new partitions and leaders are noticed without an error
+    partitioner: ChoosePartition | None = None  # None: murmur2 of the key; without one, batch by batch
+    key_serializer: Serializer | None = None  # None: keys are bytes already
+    value_serializer: Serializer | None = None  # None: values are bytes already
+
+    @classmethod
+    def from_kwargs(cls, **settings: Unpack[SettingNames]) -> Self:
+        """From keyword arguments; one that does not exist is refused with the name that was meant."""
+        known = [one.name for one in fields(cls)]
+        for name in settings:
+            if name not in known:
+                raise ProducerSettingsError(
+                    f"a producer has no setting {name!r}", hint=_suggestion(name, known)
+                )
+        return cls(**settings)
+
+    def __post_init__(self) -> None:
+        self._check_choices()
+        self._check_numbers()
+        self._check_idempotence()
+        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
+            raise ProducerSettingsError(
+                f"delivery_timeout_ms ({self.delivery_timeout_ms}) must be at least linger_ms + "
+                f"request_timeout_ms ({self.linger_ms + self.request_timeout_ms})",
+                hint="it is the time for all attempts; lower request_timeout_ms with it",
+            )
+
+    @property
+    def is_idempotent(self) -> bool:
+        if self.enable_idempotence is None:
+            return self.acks_on_wire == -1 and self._few_in_flight
+        return self.enable_idempotence
+
+    @property
+    def acks_on_wire(self) -> int:
+        return -1 if self.acks == "all" else self.acks
+
+    @property
+    def codec(self) -> Codec:
+        return Codec[self.compression_type.upper()]
+
+    @property
+    def bootstrap(self) -> str:
+        servers = self.bootstrap_servers
+        return servers if isinstance(servers, str) else ",".join(servers)
+
+    @property
+    def client_options(self) -> ClientOptions:
+        """What the connections of this producer need to know."""
+        return ClientOptions(
+            client_id=self.client_id,
+            connect_timeout_ms=self.connect_timeout_ms,
+            request_timeout_ms=self.request_timeout_ms,
+            api_timeout_ms=self.max_block_ms,
+            retry_backoff_ms=self.retry_backoff_ms,
+            retry_backoff_max_ms=self.retry_backoff_max_ms,
+        )
+
+    @property
+    def _few_in_flight(self) -> bool:
+        return self.max_in_flight_requests_per_connection <= _REMEMBERED_BATCHES
+
+    def _check_choices(self) -> None:
+        if self.acks not in ("all", -1, 0, 1) or isinstance(self.acks, bool):
+            raise ProducerSettingsError(f"acks is {self.acks!r}", hint='it is "all" (or -1), 1 or 0')
+        codecs = [codec.name.lower() for codec in Codec]
+        if self.compression_type not in codecs:
+            raise ProducerSettingsError(
+                f"compression_type is {self.compression_type!r}", hint=f"it is one of {', '.join(codecs)}"
+            )
+
+    def _check_numbers(self) -> None:
+        for one in fields(self):
+            if one.type is not int:
+                continue
+            value = getattr(self, one.name)
+            least = 0 if one.name in ("linger_ms", "max_block_ms", "retry_backoff_ms") else 1
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _MAX_INT32:
+                raise ProducerSettingsError(
+                    f"{one.name} is {value!r}", hint=f"it is a whole number from {least} to {_MAX_INT32}"
+                )
+
+    def _check_idempotence(self) -> None:
+        if not self.enable_idempotence:
+            return
+        if self.acks_on_wire != -1:
+            raise ProducerSettingsError(
+                f'enable_idempotence needs acks="all", and acks is {self.acks!r}',
+                hint="leave enable_idempotence out to do without it",
+            )
+        if not self._few_in_flight:
+            raise ProducerSettingsError(
+                f"enable_idempotence needs max_in_flight_requests_per_connection of at most "
+                f"{_REMEMBERED_BATCHES}, and it is {self.max_in_flight_requests_per_connection}",
+                hint="brokers recognise repeats among the last five batches of a partition only",
+            )
+
+
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    plain = name.replace(".", "_").replace("-", "_").lower()
+    if plain in known:
+        return f"write {plain!r}"
+    meant = _ELSEWHERE.get(plain) or next(iter(get_close_matches(plain, known, 1)), None)
+    return f"did you mean {meant!r}?" if meant else f"there are {', '.join(known)}"
