@@ -1,6 +1,5 @@
 """Fixtures of the tests with client libraries."""
 
-import gc
 import logging
 import sys
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from tests.clients.libraries import NAMES, Library  # noqa: E402 (needs the path
 from tests.clients.with_aiokafka import Aiokafka, LoopThread  # noqa: E402 (same)
 from tests.clients.with_confluent import Confluent  # noqa: E402 (same)
 from tests.clients.with_confluent import logger as librdkafka  # noqa: E402 (same)
-from tests.clients.with_kafka_python import KafkaPython  # noqa: E402 (same)
+from tests.clients.with_kafka_python import KafkaPython, lost_sockets_collected  # noqa: E402 (same)
 
 
 @pytest.fixture(scope="session")
@@ -63,15 +62,8 @@ def library(request: pytest.FixtureRequest, libraries: dict[str, Library]) -> Li
 
 @pytest.fixture
 def _collect_lost_sockets(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """kafka-python 3.0.12 drops sockets that could not connect without closing them.
-
-    A module where brokers go away ignores the warning about unclosed sockets, and uses this fixture, so that
-    they are collected in the test that lost them and not in one that would fail for it. Log records would
-    keep them alive, by their tracebacks, beyond the end of the test.
-    """
-    caplog.set_level(logging.CRITICAL + 1, logger="kafka")
-    yield
-    gc.collect()
+    with lost_sockets_collected(caplog):
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +77,6 @@ def _librdkafka_understands_every_reply() -> Iterator[None]:
 
     keep = Keep()
     librdkafka.addHandler(keep)
-    librdkafka.propagate = False  # connection errors are expected where brokers restart
     yield
     librdkafka.removeHandler(keep)
     assert not [line for line in lines if "PROTOERR" in line]

@@ -22,6 +22,8 @@ from tests.clients.waiting import Deadline
 # librdkafka writes to standard error unless it is given a logger. The fixture in conftest.py looks
 # through what comes here for protocol errors.
 logger = logging.getLogger("tests.librdkafka")
+logger.propagate = False  # connection errors are expected where brokers restart
+logger.addHandler(logging.NullHandler())
 
 _UNCERTAIN = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT, KafkaError._DESTROY)
 

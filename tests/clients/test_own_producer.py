@@ -1,0 +1,154 @@
+"""Our own producer on real sockets: what it wrote, read back by librdkafka; cut connections; a restart."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from tests.clients.libraries import CODECS, Library, Sample
+from tests.clients.node import Node
+from tests.clients.records import assert_same, samples
+
+from kohort.client.errors import BrokerError
+from kohort.client.producer import AsyncProducer, Producer, RecordMetadata
+from kohort.client.producer.settings import SettingNames
+from kohort.testing import Broker
+from kohort.testing.intercept import cut_off, cut_off_after, watch
+
+PARTITIONS = 3
+COUNT = 10_000
+SMALL: SettingNames = {"batch_size": 500, "linger_ms": 0, "retry_backoff_ms": 1}  # many requests, few records
+
+
+def _send(producer: Producer, topic: str, records: Sequence[Sample]) -> list[Future[RecordMetadata]]:
+    return [
+        producer.send(
+            topic,
+            sample.value,
+            sample.key,
+            partition=sample.partition,
+            timestamp_ms=sample.timestamp,
+            headers=sample.headers,
+        )
+        for sample in records
+    ]
+
+
+def _offsets(results: Sequence[Future[RecordMetadata]]) -> list[int]:
+    return [result.result(30).offset for result in results]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("codec", CODECS)
+def test_librdkafka_reads_ten_thousand_records_as_they_were_sent(
+    codec: str, libraries: dict[str, Library]
+) -> None:
+    sent = samples(COUNT, partitions=PARTITIONS)
+    settings: SettingNames = {"compression_type": codec}  # type: ignore[typeddict-item] # one of them
+    with Broker(configs={"num.partitions": PARTITIONS}) as broker:
+        with Producer(bootstrap_servers=broker.bootstrap, **settings) as producer:
+            results = _send(producer, "orders", sent)
+        offsets = _offsets(results)
+        records = libraries["confluent"].read(broker.bootstrap, "orders", PARTITIONS, COUNT)
+
+    assert offsets == [number // PARTITIONS for number in range(COUNT)]
+    assert_same(records, sent, partitions=PARTITIONS)
+
+
+@pytest.mark.slow
+def test_cut_connections_neither_repeat_nor_reorder_records(libraries: dict[str, Library]) -> None:
+    sent = samples(600, partitions=PARTITIONS)
+    with Broker(configs={"num.partitions": PARTITIONS}) as broker:
+        seen = broker.intercept(watch, api="Produce")
+        after = broker.intercept(cut_off_after, api="Produce", times=4)
+        before = broker.intercept(cut_off, api="Produce", times=2)
+        with Producer(bootstrap_servers=broker.bootstrap, **SMALL) as producer:
+            results = _send(producer, "orders", sent[:300])
+            producer.flush(30)
+            later = [broker.intercept(cut_off_after, api="Produce", times=3)]
+            results += _send(producer, "orders", sent[300:])
+        offsets = _offsets(results)
+        records = libraries["confluent"].read(broker.bootstrap, "orders", PARTITIONS, len(sent))
+
+    assert (len(before.seen), len(after.seen), len(later[0].seen)) == (2, 4, 3)
+    assert seen.seen
+    assert offsets == [number // PARTITIONS for number in range(len(sent))]
+    assert_same(records, sent, partitions=PARTITIONS)
+
+
+@pytest.mark.slow
+def test_a_broker_that_restarts_half_way_has_everything_once(
+    tmp_path: Path, libraries: dict[str, Library]
+) -> None:
+    sent = samples(3_000, partitions=PARTITIONS)
+    with Node(tmp_path, {"num.partitions": PARTITIONS}) as node:
+        with Producer(bootstrap_servers=node.bootstrap, retry_backoff_ms=10, batch_size=4_000) as producer:
+            results = _send(producer, "orders", sent[:1_000])
+            producer.flush(30)
+            results += _send(producer, "orders", sent[1_000:2_000])  # some are on their way
+            node.restart()
+            results += _send(producer, "orders", sent[2_000:])
+        offsets = _offsets(results)
+        records = libraries["confluent"].read(node.bootstrap, "orders", PARTITIONS, len(sent))
+
+    assert offsets == [number // PARTITIONS for number in range(len(sent))]
+    assert_same(records, sent, partitions=PARTITIONS)
+
+
+@pytest.mark.slow
+def test_records_sent_while_no_broker_runs_arrive_once_it_is_back(tmp_path: Path) -> None:
+    with Node(tmp_path) as node, Producer(bootstrap_servers=node.bootstrap, retry_backoff_ms=10) as producer:
+        first = producer.send("orders", b"before").result(30)
+        node.stop()
+        meanwhile = producer.send("orders", b"meanwhile")
+        node.start()
+
+        assert (first.offset, meanwhile.result(30).offset) == (0, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("acks", [0, 1, "all"])
+def test_every_kind_of_acknowledgement_gets_the_records_there(
+    acks: int, libraries: dict[str, Library]
+) -> None:
+    sent = samples(500, partitions=PARTITIONS)
+    settings: SettingNames = {"acks": acks}  # type: ignore[typeddict-item] # one of them
+    with Broker(configs={"num.partitions": PARTITIONS}) as broker:
+        with Producer(bootstrap_servers=broker.bootstrap, **settings) as producer:
+            results = _send(producer, "orders", sent)
+            producer.flush(30)
+            records = libraries["confluent"].read(broker.bootstrap, "orders", PARTITIONS, len(sent))
+
+    assert_same(records, sent, partitions=PARTITIONS)
+    assert (_offsets(results)[0] == -1) == (acks == 0)
+
+
+@pytest.mark.slow
+def test_batches_larger_than_the_broker_takes_are_split_and_a_record_that_is_is_refused(
+    libraries: dict[str, Library],
+) -> None:
+    sent = [sample for sample in samples(900, partitions=1) if len(sample.value or b"") < 1_000]
+    with Broker(configs={"message.max.bytes": 3_000}) as broker:
+        with Producer(bootstrap_servers=broker.bootstrap, linger_ms=50) as producer:
+            results = _send(producer, "orders", sent)
+            producer.flush(30)
+            with pytest.raises(BrokerError, match=r"MESSAGE_TOO_LARGE.*max\.message\.bytes"):
+                producer.send("orders", b"v" * 4_000).result(30)
+            results += _send(producer, "orders", sent)
+        assert _offsets(results) == list(range(2 * len(sent)))
+        records = libraries["confluent"].read(broker.bootstrap, "orders", 1, 2 * len(sent))
+
+    came = [Sample(0, got.key, got.value, got.headers, got.timestamp) for got in records]
+    assert came == [*sent, *sent]
+
+
+@pytest.mark.slow
+def test_a_buffer_of_a_few_records_holds_back_whoever_sends_too_fast() -> None:
+    async def produce(bootstrap: str) -> list[int]:
+        async with AsyncProducer(bootstrap_servers=bootstrap, max_buffered_bytes=1_000) as producer:
+            futures = [await producer.send("orders", b"v" * 200, partition=0) for _ in range(300)]
+            return [(await future).offset for future in futures]
+
+    with Broker() as broker:
+        assert asyncio.run(produce(broker.bootstrap)) == list(range(300))
