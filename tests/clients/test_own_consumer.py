@@ -23,15 +23,14 @@ from tests.clients.node import Node
 from tests.clients.party import Party
 from tests.clients.records import assert_same, samples
 from tests.clients.waiting import eventually
-from tests.clients.with_confluent import Confluent
 from tests.clients.wiretap import Wiretap
+from tests.clients.with_confluent import Confluent
 
 from kohort.client.consumer.async_consumer import AsyncConsumer
-from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, NoGroupError, WakeupError
 from kohort.client.consumer.sync_consumer import Consumer
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.membership.listener import Partitions
-from kohort.client.subscription import OffsetAndMetadata, SubscriptionError
+from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import KohortError
 from kohort.model.topics import TopicPartition
 from kohort.testing.plugin import Kohort
@@ -77,19 +76,19 @@ class OwnMember:
 
     def commit(self, offsets: Mapping[Place, int]) -> None:
         try:
-            self._consumer.commit({tuple(place): offset for place, offset in offsets.items()})
+            self._consumer.commit(dict(offsets.items()))
         except KohortError as error:
             raise NotCommittedError(error, maybe=error.retriable) from error
 
     def committed(self, place: Place) -> int | None:
-        (found,) = self._consumer.committed(tuple(place)).values()
+        (found,) = self._consumer.committed(place).values()
         return None if found is None else found.offset
 
     def pause(self, places: Iterable[Place]) -> None:
-        self._consumer.pause(*(tuple(place) for place in places))
+        self._consumer.pause(*places)
 
     def resume(self, places: Iterable[Place]) -> None:
-        self._consumer.resume(*(tuple(place) for place in places))
+        self._consumer.resume(*places)
 
     def close(self) -> None:
         self._consumer.close()
@@ -280,63 +279,6 @@ def test_a_pattern_is_followed(groups: Kohort, make: Callable[..., Consumer]) ->
         another = groups.topic()
         eventually("the new topic", lambda: consumer.poll(POLL_MS) == {} and len(consumer.assignment()) == 2)
         assert consumer.subscription() == {topic, another}
-
-
-def test_a_consumer_says_how_it_may_be_used(groups: Kohort, make: Callable[..., Consumer]) -> None:
-    topic = groups.topic()
-    consumer = make(group_id=groups.group())
-    with pytest.raises(ConsumerClosedError, match="not started"):
-        consumer.poll()
-    with consumer:
-        with pytest.raises(SubscriptionError, match="nothing to poll"):
-            consumer.poll()
-        consumer.assign([(topic, 0)])
-        with pytest.raises(SubscriptionError, match="unsubscribe"):
-            consumer.subscribe([topic])
-        with pytest.raises(SubscriptionError, match="not assigned"):
-            consumer.seek((topic, 5), 0)
-        with pytest.raises(KohortError, match="negative"):
-            consumer.seek((topic, 0), -1)
-        consumer.wakeup()
-        with pytest.raises(WakeupError):
-            consumer.poll(10_000)
-        assert consumer.poll() == {}
-        consumer.unsubscribe()
-        consumer.subscribe([topic])
-    with pytest.raises(ConsumerClosedError):
-        consumer.poll()
-    with pytest.raises(NoGroupError):
-        make(topic)
-
-
-def test_a_second_thread_is_refused_and_may_wake_the_first(
-    groups: Kohort, make: Callable[..., Consumer]
-) -> None:
-    topic = groups.topic()
-    ended: list[BaseException] = []
-    with make() as consumer:
-        consumer.assign([(topic, 0)])
-
-        def wait_for_records() -> None:
-            try:
-                consumer.poll(60_000)
-            except WakeupError as error:
-                ended.append(error)
-
-        thread = threading.Thread(target=wait_for_records)
-        thread.start()
-
-        def is_refused() -> bool:
-            try:
-                consumer.assignment()
-            except ConcurrentUseError:
-                return True
-            return False
-
-        eventually("a refusal", is_refused)
-        consumer.wakeup()
-        thread.join()
-    assert len(ended) == 1
 
 
 def test_an_async_consumer_reads_on_the_callers_loop(groups: Kohort) -> None:
