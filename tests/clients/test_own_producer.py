@@ -12,13 +12,12 @@ from tests.clients.records import assert_same, samples
 
 from kohort.client.errors import BrokerError
 from kohort.client.producer import AsyncProducer, Producer, RecordMetadata
-from kohort.client.producer.settings import SettingNames
+from kohort.client.producer.settings import Acks, Compression
 from kohort.testing import Broker
 from kohort.testing.intercept import cut_off, cut_off_after, watch
 
 PARTITIONS = 3
 COUNT = 10_000
-SMALL: SettingNames = {"batch_size": 500, "linger_ms": 0, "retry_backoff_ms": 1}  # many requests, few records
 
 
 def _send(producer: Producer, topic: str, records: Sequence[Sample]) -> list[Future[RecordMetadata]]:
@@ -42,12 +41,11 @@ def _offsets(results: Sequence[Future[RecordMetadata]]) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 def test_librdkafka_reads_ten_thousand_records_as_they_were_sent(
-    codec: str, libraries: dict[str, Library]
+    codec: Compression, libraries: dict[str, Library]
 ) -> None:
     sent = samples(COUNT, partitions=PARTITIONS)
-    settings: SettingNames = {"compression_type": codec}  # type: ignore[typeddict-item] # one of them
     with Broker(configs={"num.partitions": PARTITIONS}) as broker:
-        with Producer(bootstrap_servers=broker.bootstrap, **settings) as producer:
+        with Producer(bootstrap_servers=broker.bootstrap, compression_type=codec) as producer:
             results = _send(producer, "orders", sent)
         offsets = _offsets(results)
         records = libraries["confluent"].read(broker.bootstrap, "orders", PARTITIONS, COUNT)
@@ -63,7 +61,9 @@ def test_cut_connections_neither_repeat_nor_reorder_records(libraries: dict[str,
         seen = broker.intercept(watch, api="Produce")
         after = broker.intercept(cut_off_after, api="Produce", times=4)
         before = broker.intercept(cut_off, api="Produce", times=2)
-        with Producer(bootstrap_servers=broker.bootstrap, **SMALL) as producer:
+        with Producer(
+            bootstrap_servers=broker.bootstrap, batch_size=500, linger_ms=0, retry_backoff_ms=1
+        ) as producer:  # many requests of few records
             results = _send(producer, "orders", sent[:300])
             producer.flush(30)
             later = [broker.intercept(cut_off_after, api="Produce", times=3)]
@@ -110,15 +110,16 @@ def test_records_sent_while_no_broker_runs_arrive_once_it_is_back(tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 def test_every_kind_of_acknowledgement_gets_the_records_there(
-    acks: int, libraries: dict[str, Library]
+    acks: Acks, libraries: dict[str, Library]
 ) -> None:
     sent = samples(500, partitions=PARTITIONS)
-    settings: SettingNames = {"acks": acks}  # type: ignore[typeddict-item] # one of them
-    with Broker(configs={"num.partitions": PARTITIONS}) as broker:
-        with Producer(bootstrap_servers=broker.bootstrap, **settings) as producer:
-            results = _send(producer, "orders", sent)
-            producer.flush(30)
-            records = libraries["confluent"].read(broker.bootstrap, "orders", PARTITIONS, len(sent))
+    with (
+        Broker(configs={"num.partitions": PARTITIONS}) as broker,
+        Producer(bootstrap_servers=broker.bootstrap, acks=acks) as producer,
+    ):
+        results = _send(producer, "orders", sent)
+        producer.flush(30)
+        records = libraries["confluent"].read(broker.bootstrap, "orders", PARTITIONS, len(sent))
 
     assert_same(records, sent, partitions=PARTITIONS)
     assert (_offsets(results)[0] == -1) == (acks == 0)
