@@ -1,6 +1,7 @@
 """The settings of a consumer."""
 
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,11 @@ from kohort.client.consumer.settings import (
     consumer_settings,
 )
 from kohort.client.fetching.positions import ResetPolicy
+
+
+def test_every_setting_is_described() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "howto" / "consume.md").read_text()
+    assert [each.name for each in fields(ConsumerSettings) if f"`{each.name}`" not in page] == []
 
 
 def test_the_typed_options_are_the_settings() -> None:
