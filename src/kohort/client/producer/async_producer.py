@@ -16,7 +16,7 @@ from kohort.client.producer.batch import RecordMetadata
 from kohort.client.producer.errors import BufferFullError, ProducerClosedError, RecordTooLargeError
 from kohort.client.producer.placing import Sticky
 from kohort.client.producer.sender import Sender
-from kohort.client.producer.serializing import Headers, header_list, in_bytes, record_size
+from kohort.client.producer.serializing import Headers, check_timestamp, header_list, in_bytes, record_size
 from kohort.client.producer.settings import ProducerSettings, SettingNames
 from kohort.client.retry import Deadline
 from kohort.model.ids import Partition, TopicName
@@ -103,11 +103,12 @@ class AsyncProducer:
         size = record_size(key_bytes, value_bytes, pairs)
         if size > self.settings.max_request_size:
             raise RecordTooLargeError(topic, size, self.settings.max_request_size)
-        if self._turn.locked() or not self._fits(size):
+        buffered = sender.accumulator.buffered
+        if buffered and (buffered + size > self.settings.max_buffered_bytes or self._turn.locked()):
             await self._wait_for_room(size)
         if partition is None:
             partition = self._place(info, key_bytes, size)
-        stamp = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+        stamp = time.time_ns() // 1_000_000 if timestamp_ms is None else check_timestamp(timestamp_ms)
         delivered: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         added = sender.accumulator.add(
             TopicPartition(info.name, Partition(partition)),
@@ -153,7 +154,7 @@ class AsyncProducer:
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1_000):
                 await self.flush()
-        except TimeoutError:
+        except (TimeoutError, ProducerClosedError):
             pass  # those who wait for the rest are told below
         finally:
             await self._stop()
@@ -188,6 +189,12 @@ class AsyncProducer:
                 "the producer is not running",
                 hint="use it inside `async with`, or between start() and close()",
             )
+        task = self._engine[2]
+        if task.done():
+            bug = None if task.cancelled() else task.exception()
+            raise ProducerClosedError(
+                f"the producer broke down: {bug!r}", hint="make another one, and report this"
+            ) from bug
         return self._engine
 
     async def _look_up(self, topic: str, partition: int | None) -> TopicInfo:
@@ -246,7 +253,9 @@ class AsyncProducer:
 
     def _progressed(self) -> None:
         """Called by the sender when batches are done with: wake those who waited for that."""
-        _, sender, _ = self._running()
+        if self._engine is None:
+            return
+        sender = self._engine[1]
         for flushed, up_to in list(self._flushes.items()):
             if sender.accumulator.is_settled(up_to):
                 del self._flushes[flushed]

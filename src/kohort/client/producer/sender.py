@@ -69,10 +69,15 @@ class Sender:
         self._wake.set()
 
     async def run(self) -> None:
-        """Send until cancelled."""
+        """Send until cancelled. A bug ends it, and fails all that waits: nobody may wait for ever."""
         while True:
             self._wake.clear()
-            self._step(self.now())
+            try:
+                self._step(self.now())
+            except Exception as bug:
+                broken = KohortError(f"the producer broke down: {bug!r}", hint="please report this")
+                self._fail_all(broken, in_flight=True)
+                raise
             timer = self._timer(self.now())
             try:
                 await self._wake.wait()
@@ -290,8 +295,8 @@ class Sender:
         assert self.accumulator.sequences is not None
         self.accumulator.sequences.identify(reply.producer_id, reply.producer_epoch)
 
-    def _fail_all(self, error: KohortError) -> None:
-        for batch in self.accumulator.clear():
+    def _fail_all(self, error: KohortError, *, in_flight: bool = False) -> None:
+        for batch in self.accumulator.clear(in_flight=in_flight):
             batch.fail(error)
         self._settled()
 

@@ -11,6 +11,7 @@ Headers = Mapping[str, bytes | None] | Sequence[Header]
 
 _RECORD_OVERHEAD = 21  # lengths, deltas and attributes at their largest, nearly
 _HEADER_OVERHEAD = 10
+_LAST_TIMESTAMP = 2**63 - 65  # a batch keeps some room for deltas
 
 
 def in_bytes(what: str, given: Any, serializer: Serializer | None) -> bytes | None:  # noqa: ANN401 (any user's type)
@@ -29,9 +30,24 @@ def header_list(headers: Headers) -> Sequence[Header]:
     """Headers as pairs; raises KohortError for what is no header."""
     pairs = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
     for name, value in pairs:
-        if not isinstance(name, str) or not isinstance(value, bytes | None):
+        if not isinstance(name, str) or not isinstance(value, bytes | None) or not _is_encodable(name):
             raise KohortError(f"{(name, value)!r} is no header", hint="a name in text with bytes or None")
     return pairs
+
+
+def _is_encodable(name: str) -> bool:
+    try:
+        name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_timestamp(given: int) -> int:
+    """Milliseconds since 1970, as a record can have them; raises KohortError for anything else."""
+    if not isinstance(given, int) or not 0 <= given <= _LAST_TIMESTAMP:
+        raise KohortError(f"{given!r} is no timestamp", hint="timestamp_ms is in milliseconds since 1970")
+    return given
 
 
 def record_size(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:

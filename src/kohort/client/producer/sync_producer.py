@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
@@ -17,7 +17,8 @@ from kohort.client.producer.serializing import Headers
 from kohort.client.producer.settings import ProducerSettings, SettingNames
 
 _T = TypeVar("_T")
-_INBOX = 2_000  # records handed over to the loop and not yet in its buffer
+_INBOX = 2_000  # records handed over to the loop and not yet on their way into its buffer
+_GATHER_MS = 1  # records handed over within that time wake the loop's thread once, not each
 
 
 class _Handed(NamedTuple):
@@ -35,9 +36,8 @@ class Producer:
 
     def __init__(self, **settings: Unpack[SettingNames]) -> None:
         self._producer = AsyncProducer(**settings)
-        self._inbox: deque[_Handed] = deque()
-        self._slots = threading.BoundedSemaphore(_INBOX)
-        self._lock = threading.Lock()
+        self._inbox: deque[_Handed | Future[None]] = deque()  # records, and marks that are told when passed
+        self._changed = threading.Condition()
         self._feeder: Future[None] | None = None  # carries the inbox into the engine
         self._thread: threading.Thread | None = None
         self._closing = False
@@ -89,39 +89,47 @@ class Producer:
         where = {"partition": partition, "timestamp_ms": timestamp_ms, "headers": headers}
         delivered: Future[RecordMetadata] = Future()
         delivered.set_running_or_notify_cancel()  # what is on its way cannot be called back
-        if not self._slots.acquire(timeout=self.settings.max_block_ms / 1_000):
-            raise BufferFullError(self.settings.max_block_ms, self.settings.max_buffered_bytes)
-        with self._lock:
-            if self._thread is None or self._loop is None or self._closing:
-                self._slots.release()
-                raise ProducerClosedError("the producer is not running", hint="use it inside `with`")
-            self._inbox.append(_Handed((topic, value, key), where, delivered))
-            if self._feeder is None:
-                self._feeder = asyncio.run_coroutine_threadsafe(self._feed(), self._loop)
+        with self._changed:
+            if len(self._inbox) >= _INBOX and not self._changed.wait_for(
+                lambda: len(self._inbox) < _INBOX or self._closing, self.settings.max_block_ms / 1_000
+            ):
+                raise BufferFullError(self.settings.max_block_ms, self.settings.max_buffered_bytes)
+            self._hand_over(_Handed((topic, value, key), where, delivered))
         return delivered
 
     def flush(self, timeout: float | None = None) -> None:
         """Return when all sent before is delivered or refused; TimeoutError after so many seconds."""
         end = None if timeout is None else time.monotonic() + timeout
-        feeder = self._feeder
-        if feeder is not None:
-            feeder.result(timeout)
+        mark: Future[None] = Future()
+        with self._changed:
+            self._hand_over(mark)
+        mark.result(timeout)
         self._run(self._producer.flush(), None if end is None else max(0.0, end - time.monotonic()))
 
     def close(self, timeout_ms: int | None = None) -> None:
         """Flush, then close the connections. What is not delivered after ``timeout_ms`` fails."""
-        with self._lock:
+        end = None if timeout_ms is None else time.monotonic() + timeout_ms / 1_000
+        with self._changed:
             if self._thread is None or self._closing:
                 return
             self._closing = True
-        end = None if timeout_ms is None else time.monotonic() + timeout_ms / 1_000
+            feeder = self._feeder
+            self._changed.notify_all()
         try:
-            if self._feeder is not None:
-                self._give_time(self._feeder, timeout_ms)
+            if feeder is not None:
+                self._give_time(feeder, timeout_ms)
             left = None if end is None else max(0, int((end - time.monotonic()) * 1_000))
             self._run(self._producer.close(left))
         finally:
             self._end()
+
+    def _hand_over(self, item: "_Handed | Future[None]") -> None:
+        """Put something in the inbox, and wake the loop's thread if it does not look there already."""
+        if self._thread is None or self._loop is None or self._closing:
+            raise ProducerClosedError("the producer is not running", hint="use it inside `with`")
+        self._inbox.append(item)
+        if self._feeder is None:
+            self._feeder = asyncio.run_coroutine_threadsafe(self._feed(), self._loop)
 
     def _give_time(self, feeder: Future[None], timeout_ms: int | None) -> None:
         try:
@@ -133,23 +141,37 @@ class Producer:
 
     async def _feed(self) -> None:
         """Carry records from the inbox into the engine, one after another: that keeps their order."""
+        gathered = False
         while True:
-            with self._lock:
-                if not self._inbox:
+            with self._changed:
+                if not self._inbox and gathered:
                     self._feeder = None
                     return
-                handed = self._inbox.popleft()
+                carried, self._inbox = self._inbox, deque()
+                self._changed.notify_all()
+            gathered = not carried
             try:
-                future = await self._producer.send(*handed.arguments, **handed.where)
+                while carried:
+                    await self._carry(carried.popleft())
             except asyncio.CancelledError:
-                handed.delivered.set_exception(_closed())
+                _drop(carried)
                 raise
-            except Exception as error:  # a serializer may raise anything: it belongs to this record
-                handed.delivered.set_exception(error)
-            else:
-                future.add_done_callback(partial(_pass_on, handed.delivered))
-            finally:
-                self._slots.release()
+            if gathered and not self._closing:
+                await asyncio.sleep(min(_GATHER_MS, self.settings.linger_ms) / 1_000)
+
+    async def _carry(self, item: "_Handed | Future[None]") -> None:
+        if isinstance(item, Future):
+            item.set_result(None)
+            return
+        try:
+            future = await self._producer.send(*item.arguments, **item.where)
+        except asyncio.CancelledError:
+            _drop([item])
+            raise
+        except Exception as error:  # a serializer may raise anything: it belongs to this record
+            item.delivered.set_exception(error)
+        else:
+            future.add_done_callback(partial(_pass_on, item.delivered))
 
     # From any other thread
 
@@ -160,19 +182,20 @@ class Producer:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout)
 
     def _end(self) -> None:
-        with self._lock:
+        with self._changed:
             thread, self._thread = self._thread, None
         if thread is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             thread.join()
             self._loop.close()
-        for handed in self._inbox:
-            handed.delivered.set_exception(_closed())
-        self._inbox.clear()
+        _drop(self._inbox)
 
 
-def _closed() -> ProducerClosedError:
-    return ProducerClosedError("the producer was closed before the record was sent")
+def _drop(items: Iterable["_Handed | Future[None]"]) -> None:
+    """Tell those who wait that the producer was closed first."""
+    for item in items:
+        waiting = item if isinstance(item, Future) else item.delivered
+        waiting.set_exception(ProducerClosedError("the producer was closed before the record was sent"))
 
 
 def _pass_on(delivered: Future[RecordMetadata], future: asyncio.Future[RecordMetadata]) -> None:

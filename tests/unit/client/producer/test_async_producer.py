@@ -18,7 +18,7 @@ from kohort.client.producer import (
     RecordTooLargeError,
 )
 from kohort.client.producer.settings import SettingNames
-from kohort.model.errors import ErrorCode
+from kohort.model.errors import ErrorCode, KohortError
 from kohort.records.batch import read_header, read_records
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kohort.wire.messages.metadata import MetadataRequest
@@ -345,3 +345,43 @@ async def test_only_so_many_requests_are_in_flight_on_a_connection() -> None:
     assert len(sent(scripted)) == 2
     results = await asyncio.gather(*futures, return_exceptions=True)
     assert all(isinstance(result, ProducerClosedError) for result in results)
+
+
+@on_loop
+async def test_a_timestamp_or_header_no_record_can_have_is_refused_before_it_is_sent() -> None:
+    scripted = brokers()
+    async with scripted.client() as cluster, quick(cluster) as producer:
+        with pytest.raises(KohortError, match="-1 is no timestamp"):
+            await producer.send("orders", b"v", timestamp_ms=-1)
+        with pytest.raises(KohortError, match="is no header"):
+            await producer.send("orders", b"v", headers={"\ud800": b""})
+
+    assert sent(scripted) == []
+
+
+@on_loop
+async def test_a_throttled_producer_waits_and_goes_on() -> None:
+    scripted = brokers()
+
+    def throttled(request: ProduceRequest) -> ProduceResponse:
+        response = reply()(request)
+        response.throttle_time_ms = 1
+        return response
+
+    scripted.on(ProduceRequest, throttled)
+    async with scripted.client() as cluster, quick(cluster) as producer:
+        for _ in range(3):
+            await producer.send_and_wait("orders", b"v")
+
+    assert len(sent(scripted)) == 3
+
+
+@on_loop
+async def test_a_bug_fails_what_waits_instead_of_letting_it_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted = brokers()
+    async with scripted.client() as cluster, quick(cluster) as producer:
+        monkeypatch.setattr("kohort.client.producer.sender.pack", lambda *_arguments: 1 / 0)
+        with pytest.raises(KohortError, match="broke down"):
+            await producer.send_and_wait("orders", b"v")
+        with pytest.raises(ProducerClosedError, match="ZeroDivisionError"):
+            await producer.send("orders", b"v")
