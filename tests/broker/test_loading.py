@@ -168,6 +168,11 @@ def test_groups_of_other_partitions_are_served_meanwhile(raw: Raw) -> None:
     assert codes == {0, LOADING}
 
 
+async def loaded(broker: Broker) -> None:
+    """Wait until the coordinator has read what is stored."""
+    await broker.server.broker.coordinator.ready()
+
+
 # Without any offsets topic, and after a load that failed
 
 
@@ -191,7 +196,7 @@ def test_a_partition_that_cannot_be_loaded_is_not_coordinated_here(
 
     monkeypatch.setattr("kohort.broker.coordinator.load", load)
     with Broker(data=data, configs=CONFIGS) as broker, Raw(broker.bootstrap) as raw:
-        broker.run(broker.server.broker.coordinator.ready())
+        broker.run(loaded(broker))
         assert raw.send(join_request(), 9).error_code == ErrorCode.NOT_COORDINATOR
         assert raw.send(ListGroupsRequest(), 5).error_code == 0
     assert "damaged beyond recognition" in caplog.text
@@ -199,7 +204,7 @@ def test_a_partition_that_cannot_be_loaded_is_not_coordinated_here(
 
 def test_when_it_is_loaded_the_group_is_there_again(data: Path) -> None:
     with Broker(data=data, configs=CONFIGS) as broker, Raw(broker.bootstrap) as raw:
-        broker.run(broker.server.broker.coordinator.ready())
+        broker.run(loaded(broker))
         (group,) = raw.send(DescribeGroupsRequest(groups=[GROUP]), 5).groups
         assert (group.group_state, len(group.members)) == ("Stable", 1)
         assert raw.send(heartbeat_request(group.members[0].member_id, 1), 4).error_code == 0
