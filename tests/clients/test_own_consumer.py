@@ -26,8 +26,7 @@ from tests.clients.waiting import eventually
 from tests.clients.wiretap import Wiretap
 from tests.clients.with_confluent import Confluent
 
-from kohort.client.consumer.async_consumer import AsyncConsumer
-from kohort.client.consumer.sync_consumer import Consumer
+from kohort.client.consumer import AsyncConsumer, Consumer
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.membership.listener import Partitions
 from kohort.client.subscription import OffsetAndMetadata

@@ -41,6 +41,8 @@ class MetadataWatch:
         self._is_running = False
         self._not_before = self._old_at = tasks.now()
         self._error: KohortError | None = None
+        self._fruitless = 0  # requests in a row that failed or told nothing new
+        self._last_asked: Topics = frozenset()
 
     @property
     def metadata(self) -> Metadata:
@@ -66,26 +68,31 @@ class MetadataWatch:
             raise error
 
     async def _run(self) -> None:
-        failures = 0
         try:
             while self._is_requested:
-                await asyncio.sleep(max(0, self._not_before - self._tasks.now()) / 1_000)
+                if self._topics() == self._last_asked:  # others than last time are asked for at once
+                    await asyncio.sleep(max(0, self._not_before - self._tasks.now()) / 1_000)
                 self._is_requested = False
+                before = self.metadata
                 error = await self._ask()
                 if error is not None and not error.retriable:
                     self._error = error
                 elif error is not None:
                     self._is_requested = True
-                pause = backoff_ms(failures, self._cluster.options, jitter=0.0)
-                failures = failures + 1 if error is not None else 0
+                pause = backoff_ms(self._fruitless, self._cluster.options, jitter=0.0)
+                self._fruitless = self._fruitless + 1 if error is not None or self.metadata == before else 0
                 self._not_before = Instant(self._tasks.now() + int(pause))
         finally:
             self._is_running = False
 
+    def _topics(self) -> Topics:
+        wanted = self._wanted()
+        return None if wanted is None else wanted | self._more
+
     async def _ask(self) -> KohortError | None:
         """One request; what went wrong."""
-        wanted, more = self._wanted(), self._more
-        asked = None if wanted is None else wanted | more
+        more, asked = self._more, self._topics()
+        self._last_asked = asked
         try:
             if asked is None:
                 metadata = await self._cluster.refresh_all()
@@ -99,7 +106,7 @@ class MetadataWatch:
         self._old_at = Instant(self._tasks.now() + self._settings.metadata_max_age_ms)
         self._updated(asked)
         self._tasks.bell.set()
-        return self._refused(metadata, wanted or frozenset())
+        return self._refused(metadata, self._wanted() or frozenset())
 
     def _refused(self, metadata: Metadata, wanted: frozenset[TopicName]) -> KohortError | None:
         for name in sorted(wanted):

@@ -10,7 +10,7 @@ import pytest
 
 from kohort.broker.context import Response, Result
 from kohort.client.cluster import Cluster
-from kohort.client.consumer.async_consumer import AsyncConsumer
+from kohort.client.consumer import AsyncConsumer
 from kohort.client.consumer.errors import ConcurrentUseError
 from kohort.client.consumer.settings import ConsumerOptions
 from kohort.client.errors import BrokerError

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from kohort.client.consumer import Consumer
 from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, NoGroupError, WakeupError
-from kohort.client.consumer.sync_consumer import Consumer
 from kohort.client.subscription import SubscriptionError
 from kohort.model.errors import KohortError
 from kohort.testing.plugin import Kohort
