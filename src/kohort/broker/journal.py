@@ -77,13 +77,15 @@ class JournalWriter:
             self._idle.clear()
 
     async def _run(self) -> None:
-        while not self._stopping:
+        while True:
             await self._news.wait()
             self._news.clear()
             while self._waiting and await self._write_some():
                 pass
             if not self._news.is_set():
                 self._idle.set()
+                if self._stopping:
+                    return
 
     async def _write_some(self) -> bool:
         """Write one batch; whether it went well. What could not be written counts as dropped."""
