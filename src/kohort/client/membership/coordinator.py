@@ -24,7 +24,7 @@ from kohort.client.membership.leave import maybe_leave_group
 from kohort.client.membership.rebalance import Rebalance
 from kohort.client.membership.snapshot import ClusterTopics
 from kohort.client.subscription import SubscriptionError, SubscriptionType
-from kohort.model.ids import Instant
+from kohort.model.ids import Instant, TopicName
 
 
 class ConsumerCoordinator:
@@ -39,6 +39,8 @@ class ConsumerCoordinator:
         self.auto_commits = AutoCommits(context, self.commits)
         self.rebalance = Rebalance(context, self.auto_commits)
         self.join = JoinGroup(context, self.discovery, self.heartbeats, self.rebalance)
+        self._matched_version = -1  # of the metadata the pattern was matched against
+        self._seen: tuple[int, frozenset[TopicName]] | None = None  # behind the snapshot
 
     def poll(self) -> Step[bool]:
         """One turn. Whether the group is active, so that positions may be looked up; never waits.
@@ -76,17 +78,26 @@ class ConsumerCoordinator:
         return (yield from self.join.join_group_if_needed())
 
     def maybe_update_subscription_metadata(self) -> None:
-        """Match the pattern against what there is now, and see what the leader would assign by."""
+        """Look at newer metadata: which topics match the pattern now, and what a leader would assign by."""
+        context, cluster = self._context, self._context.cluster
+        if context.subscriptions.subscription.pattern is not None and cluster.asked is None:
+            self._update_pattern_subscription()
+        seen = (cluster.version, context.wanted_topics)
+        if self._seen != seen and context.subscriptions.is_group_managed and cluster.covers(seen[1]):
+            self._seen = seen
+            with_racks = bool(context.settings.client_rack)
+            context.member.metadata_snapshot = cluster.snapshot(seen[1], with_racks=with_racks)
+
+    def _update_pattern_subscription(self) -> None:
+        """Once for each version: a topic the leader saw first must not be dropped by older metadata."""
         context, cluster = self._context, self._context.cluster
         subscription = context.subscriptions.subscription
-        if subscription.pattern is not None and cluster.asked is None:
-            hidden = cluster.internal if context.settings.exclude_internal_topics else frozenset()
-            matched = (each for each in cluster.topics if each not in hidden and subscription.matches(each))
-            context.subscriptions.set_matched_topics(matched)
-        wanted = context.wanted_topics
-        if subscription.type.is_group_managed and cluster.covers(wanted):
-            with_racks = bool(context.settings.client_rack)
-            context.member.metadata_snapshot = cluster.snapshot(wanted, with_racks=with_racks)
+        if self._matched_version == cluster.version and subscription.topics:
+            return
+        self._matched_version = cluster.version
+        hidden = cluster.internal if context.settings.exclude_internal_topics else frozenset()
+        matched = (each for each in cluster.topics if each not in hidden and subscription.matches(each))
+        context.subscriptions.set_matched_topics(matched)
 
     def _invoke_completed_offset_commit_callbacks(self) -> None:
         """The callbacks themselves run in the shell; a fenced commit ends everything from here on."""

@@ -155,7 +155,6 @@ class Stage:
         """Begin to close; see ``closed``."""
         return self.handle(Close(Instant(self.now + timeout)))
 
-    @property
     def closed(self) -> Closed | None:
         return next((each for each in self.effects if isinstance(each, Closed)), None)
 
