@@ -5,14 +5,14 @@ import random
 import time
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, NamedTuple, Self, Unpack
 
 from kohort.client.cluster import Cluster
 from kohort.client.errors import UnknownTopicError
 from kohort.client.metadata import NOBODY, TopicInfo
 from kohort.client.partitioner import partition_for_key
 from kohort.client.producer.accumulator import Added
-from kohort.client.producer.batch import RecordMetadata
+from kohort.client.producer.batch import Delivery, RecordMetadata
 from kohort.client.producer.errors import BufferFullError, ProducerClosedError, RecordTooLargeError
 from kohort.client.producer.placing import Sticky
 from kohort.client.producer.sender import Sender
@@ -22,6 +22,17 @@ from kohort.client.retry import Deadline
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.records.batch import NewRecord
+
+
+class Submission(NamedTuple):
+    """The arguments of ``send``."""
+
+    topic: str
+    value: Any
+    key: Any
+    partition: int | None
+    timestamp_ms: int | None
+    headers: Headers
 
 
 class AsyncProducer:
@@ -93,23 +104,30 @@ class AsyncProducer:
         UnknownTopicError, RecordTooLargeError, BufferFullError or what a serializer raises; then nothing
         was sent. The future raises DeliveryTimeoutError, or BrokerError if the record is refused.
         """
+        delivered: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        await self.submit(Submission(topic, value, key, partition, timestamp_ms, headers), delivered)
+        return delivered
+
+    async def submit(self, record: Submission, delivered: Delivery) -> None:
+        """As ``send``, for callers who bring their own future: it is set on this loop's thread."""
         cluster, sender, _ = self._running()
+        topic, value, key, partition, timestamp_ms, headers = record
         info = cluster.metadata.topics.get(TopicName(topic))
         if info is None or (partition is not None and info.partition(partition) is None):
             info = await self._look_up(topic, partition)
-        key_bytes = in_bytes("key", key, self.settings.key_serializer)
-        value_bytes = in_bytes("value", value, self.settings.value_serializer)
+        settings = self.settings
+        key_bytes = in_bytes("key", key, settings.key_serializer)
+        value_bytes = in_bytes("value", value, settings.value_serializer)
         pairs = header_list(headers) if headers else ()
         size = record_size(key_bytes, value_bytes, pairs)
-        if size > self.settings.max_request_size:
-            raise RecordTooLargeError(topic, size, self.settings.max_request_size)
+        if size > settings.max_request_size:
+            raise RecordTooLargeError(topic, size, settings.max_request_size)
         buffered = sender.accumulator.buffered
-        if buffered and (buffered + size > self.settings.max_buffered_bytes or self._turn.locked()):
+        if buffered and (buffered + size > settings.max_buffered_bytes or self._turn.locked()):
             await self._wait_for_room(size)
         if partition is None:
             partition = self._place(info, key_bytes, size)
         stamp = time.time_ns() // 1_000_000 if timestamp_ms is None else check_timestamp(timestamp_ms)
-        delivered: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         added = sender.accumulator.add(
             TopicPartition(info.name, Partition(partition)),
             NewRecord(stamp, key_bytes, value_bytes, pairs),
@@ -120,7 +138,6 @@ class AsyncProducer:
             sender.wake()
             if added is Added.FILLED:
                 await asyncio.sleep(0)  # whoever sends in a loop lets the batches leave
-        return delivered
 
     async def send_and_wait(
         self,

@@ -6,11 +6,10 @@ import time
 from collections import deque
 from collections.abc import Coroutine, Iterable
 from concurrent.futures import Future
-from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar, Unpack
 
-from kohort.client.producer.async_producer import AsyncProducer
+from kohort.client.producer.async_producer import AsyncProducer, Submission
 from kohort.client.producer.batch import RecordMetadata
 from kohort.client.producer.errors import BufferFullError, ProducerClosedError
 from kohort.client.producer.serializing import Headers
@@ -22,8 +21,7 @@ _GATHER_MS = 1  # records handed over within that time wake the loop's thread on
 
 
 class _Handed(NamedTuple):
-    arguments: tuple[str, Any, Any]
-    where: dict[str, Any]
+    record: Submission
     delivered: Future[RecordMetadata]
 
 
@@ -86,7 +84,7 @@ class Producer:
         Waits while the buffer is full, at most ``max_block_ms``; then BufferFullError. Everything else that
         goes wrong with the record is raised by ``result``, as :meth:`AsyncProducer.send` describes it.
         """
-        where = {"partition": partition, "timestamp_ms": timestamp_ms, "headers": headers}
+        record = Submission(topic, value, key, partition, timestamp_ms, headers)
         delivered: Future[RecordMetadata] = Future()
         delivered.set_running_or_notify_cancel()  # what is on its way cannot be called back
         with self._changed:
@@ -94,7 +92,7 @@ class Producer:
                 lambda: len(self._inbox) < _INBOX or self._closing, self.settings.max_block_ms / 1_000
             ):
                 raise BufferFullError(self.settings.max_block_ms, self.settings.max_buffered_bytes)
-            self._hand_over(_Handed((topic, value, key), where, delivered))
+            self._hand_over(_Handed(record, delivered))
         return delivered
 
     def flush(self, timeout: float | None = None) -> None:
@@ -164,14 +162,12 @@ class Producer:
             item.set_result(None)
             return
         try:
-            future = await self._producer.send(*item.arguments, **item.where)
+            await self._producer.submit(item.record, item.delivered)
         except asyncio.CancelledError:
             _drop([item])
             raise
         except Exception as error:  # a serializer may raise anything: it belongs to this record
             item.delivered.set_exception(error)
-        else:
-            future.add_done_callback(partial(_pass_on, item.delivered))
 
     # From any other thread
 
@@ -196,11 +192,3 @@ def _drop(items: Iterable["_Handed | Future[None]"]) -> None:
     for item in items:
         waiting = item if isinstance(item, Future) else item.delivered
         waiting.set_exception(ProducerClosedError("the producer was closed before the record was sent"))
-
-
-def _pass_on(delivered: Future[RecordMetadata], future: asyncio.Future[RecordMetadata]) -> None:
-    error = future.exception()
-    if error is not None:
-        delivered.set_exception(error)
-    else:
-        delivered.set_result(future.result())
