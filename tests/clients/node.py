@@ -44,6 +44,7 @@ class Node:
         try:
             if self._process is not None:
                 self.stop()
+            assert kind is not None or "Traceback" not in self.said(), self.said()
         finally:
             self._errors.close()
 

@@ -50,6 +50,9 @@ class Party:
         self._children.remove(child)
         child.kill()
 
+    def has(self, name: str) -> bool:
+        return name in self._members
+
     def leave(self, name: str) -> None:
         """Close a member: it leaves the group, unless it is static. Nothing is committed.
 

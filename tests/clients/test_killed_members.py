@@ -41,7 +41,9 @@ def test_the_others_take_over_when_a_process_is_killed(
         party.until_work(40)
 
         party.kill(child)
-        party.until_shared("survivor", places=PARTITIONS)
+        # One who comes now starts a rebalance that waits for the dead one, until its session is over.
+        party.join(libraries[survivor], Membership(name="heir", group=group, topics=(feed.topic,)))
+        party.until_shared("survivor", "heir", places=PARTITIONS)
         party.until("all records", lambda: party.ledger.is_complete(feed.expected), committing=True)
 
         party.ledger.check_complete(feed.expected)

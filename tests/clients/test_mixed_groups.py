@@ -2,7 +2,7 @@
 
 import pytest
 from tests.clients.feed import Feed
-from tests.clients.libraries import Library, Membership
+from tests.clients.libraries import NAMES, Library, Membership
 from tests.clients.party import Party
 from tests.clients.wiretap import Wiretap
 
@@ -53,6 +53,30 @@ def test_members_of_different_libraries_share_one_group(
 
         party.ledger.check_complete(feed.expected)
         wire.check()
+
+
+@pytest.mark.slow
+def test_a_rolling_restart_of_dynamic_members_skips_nothing(
+    groups: Kohort, libraries: dict[str, Library]
+) -> None:
+    group = groups.group()
+    feed = Feed(groups.bootstrap, groups.topic(partitions=PARTITIONS), PARTITIONS)
+    wire = Wiretap(groups.broker, group)
+    feed.begin(group)
+    with Party(groups.bootstrap) as party:
+        for name in (*NAMES, *NAMES):
+            feed.more(20)
+            if party.has(name):
+                party.commit(name)
+                party.leave(name)
+            party.join(libraries[name], Membership(name=name, group=group, topics=(feed.topic,)))
+            party.until_work(40)
+        party.until_shared(*NAMES, places=PARTITIONS)
+        party.until("all records", lambda: party.ledger.is_complete(feed.expected), committing=True)
+
+        party.ledger.check_complete(feed.expected)
+        wire.check()
+        assert len(wire.leaves) == len(NAMES)
 
 
 @pytest.mark.slow

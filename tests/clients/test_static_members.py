@@ -1,10 +1,13 @@
 """Static members restart without a rebalance, and are missed when they stay away too long."""
 
 import pytest
+from confluent_kafka import Consumer, KafkaError
 from tests.clients.feed import Feed
 from tests.clients.libraries import NAMES, Library, Membership
 from tests.clients.party import Party
+from tests.clients.waiting import Deadline, eventually
 from tests.clients.wiretap import Wiretap
+from tests.clients.with_confluent import settings
 
 from kohort.testing.plugin import Kohort
 
@@ -104,3 +107,26 @@ def test_a_static_member_that_stays_away_loses_its_partitions(groups: Kohort, li
 
         party.ledger.check_complete(feed.expected)
         party.leave_together()
+
+
+@pytest.mark.slow
+def test_a_second_client_with_the_same_instance_id_fences_the_first(groups: Kohort) -> None:
+    group, topic = groups.group(), groups.topic()
+    common = settings(groups.bootstrap, group_id=group, heartbeat_interval_ms=100, group_instance_id="one")
+    first, second = Consumer(common), Consumer(common)
+    try:
+        first.subscribe([topic])
+        eventually("a first member", lambda: first.poll(0.05) is None and len(first.assignment()) == 1)
+        second.subscribe([topic])
+        eventually("a second one", lambda: second.poll(0.05) is None and len(second.assignment()) == 1)
+
+        deadline = Deadline("the first to be fenced")
+        while (message := first.poll(0.1)) is None:
+            deadline.check()
+        error = message.error()
+        assert error is not None
+        assert error.code() == KafkaError._FATAL
+        assert "fenced by other consumer with same group.instance.id" in error.str()
+    finally:
+        second.close()
+        first.close()
