@@ -23,6 +23,7 @@ logger = logging.getLogger("kohort.dispatch")
 
 _PREFIX = struct.Struct(">ii")  # size of the frame, correlation id
 _NEVER = 2**15  # above any version
+_REPLIES = (Message, RawReply)  # a tuple: the union would be made anew for every request
 
 
 class Handler(NamedTuple):
@@ -98,7 +99,7 @@ class Dispatch:
                 result = self._intercepted(handler, request, context)
         except Exception as error:
             result = refusal(error, handler, request, context)
-        if result is None or isinstance(result, Message | RawReply):
+        if result is None or isinstance(result, _REPLIES):
             return encode_reply(result, handler.first_tagged_reply, context)
         future = asyncio.ensure_future(result)
         self._running.add(future)
