@@ -212,6 +212,7 @@ def test_an_offset_out_of_range_is_reset_by_the_policy(groups: Kohort, make: Cal
         assert [one.offset for one in read(consumer, 5)] == list(range(5))
 
 
+@pytest.mark.slow
 def test_a_commit_in_an_iteration_covers_what_was_handed_out(
     groups: Kohort, make: Callable[..., Consumer]
 ) -> None:
@@ -268,6 +269,7 @@ def test_two_members_share_a_topic_and_hear_of_it_in_order(
     assert first.threads == second.threads == {threading.get_ident()}
 
 
+@pytest.mark.slow
 def test_a_pattern_is_followed(groups: Kohort, make: Callable[..., Consumer]) -> None:
     topic, group = groups.topic(), groups.group()
     with make(group_id=group, metadata_max_age_ms=100) as consumer:

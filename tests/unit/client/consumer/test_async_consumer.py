@@ -1,121 +1,22 @@
 """The consumer on the caller's loop, on a broker that errs on demand."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
-from functools import wraps
-from typing import Any, Unpack
 
 import pytest
+from tests.unit.client.consumer.stage import P0, Stage, joined, on_stage, partitions_fail, read, spoiled
 
-from kohort.broker.context import Response, Result
-from kohort.client.cluster import Cluster
-from kohort.client.consumer import AsyncConsumer
 from kohort.client.consumer.errors import ConcurrentUseError
-from kohort.client.consumer.settings import ConsumerOptions
 from kohort.client.errors import BrokerError
 from kohort.client.fetching.errors import BadRecordError, NoOffsetForPartitionError
-from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.membership.errors import CallbackFailedError
 from kohort.client.membership.listener import Partitions
-from kohort.client.produce import Outgoing, TopicWriter
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import ErrorCode
 from kohort.model.topics import TopicPartition
-from kohort.testing.broker import AsyncBroker
-from kohort.testing.intercept import Action, Proceed, Seen, answer, cut_off, watch
+from kohort.testing.intercept import answer, cut_off, watch
 from kohort.wire.messages.fetch import FetchResponse
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
 from kohort.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
-
-TURNS = 500
-P0 = ("t", 0)
-
-
-class Stage:
-    """A broker with topic ``t`` of one partition, and consumers of it."""
-
-    def __init__(self, broker: AsyncBroker) -> None:
-        self.broker = broker
-
-    async def write(self, *values: bytes) -> None:
-        async with Cluster(self.broker.bootstrap) as cluster:
-            await TopicWriter(cluster, "t").write([Outgoing(value) for value in values])
-
-    @asynccontextmanager
-    async def reader(self, *topics: str, **more: Unpack[ConsumerOptions]) -> AsyncIterator[AsyncConsumer]:
-        """A consumer of the group ``group_id``; without topics it has the partition assigned."""
-        usual: ConsumerOptions = {
-            "bootstrap_servers": self.broker.bootstrap,
-            "auto_offset_reset": "earliest",
-            "fetch_max_wait_ms": 20,
-            "retry_backoff_ms": 10,
-            "heartbeat_interval_ms": 100,
-        }
-        async with AsyncConsumer(*topics, **(usual | more)) as consumer:
-            if not topics:
-                consumer.assign([P0])
-            yield consumer
-
-
-async def read(consumer: AsyncConsumer, count: int) -> list[ConsumerRecord]:
-    records: list[ConsumerRecord] = []
-    for _ in range(TURNS):
-        records += [one for portion in (await consumer.poll(20)).values() for one in portion]
-        if len(records) >= count:
-            break
-    assert len(records) == count
-    return records
-
-
-async def joined(consumer: AsyncConsumer) -> None:
-    for _ in range(TURNS):
-        await consumer.poll(20)
-        if consumer.assignment():
-            return
-    raise AssertionError("nothing was assigned")
-
-
-def on_stage(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test with a stage of its own, on a loop of its own."""
-
-    async def play(**parameters: object) -> None:
-        configs = {"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 1}
-        async with AsyncBroker(configs=configs) as broker:
-            stage = Stage(broker)
-            await stage.write(b"a", b"b", b"c")
-            await asyncio.wait_for(test(stage, **parameters), 30)
-
-    @wraps(test)
-    def run(**parameters: object) -> None:
-        asyncio.run(play(**parameters))
-
-    del run.__wrapped__  # else pytest looks for a fixture called stage
-    return run
-
-
-def spoiled(change: Callable[[Any], None]) -> Action:
-    """The real reply, after ``change`` had its way with it."""
-
-    def act(_seen: Seen, proceed: Proceed) -> Result:
-        async def wait() -> Response:
-            result = proceed()
-            response = await result if isinstance(result, Awaitable) else result
-            change(response)
-            return response
-
-        return wait()
-
-    return act
-
-
-def partitions_fail(code: ErrorCode) -> Callable[[FetchResponse], None]:
-    def fail(response: FetchResponse) -> None:
-        for topic in response.responses:
-            for one in topic.partitions:
-                one.error_code, one.records = code, None
-
-    return fail
 
 
 @on_stage
@@ -233,6 +134,7 @@ async def test_a_consumer_without_a_group_asks_no_coordinator(stage: Stage) -> N
     assert lookups.seen == []
 
 
+@pytest.mark.slow
 @on_stage
 async def test_polls_without_any_time_complete_a_join(stage: Stage) -> None:
     async with stage.reader("t", group_id="g") as consumer:

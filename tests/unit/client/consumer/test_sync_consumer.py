@@ -22,6 +22,7 @@ def make(kohort: Kohort) -> Callable[..., Consumer]:
     return consumer
 
 
+@pytest.mark.slow
 def test_a_consumer_says_how_it_may_be_used(kohort: Kohort, make: Callable[..., Consumer]) -> None:
     topic = kohort.topic()
     consumer = make(group_id=kohort.group())
