@@ -9,6 +9,9 @@ import pytest
 from tests.clients.libraries import CODECS, Library, Sample
 from tests.clients.node import Node
 from tests.clients.records import assert_same, samples
+from tools.peers.fetch import available
+from tools.peers.kafka_broker import kafka_broker, running
+from tools.peers.pins import Peer
 
 from kohort.client.errors import BrokerError
 from kohort.client.producer import AsyncProducer, Producer, RecordMetadata
@@ -153,3 +156,34 @@ def test_a_buffer_of_a_few_records_holds_back_whoever_sends_too_fast() -> None:
 
     with Broker() as broker:
         assert asyncio.run(produce(broker.bootstrap)) == list(range(300))
+
+
+@pytest.mark.interop
+def test_apache_kafka_has_everything_once_in_every_codec_and_after_a_restart(
+    tmp_path: Path, libraries: dict[str, Library]
+) -> None:
+    missing = available(Peer.KAFKA)
+    if missing is not None:
+        pytest.skip(missing)
+    read = libraries["confluent"].read
+    sent = samples(3_000, partitions=PARTITIONS)
+    expected = [number // PARTITIONS for number in range(len(sent))]
+    codecs: tuple[Compression, ...] = ("none", "gzip", "snappy", "lz4", "zstd")
+    # Batches are twice as large as this broker takes, so that they are split as well.
+    configs = {"num.partitions": str(PARTITIONS), "message.max.bytes": "30000"}
+    with kafka_broker(configs, tmp_path) as kafka:
+        for codec in codecs:
+            with Producer(bootstrap_servers=kafka.bootstrap, compression_type=codec) as producer:
+                results = _send(producer, codec, sent)
+            assert _offsets(results) == expected
+            assert_same(read(kafka.bootstrap, codec, PARTITIONS, len(sent)), sent, partitions=PARTITIONS)
+        producer = Producer(bootstrap_servers=kafka.bootstrap)
+        producer.start()
+        results = _send(producer, "restarted", sent[:1_000])
+        producer.flush(30)
+        results += _send(producer, "restarted", sent[1_000:2_000])  # some are on their way when it stops
+    results += _send(producer, "restarted", sent[2_000:])
+    with running(tmp_path) as kafka:
+        producer.close()
+        assert _offsets(results) == expected
+        assert_same(read(kafka.bootstrap, "restarted", PARTITIONS, len(sent)), sent, partitions=PARTITIONS)
