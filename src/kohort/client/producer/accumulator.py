@@ -55,7 +55,8 @@ class _Lane:
 class Accumulator:
     """All batches of one producer. ``sequences`` is None if they are not numbered."""
 
-    def __init__(self, limits: Limits, sequences: Sequences | None = None) -> None:
+    def __init__(self, limits: Limits, clock: Callable[[], int], sequences: Sequences | None = None) -> None:
+        self.clock = clock  # asked when a batch is started, not for each record
         self.sequences = sequences
         self.buffered = 0  # bytes, of everything not settled yet
         self.in_a_hurry = False  # nobody lingers: somebody waits for all to be sent, or for room
@@ -65,11 +66,8 @@ class Accumulator:
 
     # Filling
 
-    def add(
-        self, partition: TopicPartition, record: NewRecord, size: int, waiter: tuple[Delivery, int]
-    ) -> Added:
-        """Put a record behind the others of its partition. ``waiter``: who waits for it, and the time."""
-        delivery, now = waiter
+    def add(self, partition: TopicPartition, record: NewRecord, size: int, delivery: Delivery) -> Added:
+        """Put a record behind the others of its partition; ``delivery`` hears of it."""
         lane = self._lanes.get(partition)
         if lane is None:
             lane = self._lanes[partition] = _Lane()
@@ -78,6 +76,7 @@ class Accumulator:
         if batch is None or batch.attempts or batch.size + size > self._limits.batch_size:
             added = Added.STARTED if batch is None else Added.FILLED
             self._last_order += 1
+            now = self.clock()
             deadline = now + self._limits.delivery_timeout_ms
             batch = Batch(partition, (self._last_order,), now, deadline)
             lane.waiting.append(batch)

@@ -132,7 +132,7 @@ class AsyncProducer:
             TopicPartition(info.name, Partition(partition)),
             NewRecord(stamp, key_bytes, value_bytes, pairs),
             size,
-            (delivered, sender.now()),
+            delivered,
         )
         if added is not Added.JOINED:
             sender.wake()

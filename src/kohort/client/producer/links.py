@@ -31,5 +31,6 @@ def post(connection: Connection, request: Message, highest: int | None) -> None:
     """
     assert request.api_key is not None
     awaited = connection._write(request, connection.version_of(request.api_key, highest))
-    assert connection._awaited.pop() is awaited
+    taken_back = connection._awaited.pop()
+    assert taken_back is awaited, "nothing was written in between"
     awaited.reply.cancel()

@@ -57,6 +57,7 @@ class Sender:
                 max_in_flight=settings.max_in_flight_requests_per_connection,
                 pause=self._pause_ms,
             ),
+            self.now,
             Sequences() if settings.is_idempotent else None,
         )
 

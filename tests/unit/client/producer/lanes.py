@@ -45,6 +45,7 @@ def accumulator(*, records: int = 2, linger_ms: int = 10, numbered: bool = True)
             max_in_flight=5,
             pause=lambda _attempts: PAUSE,
         ),
+        lambda: 0,
         sequences,
     )
 
@@ -70,8 +71,9 @@ def put(
     """Add records; who waits for them, and what the last one did."""
     waiters = [Waiter() for _ in range(count)]
     added = Added.JOINED
+    lanes.clock = lambda: now
     for waiter in waiters:
-        added = lanes.add(partition, NewRecord(now, None, b"v"), RECORD, (waiter, now))
+        added = lanes.add(partition, NewRecord(now, None, b"v"), RECORD, waiter)
     return waiters, added
 
 
