@@ -50,6 +50,14 @@ class Restart:
         self._broker = self._stack.enter_context(Broker(data=self._data, virtual_time=True))
         return self.connect()
 
+    def wait_for_groups(self) -> None:
+        """Until everything that is stored of groups has been read."""
+
+        async def ready() -> None:
+            await self._broker.server.broker.coordinator.ready()
+
+        self._broker.run(ready())
+
     def connect(self) -> Raw:
         """Another connection to the broker that runs."""
         return self._stack.enter_context(Raw(self._broker.bootstrap))

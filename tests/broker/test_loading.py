@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.broker.asking import create
+from tests.broker.asking import create, eventually
 from tests.broker.grouping import (
     GROUP,
     alone,
@@ -20,11 +20,13 @@ from tests.broker.grouping import (
 )
 from tests.broker.raw import DEADLINE_S, Raw
 
+from kohort.broker.shard_loading import load
 from kohort.groups.shard import Shard
 from kohort.log.log import Log
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.testing.broker import Broker
 from kohort.wire.messages.delete_groups import DeleteGroupsRequest
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -208,3 +210,24 @@ def test_when_it_is_loaded_the_group_is_there_again(data: Path) -> None:
         (group,) = raw.send(DescribeGroupsRequest(groups=[GROUP]), 5).groups
         assert (group.group_state, len(group.members)) == ("Stable", 1)
         assert raw.send(heartbeat_request(group.members[0].member_id, 1), 4).error_code == 0
+
+
+def test_a_topic_deleted_while_its_commits_are_read_takes_them_along(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+
+    async def held(core: Shard, log: Log) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, go_on.wait, DEADLINE_S)
+        await load(core, log)
+
+    monkeypatch.setattr("kohort.broker.coordinator.load", held)
+    with Broker(data=data, configs=CONFIGS) as broker, Raw(broker.bootstrap) as raw:
+        deleted = raw.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]), 6)
+        assert deleted.responses[0].error_code == 0
+        create(raw, "t")
+        go_on.set()
+        broker.run(loaded(broker))
+        wanted = [OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
+        asking = OffsetFetchRequest(group_id=GROUP, topics=wanted)
+        eventually(lambda: raw.send(asking, 7).topics[0].partitions[0].committed_offset == -1)

@@ -95,4 +95,4 @@ class Broker:
         """Delete a topic and everything that refers to it."""
         await self.topics.delete(topic)
         if "coordinator" in self.__dict__:
-            self.coordinator.topic_deleted(topic.name)
+            await self.coordinator.topic_deleted(topic.name)

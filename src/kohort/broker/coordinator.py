@@ -16,7 +16,7 @@ from kohort.broker.shard import GroupShard, ShardLog, Status
 from kohort.broker.shard_loading import load
 from kohort.broker.topics import ServedTopic, Topics, offsets_topic
 from kohort.groups.availability import Absence, answer_while, heartbeat_error_while
-from kohort.groups.commands import Request, TopicDeleted
+from kohort.groups.commands import Request
 from kohort.groups.replies import ReplyBody
 from kohort.groups.settings import GroupSettings
 from kohort.groups.validate import check_group_id
@@ -137,16 +137,15 @@ class GroupCoordinator:
         loading = shard is not None and shard.status is Status.LOADING
         return Absence.LOADING if loading else Absence.NOT_OWNED
 
-    def topic_deleted(self, topic: TopicName) -> None:
-        """What groups have committed for a topic goes with it."""
+    async def topic_deleted(self, topic: TopicName) -> None:
+        """What groups have committed for a topic goes with it; a topic of that name may come again."""
         if topic == CONSUMER_OFFSETS:
             for shard in self._shards:
                 shard.stop()
             self._shards = []
             return
-        for shard in self._shards:
-            if shard.status is Status.ACTIVE:
-                shard.tell(TopicDeleted(topic))
+        # A shard that breaks over it has said so in the log, and is built anew from what is stored.
+        await asyncio.gather(*(shard.forget_topic(topic) for shard in self._shards), return_exceptions=True)
 
     def settings(self) -> GroupSettings:
         """What the core is told about limits and times; read when a shard is made."""

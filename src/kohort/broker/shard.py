@@ -14,7 +14,7 @@ from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
 
 from kohort.broker.clock import Alarm, Clock
-from kohort.groups.commands import Appended, AppendFailed, Command, Unload
+from kohort.groups.commands import Appended, AppendFailed, Command, TopicDeleted, Unload
 from kohort.groups.events import Event
 from kohort.groups.outcome import Append as GroupAppend
 from kohort.groups.outcome import Outcome
@@ -23,7 +23,7 @@ from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
 from kohort.log.log import Append, Log, Storage
 from kohort.model.errors import ErrorCode, RefusedError
-from kohort.model.ids import Instant, ReplyTo
+from kohort.model.ids import Instant, ReplyTo, TopicName
 from kohort.records.build import build_batch
 from kohort.records.record import NewRecord
 from kohort.wire.schema import Message
@@ -82,6 +82,8 @@ class GroupShard:
         self._waiting: dict[ReplyTo, asyncio.Future[Any]] = {}
         self._numbers = itertools.count(1)
         self._queue: deque[GroupAppend] = deque()  # wants to be stored, in order of position
+        self._orders: dict[int, asyncio.Future[None]] = {}  # who waits for a position to be settled
+        self._deleted: list[TopicName] = []  # topics that went while this was being loaded
         self._flushing = False
         self._alarm: Alarm | None = None
         self._alarm_at: Instant | None = None
@@ -110,10 +112,25 @@ class GroupShard:
         """Hand the core an order nobody waits for."""
         self._run(lambda: self.core.handle(command, self._clock.now()))
 
+    async def forget_topic(self, topic: TopicName) -> None:
+        """Have what was committed for a topic removed; returns when that is stored, or cannot be.
+
+        A shard that is being loaded does it when it has seen what there is.
+        """
+        if self.status is Status.LOADING:
+            self._deleted.append(topic)
+        elif self.status is Status.ACTIVE:
+            outcome = self._run(lambda: self.core.handle(TopicDeleted(topic), self._clock.now()))
+            if outcome.append is not None:
+                settled = self._orders[outcome.append.position] = asyncio.get_running_loop().create_future()
+                await settled
+
     def activate(self) -> None:
         """Loading is over: sessions start now, requests are answered."""
         self.status = Status.ACTIVE
         self._run(lambda: self.core.finish_load(self._clock.now()))
+        for topic in self._deleted:
+            self.tell(TopicDeleted(topic))
 
     def stop(self) -> None:
         """Answer everyone who waits that this node is not their coordinator any more."""
@@ -129,7 +146,11 @@ class GroupShard:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(RefusedError(ErrorCode.NOT_COORDINATOR))
+        for order in self._orders.values():
+            if not order.done():
+                order.set_result(None)
         self._waiting.clear()
+        self._orders.clear()
         self._queue.clear()
 
     def _run(self, step: Callable[[], Outcome]) -> Outcome:
@@ -206,6 +227,10 @@ class GroupShard:
                 self.tell(AppendFailed(failed.position, result.code))
         else:
             self.tell(Appended(gathered[-1].position))
+        for done in gathered:
+            order = self._orders.pop(done.position, None)
+            if order is not None and not order.done():
+                order.set_result(None)
         self._flush()
 
 
