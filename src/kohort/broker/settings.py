@@ -25,5 +25,5 @@ class Settings:
     fsync_internal: SyncPolicy = SyncPolicy.COMMIT
     fsync_interval_ms: int = 1_000
     max_produce_frame: int = 104_857_600  # Kafka's socket.request.max.bytes
-    max_connections: int = 10_000
+    max_connections: int = 100_000  # the files the process may open usually bound it before
     overrides: Mapping[str, str] = field(default_factory=dict)
