@@ -120,7 +120,11 @@ class Consumer:
     def poll(self) -> None:
         if self.is_alive and self.is_polling and not self.is_in_call and self.subscriptions.is_group_managed:
             self.is_in_call = True
-            self.handle(Poll())
+            effects = self.membership.handle(Poll(), self.world.now)
+            self._carry_out(effects)
+            again = self.membership.poll_again_at()
+            got_nowhere = effects == [Polled(active=False)]
+            assert not got_nowhere or again is None or again > self.world.now, "a shell would poll in circles"
 
     def close(self) -> None:
         self.is_polling = False

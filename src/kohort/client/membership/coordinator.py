@@ -172,12 +172,21 @@ class ConsumerCoordinator:
 
     def poll_again_at(self) -> Instant | None:
         """When another turn of poll gets further by the passing of time alone."""
-        member, discovery = self._context.member, self.discovery
-        times = [self.auto_commits.next_commit(), self.heartbeats.next_heartbeat()]
-        if self._context.subscriptions.is_group_managed:
-            times.append(self.rebalance.next_deadline())
-            if discovery.coordinator_unknown and not discovery.is_looking:
-                times.append(discovery.not_before)
-            elif member.rejoin_needed and member.attempt is None:
-                times.append(member.join_not_before)
+        times = (self._next_step(), self.heartbeats.next_heartbeat())
         return min((time for time in times if time is not None), default=None)
+
+    def _next_step(self) -> Instant | None:
+        """What poll waits for: a backoff, the end of patience with a commit, the next auto-commit.
+
+        None where an answer is awaited: that wakes poll by itself.
+        """
+        member, discovery = self._context.member, self.discovery
+        if not self._context.subscriptions.is_group_managed:
+            return self.auto_commits.next_commit()
+        if discovery.coordinator_unknown:
+            return None if discovery.is_looking else discovery.not_before
+        if self.rebalance.is_waiting:
+            return self.rebalance.next_deadline()
+        if member.attempt is not None or member.awaits_topics:
+            return None
+        return member.join_not_before if member.rejoin_needed else self.auto_commits.next_commit()

@@ -88,8 +88,9 @@ class Heartbeats:
         return min(self._poll_until, self._discovery.not_before)
 
     def next_heartbeat(self) -> Instant | None:
-        """When poll should not wait any longer for records alone; None while not joined."""
-        return self._heartbeat_at if self.is_beating else None
+        """When poll should not wait any longer for records; None while there is nobody to send one to."""
+        is_due = self.is_beating and not self._discovery.coordinator_unknown
+        return self._heartbeat_at if is_due else None
 
     def _expire_poll(self) -> None:
         limit = self._context.settings.max_poll_interval_ms

@@ -113,7 +113,7 @@ class JoinGroup:
 
     def _forget_attempt(self) -> None:
         self._context.member.attempt = None
-        self._context.member.has_fresh_topics = False
+        self._context.member.awaits_topics = self._context.member.has_fresh_topics = False
 
     # --- the request --------------------------------------------------------------------------
 

@@ -47,6 +47,11 @@ class Rebalance:
         self._prepare: RebalanceCommit | None = None
         self._revocation: RebalanceCommit | None = None
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a rebalance is held up by a commit."""
+        return self._prepare is not None or self._revocation is not None
+
     def next_deadline(self) -> Instant | None:
         """When a poll goes on although no commit was answered."""
         waiting = [each for each in (self._prepare, self._revocation) if each is not None]
