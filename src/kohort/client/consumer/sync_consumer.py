@@ -37,6 +37,7 @@ class Consumer:
         """As ``AsyncConsumer``."""
         self._consumer = AsyncConsumer(*topics, **settings)
         self._remaining = self._consumer.remaining
+        self._handing: Records = {}  # polled on the loop, not yet returned in the user's thread
         self._loop: PrivateLoop | None = None
         self._is_closed = False
         self._owner: int | None = None
@@ -101,6 +102,9 @@ class Consumer:
                 raise ConsumerClosedError(
                     "the consumer is closed" if self._is_closed else "the consumer is not started"
                 )
+            if self._handing:  # an interrupt came between: they count as not handed out
+                self._remaining.refill(self._handing.values())
+                self._handing = {}
             return self._loop.run(work())
 
     def _do(self, call: Callable[[], T]) -> T:
@@ -145,7 +149,14 @@ class Consumer:
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> Records:
         """Records by partition, as soon as there are some; none when the time is up."""
-        return self._run(lambda: self._consumer.poll(timeout_ms, max_records))
+
+        async def work() -> Records:
+            self._handing = await self._consumer.poll(timeout_ms, max_records)
+            return self._handing
+
+        records = self._run(work)
+        self._handing = {}
+        return records
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records one at a time, for ever. A commit covers those that were handed out."""

@@ -78,7 +78,9 @@ class Chunk:
             self._batch = header
             first = self.next_offset
             self._at = 0
-            self._records = [record for record in records if record.offset >= first]
+            if header.base_offset < first:  # only the batch a position lies in has others
+                records = [record for record in records if record.offset >= first]
+            self._records = records
             if self._records:
                 return True
             self._pass_batch(header)

@@ -1,12 +1,16 @@
 """The consumer for programs without an event loop, on an embedded broker."""
 
+import _thread
+import asyncio
 import threading
 from collections.abc import Callable
 
 import pytest
 
+from kohort.client.cluster import Cluster
 from kohort.client.consumer import Consumer
 from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, NoGroupError, WakeupError
+from kohort.client.produce import Outgoing, TopicWriter
 from kohort.client.subscription import SubscriptionError
 from kohort.model.errors import KohortError
 from kohort.testing.plugin import Kohort
@@ -16,8 +20,9 @@ from kohort.testing.plugin import Kohort
 def make(kohort: Kohort) -> Callable[..., Consumer]:
     """Consumers of the shared broker."""
 
-    def consumer(*topics: str, group_id: str | None = None) -> Consumer:
-        return Consumer(*topics, bootstrap_servers=kohort.bootstrap, group_id=group_id, fetch_max_wait_ms=20)
+    def consumer(*topics: str, **more: object) -> Consumer:
+        settings: dict[str, object] = {"bootstrap_servers": kohort.bootstrap, "fetch_max_wait_ms": 20}
+        return Consumer(*topics, **(settings | more))  # type: ignore[arg-type]  # the tests' own names
 
     return consumer
 
@@ -79,3 +84,31 @@ def test_a_second_thread_is_refused_and_may_wake_the_first(
         consumer.wakeup()
         thread.join()
     assert len(ended) == 1
+
+
+def test_records_an_interrupt_came_in_the_way_of_are_returned_by_the_next_poll(
+    kohort: Kohort, make: Callable[..., Consumer]
+) -> None:
+    class Interrupting:
+        """Sends Ctrl-C at the worst moment: the records are on their way to the thread that polls."""
+
+        def on_consume(self, records: dict[object, list[object]]) -> dict[object, list[object]]:
+            if records:
+                _thread.interrupt_main()
+            return records
+
+    topic = kohort.topic()
+    asyncio.run(_write(kohort.bootstrap, topic))
+    with make(auto_offset_reset="earliest", interceptors=[Interrupting()]) as consumer:
+        consumer.assign([(topic, 0)])
+        with pytest.raises(KeyboardInterrupt):
+            consumer.poll(10_000)
+        assert consumer.position((topic, 0)) == 0
+        ((record,),) = consumer.poll().values()
+        assert record.value == b"one"
+        assert consumer.position((topic, 0)) == 1
+
+
+async def _write(bootstrap: str, topic: str) -> None:
+    async with Cluster(bootstrap) as cluster:
+        await TopicWriter(cluster, topic).write([Outgoing(b"one")])

@@ -1,0 +1,71 @@
+"""A loop on a thread of its own, and the way back."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from kohort.client.consumer.private_loop import PrivateLoop
+
+
+@pytest.fixture
+def loop() -> Iterator[PrivateLoop]:
+    made = PrivateLoop("test")
+    yield made
+    made.stop()
+
+
+def test_work_runs_there_and_its_calls_here(loop: PrivateLoop) -> None:
+    async def work() -> tuple[int, object]:
+        return threading.get_ident(), await loop.invoke(threading.get_ident)
+
+    there, here = loop.run(work())
+    assert there != here == threading.get_ident()
+
+
+def test_a_call_may_run_more_work(loop: PrivateLoop) -> None:
+    async def inner() -> str:
+        return f"inner, and {await loop.invoke(lambda: 'back')}"
+
+    async def outer() -> object:
+        return await loop.invoke(lambda: loop.run(inner()))
+
+    assert loop.run(outer()) == "inner, and back"
+
+
+def test_what_work_and_calls_raise_comes_out(loop: PrivateLoop) -> None:
+    def fail() -> None:
+        raise ValueError("here")
+
+    async def work() -> None:
+        with pytest.raises(ValueError, match="here"):
+            await loop.invoke(fail)
+        raise KeyError("there")
+
+    with pytest.raises(KeyError, match="there"):
+        loop.run(work())
+
+
+def test_an_interrupt_of_a_call_cancels_the_work(loop: PrivateLoop) -> None:
+    ended = threading.Event()
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    async def work() -> None:
+        try:
+            await loop.invoke(interrupt)
+        except asyncio.CancelledError:
+            ended.set()
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(work())
+    assert ended.wait(10)
+
+
+def test_anybody_may_call_without_waiting(loop: PrivateLoop) -> None:
+    called = threading.Event()
+    loop.call_soon(called.set)
+    assert called.wait(10)
