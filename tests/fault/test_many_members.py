@@ -32,7 +32,7 @@ def address(tmp_path: Path) -> Iterator[tuple[str, int]]:
     settings = [
         f"group.initial.rebalance.delay.ms={DELAY_MS}",
         "group.min.session.timeout.ms=100",
-        "message.max.bytes=16777216",  # the record of a group with 10,000 members is larger than Kafka's default
+        "message.max.bytes=16777216",  # the record of so large a group is larger than the default
     ]
     command = [sys.executable, "-m", "kohort.cli.main", "serve", "--listen", "127.0.0.1:0"]
     options = [part for setting in settings for part in ("--set", setting)]
