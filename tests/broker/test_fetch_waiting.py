@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from tests.broker.asking import append, batch, create, fetch_request, metadata, part, records_of
+from tests.broker.asking import append, batch, create, eventually, fetch_request, metadata, part, records_of
 from tests.broker.conftest import Connect
 from tests.broker.raw import Raw, Reply
 
@@ -88,6 +88,21 @@ def test_too_few_bytes_do_not_wake_and_enough_do(raw: Raw, reader: Raw, broker: 
     assert waiting(broker) == 1
     append(raw, "t", batch("c"))
     assert values_in(taken(reader)) == ["b", "c"]
+
+
+def test_a_place_nobody_has_read_up_to_is_known_to_within_an_index_interval(
+    raw: Raw, connect: Connect, broker: Broker
+) -> None:
+    create(raw, "t")
+    for _ in range(30):
+        append(raw, "t", batch("x" * 1_000))
+    fresh = connect()
+    fresh.post(fetch_request({"t": [part(offset=30)]}, wait=LONG, min_bytes=10_000), 12)
+    eventually(lambda: waiting(broker) == 1)
+    append(raw, "t", batch("x" * 1_000))  # with 4 KB before it, which are counted, this is not enough
+    assert waiting(broker) == 1
+    append(raw, "t", batch("y" * 10_000))
+    assert taken(fresh).error_code == 0
 
 
 def test_bytes_of_all_partitions_count_together(raw: Raw, connect: Connect, broker: Broker) -> None:
