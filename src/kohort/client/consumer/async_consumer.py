@@ -75,7 +75,12 @@ class AsyncConsumer:
         self._tell_subscription()
 
     async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
-        """Commit (with auto-commit), give partitions back and leave; closing twice does nothing."""
+        """Commit (with auto-commit), give partitions back and leave; closing twice does nothing.
+
+        Not while another task polls (cancel it, or wake it up), nor from a callback: ConcurrentUseError.
+        """
+        if self._is_polling:
+            raise ConcurrentUseError("task")
         engine = self._engine
         if engine is None or self._is_closed:
             self._is_closed = True

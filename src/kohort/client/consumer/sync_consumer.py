@@ -64,15 +64,21 @@ class Consumer:
             raise
 
     def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
-        """Commit (with auto-commit), give partitions back and leave; closing twice does nothing."""
-        self._is_closed = True
-        if self._loop is None:
-            return
-        try:
-            self._run(lambda: self._consumer.close(timeout_ms))
-        finally:
-            self._loop.stop()
-            self._loop = None
+        """Commit (with auto-commit), give partitions back and leave; closing twice does nothing.
+
+        Not while another thread polls (wake it up first), nor from a callback: ConcurrentUseError.
+        """
+        if self._owner is not None:
+            raise ConcurrentUseError("thread" if self._owner != threading.get_ident() else "call")
+        with self._alone():
+            self._is_closed = True
+            if self._loop is None:
+                return
+            try:
+                self._run(lambda: self._consumer.close(timeout_ms))
+            finally:
+                self._loop.stop()
+                self._loop = None
 
     def __enter__(self) -> Self:
         self.start()

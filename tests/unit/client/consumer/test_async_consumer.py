@@ -202,6 +202,8 @@ async def test_a_second_task_is_refused(stage: Stage) -> None:
         await asyncio.sleep(0)
         with pytest.raises(ConcurrentUseError):
             await consumer.poll()
+        with pytest.raises(ConcurrentUseError):
+            await consumer.close()
         await stage.write(b"d")
         assert [one.value for one in (await first)[TopicPartition(*P0)]] == [b"d"]  # type: ignore[arg-type]  # plain values
 

@@ -81,6 +81,8 @@ def test_a_second_thread_is_refused_and_may_wake_the_first(
 
         while not is_refused():
             assert thread.is_alive()
+        with pytest.raises(ConcurrentUseError, match="thread"):
+            consumer.close()
         consumer.wakeup()
         thread.join()
     assert len(ended) == 1
