@@ -312,9 +312,12 @@ def test_an_async_consumer_reads_on_the_callers_loop(groups: Kohort) -> None:
         (("own", "kafka-python"), "sticky"),
         (("kafka-python", "own"), "cooperative-sticky"),
         (("own", "confluent"), "cooperative-sticky"),
+        (("own", "second", "third"), "range"),
+        (("own", "second", "third"), "sticky"),
+        (("own", "second", "third"), "cooperative-sticky"),
     ],
 )
-def test_it_shares_a_group_with_other_libraries(
+def test_it_shares_a_group_with_its_kind_and_other_libraries(
     groups: Kohort, libraries: dict[str, Library], names: tuple[str, ...], assignor: str
 ) -> None:
     """The first one leads."""
@@ -323,7 +326,7 @@ def test_it_shares_a_group_with_other_libraries(
     wire = Wiretap(groups.broker, group)
     feed.begin(group)
     feed.more(50)
-    every: dict[str, Library] = {**libraries, "own": Own()}
+    every: dict[str, Library] = {**libraries, **dict.fromkeys(("own", "second", "third"), Own())}
     with Party(groups.bootstrap) as party:
         for name in names:
             member = Membership(name=name, group=group, topics=(feed.topic,), assignors=(assignor,))
