@@ -112,6 +112,13 @@ def test_a_compacted_topic_refuses_null_keys_and_names_the_records(raw: Raw) -> 
     assert values(raw, "t") == []
 
 
+def test_at_most_a_thousand_records_are_named(raw: Raw) -> None:
+    create(raw, "t", cleanup_policy="compact")
+    result = produce(raw, "t", batch(*["v"] * 5_000, key=None))
+    assert [error.batch_index for error in result.record_errors] == list(range(1_000))
+    assert "5000 records" in result.error_message
+
+
 def test_before_v8_there_is_no_place_for_the_records_and_the_code_is_the_same(raw: Raw) -> None:
     create(raw, "t", cleanup_policy="compact,delete")
     result = produce(raw, "t", batch("v", key=None), version=7)

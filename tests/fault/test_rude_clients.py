@@ -141,6 +141,18 @@ def test_a_slow_reader_gets_everything_in_the_end(broker: Broker) -> None:
             assert len(slow.take().responses[0].partitions[0].records) > MB
 
 
+@pytest.mark.slow
+def test_a_request_full_of_small_records_lets_others_in_between(broker: Broker) -> None:
+    with Raw(broker.bootstrap) as writer, Raw(broker.bootstrap) as other:
+        create(writer, "t", 10)
+        blob = batch(*[""] * 80_000)
+        writer.post(produce_request("t", *[blob] * 10), 12)  # 0.1 s for each
+        assert metadata(other).brokers
+        assert not writer.has_something()
+        (topic,) = writer.take().responses
+        assert {result.error_code for result in topic.partition_responses} == {0}
+
+
 # Clients that do not finish
 
 

@@ -34,6 +34,7 @@ from kohort.records.record import decode_records
 from kohort.records.walk import Walk, walk_records
 
 UNLIMITED = 0x7FFFFFFFFFFFFFFF
+MOST_NAMED = 1_000  # records that an error names one by one; a batch may have a million
 _ZSTD_SINCE = 7
 _NEWEST_CODEC = max(Codec)
 _SIZE_END = 12  # a batch begins with an offset and a size
@@ -160,8 +161,11 @@ def _checked_records(batch: Buffer, header: BatchHeader, rules: ProduceRules) ->
         return None, header.max_timestamp
     payload, walk = _walked(batch, header, rules.decompressed_limit)
     if rules.compacted and walk.null_keys:
-        errors = [(place, "a record of a compacted topic needs a key") for place in walk.null_keys]
-        raise RefusedBatchError(ErrorCode.INVALID_RECORD, f"{len(errors)} records have no key", errors)
+        named = walk.null_keys[:MOST_NAMED]
+        errors = [(place, "a record of a compacted topic needs a key") for place in named]
+        raise RefusedBatchError(
+            ErrorCode.INVALID_RECORD, f"{len(walk.null_keys)} records have no key", errors
+        )
     if header.is_log_append_time:  # a client's claim, which does not count: records have their own timestamps
         header = header._replace(attributes=header.attributes & ~LOG_APPEND_TIME)
     if not rules.log_append_time:
@@ -197,14 +201,15 @@ def _walked(batch: Buffer, header: BatchHeader, limit: int) -> tuple[bytes, Walk
 def _check_timestamps(payload: bytes, header: BatchHeader, walk: Walk, rules: ProduceRules) -> None:
     if _in_range(walk.oldest, rules) and _in_range(walk.newest, rules):
         return
-    errors = [
-        (place, _out_of_range(record.timestamp, rules))
+    wrong = [
+        (place, record.timestamp)
         for place, record in enumerate(decode_records(payload, header))
         if not _in_range(record.timestamp, rules)
     ]
-    if errors:
+    if wrong:
+        errors = [(place, _out_of_range(timestamp, rules)) for place, timestamp in wrong[:MOST_NAMED]]
         raise RefusedBatchError(
-            ErrorCode.INVALID_TIMESTAMP, f"{len(errors)} records have a timestamp out of range", errors
+            ErrorCode.INVALID_TIMESTAMP, f"{len(wrong)} records have a timestamp out of range", errors
         )
 
 

@@ -4,10 +4,12 @@ v3: transactional id, record batches v2; v5: log start offset; v7: zstd; v8: err
 v9: flexible; v10: current leader; v11: TRANSACTION_ABORTABLE; v12: transactions 2; v13: topic ids.
 """
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Awaitable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
-from kohort.broker.context import Context, Result
+from kohort.broker.context import Context, Response, Result
 from kohort.broker.topics import ServedTopic
 from kohort.log.log import Append, Appended, Log
 from kohort.model.errors import ErrorCode, ProtocolError, RefusedError
@@ -41,45 +43,97 @@ _BEFORE_THE_LOG = frozenset(
 )
 _NO_TRANSACTIONS = "Kohort does not serve transactions."
 _FIRST_VERSION_WITH_IDS = 13
+_IN_ONE_GO = 1024 * 1024  # bytes of records that are looked at without giving way
+
+
+class Work:
+    """What is known of one request so far: its response, and the batches that may be appended."""
+
+    __slots__ = ("appends", "response", "waiting")
+
+    def __init__(self) -> None:
+        self.response = ProduceResponse()
+        self.appends: list[Append] = []
+        self.waiting: list[tuple[PartitionProduceResponse, Log]] = []  # the entries the appends belong to
 
 
 def handle(broker: "Broker", request: ProduceRequest, context: Context) -> Result:
     if request.acks not in _LEGAL_ACKS:
         return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
-    response = ProduceResponse()
-    appends: list[Append] = []
-    waiting: list[tuple[PartitionProduceResponse, Log]] = []  # the entries the appends belong to
+    work = Work()
+    checking = _check(broker, request, context.version, work)
+    if _size(request) > _IN_ONE_GO:
+        return _in_turns(broker, request, context, work, checking)
+    for _ in checking:
+        pass
+    return _append(broker, request, context, work)
+
+
+async def _in_turns(
+    broker: "Broker", request: ProduceRequest, context: Context, work: Work, checking: Iterator[None]
+) -> Response:
+    """Look at one batch, then give way: a megabyte of small records takes a tenth of a second."""
+    for _ in checking:
+        await asyncio.sleep(0)
+    result = _append(broker, request, context, work)
+    return await result if isinstance(result, Awaitable) else result
+
+
+def _size(request: ProduceRequest) -> int:
+    return sum(len(part.records or b"") for data in request.topic_data for part in data.partition_data)
+
+
+def _check(broker: "Broker", request: ProduceRequest, version: int, work: Work) -> Iterator[None]:
+    """Fill in an entry for each partition, and the batches that may be appended; a step for each."""
     now = broker.clock.now().wall
     for data in request.topic_data:
         if not data.partition_data:
             continue
-        topic = _find(broker, request, data, context.version)
+        topic = _find(broker, request, data, version)
         result = TopicProduceResponse(name=data.name, topic_id=data.topic_id)
-        response.responses.append(result)
+        work.response.responses.append(result)
         for part in data.partition_data:
             entry = PartitionProduceResponse(index=part.index, base_offset=-1)
             result.partition_responses.append(entry)
             try:
-                log, append = _checked(topic, part, now, context.version)
-                appends.append(append)
-                waiting.append((entry, log))
+                log, append = _checked(topic, part, now, version)
+                work.appends.append(append)
+                work.waiting.append((entry, log))
             except RefusedError as refused:
                 found = topic.log(part.index) if isinstance(topic, ServedTopic) else None
                 _fill_error(entry, refused, found)
-    future = broker.storage.append(appends)
+            yield
+
+
+def _append(broker: "Broker", request: ProduceRequest, context: Context, work: Work) -> Result:
+    """Append what was accepted; the response when it is known how that went."""
+    future = broker.storage.append(work.appends)
     if future.done():
-        _fill(waiting, future.result())
+        _fill(work.waiting, future.result())
     if request.acks == NO_REPLY:
-        _close_after_failure(response, context)
+        _close_after_failure(work.response, context)
+        if not future.done():
+            future.add_done_callback(partial(_look_at_silent, work, context))
         return None
     if future.done():
-        return response
+        return work.response
 
     async def answer() -> ProduceResponse:
-        _fill(waiting, await future)
-        return response
+        _fill(work.waiting, await future)
+        return work.response
 
     return answer()
+
+
+def _look_at_silent(
+    work: Work, context: Context, done: asyncio.Future[list[Appended | RefusedError]]
+) -> None:
+    """A silent Produce has been synced, or has not: then its connection is closed, late as it is."""
+    _fill(work.waiting, done.result())
+    try:
+        _close_after_failure(work.response, context)
+    except ProtocolError as error:
+        context.connection.close(str(error))
 
 
 def refuse(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
