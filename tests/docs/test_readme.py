@@ -52,6 +52,20 @@ def test_the_first_commands_and_the_first_program_work() -> None:
 
 
 @pytest.mark.slow
+def test_the_program_with_our_own_clients_runs() -> None:
+    (program,) = blocks("python", "kohort.Producer")
+    with Broker(configs={"group.initial.rebalance.delay.ms": 0}) as broker:
+        done = subprocess.run(
+            [sys.executable, "-c", program.replace(ADDRESS, broker.bootstrap)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.stdout == "b'carol' b'3 lamps'\n", done.stdout + done.stderr
+
+
+@pytest.mark.slow
 def test_the_snippets_for_tests_run(tmp_path: Path) -> None:
     (fixture,) = blocks("python", "def test_my_service")
     (embedded,) = blocks("python", "from kohort.testing import Broker")
