@@ -172,6 +172,15 @@ def test_a_handler_that_raises_is_answered_in_the_version_of_the_request(
     assert record.getMessage() == f"Metadata v{version} of client 'raw' failed"
 
 
+@pytest.mark.parametrize("version", [4, 6, 7, 12])
+def test_a_fetch_that_raises_says_so_for_every_partition(raw: Raw, broker: Broker, version: int) -> None:
+    broker.intercept(explode, api="Fetch", times=1)
+    reply = raw.send(fetch_request({"t": [part(0), part(3)]}), version)
+    codes = [(each.partition_index, each.error_code) for each in reply.responses[0].partitions]
+    assert codes == [(0, ErrorCode.UNKNOWN_SERVER_ERROR), (3, ErrorCode.UNKNOWN_SERVER_ERROR)]
+    assert reply.error_code == (ErrorCode.UNKNOWN_SERVER_ERROR if version >= 7 else 0)
+
+
 def test_a_silent_produce_whose_handler_raises_closes_the_connection(raw: Raw, broker: Broker) -> None:
     for action in (explode, refuse):
         broker.intercept(action, api="Produce", times=1)

@@ -51,8 +51,29 @@ def handle(broker: "Broker", request: FetchRequest, context: Context) -> Result:
     return _wait_and_answer(broker, planned, terms, opened, request.max_wait_ms)
 
 
-def refuse(_request: FetchRequest, code: ErrorCode) -> FetchResponse:
-    return FetchResponse(error_code=code)
+def refuse(request: FetchRequest, code: ErrorCode) -> FetchResponse:
+    """Says it for each partition too: before v7 there is no other place."""
+    return FetchResponse(
+        error_code=code,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(
+                        partition_index=part.partition,
+                        error_code=code,
+                        high_watermark=-1,
+                        aborted_transactions=None,
+                        records=b"",
+                    )
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+            if topic.partitions
+        ],
+    )
 
 
 async def _wait_and_answer(
