@@ -5,7 +5,7 @@ from itertools import cycle
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.scenario.client.world import GROUP, Consumer, Told, World
 
 from kohort.assign.assignor import RebalanceProtocol
@@ -21,8 +21,6 @@ TROUBLES = (
     "close",
     "die",
     "lose connection",
-    "stall",
-    "stall for long",
     "slow",
     "resubscribe",
     "leave and return",
@@ -44,6 +42,12 @@ class AnyHistory(RuleBasedStateMachine):
 
     # --- what happens -------------------------------------------------------------------------
 
+    @initialize()
+    def begin_with_two_members(self) -> None:
+        self.arrive(("t", "u"))
+        self.arrive(("t",))
+        self.world.settle()
+
     @precondition(lambda self: len(self.world.alive) < MOST_CONSUMERS)
     @rule(topics=st.sampled_from([("t",), ("u",), ("t", "u")]))
     def arrive(self, topics: tuple[str, ...]) -> None:
@@ -64,12 +68,6 @@ class AnyHistory(RuleBasedStateMachine):
                 consumer.die()
             case "lose connection":
                 consumer.lose_connection()
-            case "stall":
-                consumer.is_polling = not consumer.is_polling
-            case "stall for long":
-                consumer.is_polling = False
-                self.world.sleep(32_000)
-                consumer.is_polling = True
             case "slow":
                 consumer.callback_ms = 2_000 - consumer.callback_ms
             case "resubscribe":
@@ -78,6 +76,25 @@ class AnyHistory(RuleBasedStateMachine):
                 consumer.unsubscribe()
                 self.world.sleep(consumer.callback_ms + 1)
                 consumer.subscribe("u")
+
+    @precondition(lambda self: self.world.alive)
+    @rule(which=st.integers(0, 3), millis=st.sampled_from([1_000, 12_000, 32_000]))
+    def stall(self, which: int, millis: int) -> None:
+        """The application does something else; after max.poll.interval.ms it is out of the group."""
+        consumer = self.world.alive[which % len(self.world.alive)]
+        consumer.is_polling = False
+        self.world.sleep(millis)
+        consumer.is_polling = consumer.closed is None
+
+    @precondition(lambda self: self.world.alive)
+    @rule(which=st.integers(0, 3), millis=st.sampled_from([1_000, 12_000, 32_000]))
+    def cut_off(self, which: int, millis: int) -> None:
+        """One member hears nothing for a while; after session.timeout.ms it is out of the group."""
+        consumer = self.world.alive[which % len(self.world.alive)]
+        self.world.cut_off.add(consumer.name)
+        consumer.lose_connection()
+        self.world.sleep(millis)
+        self.world.cut_off.clear()
 
     @rule(delays=DELAYS)
     def spoil_the_network(self, delays: list[int | None]) -> None:
@@ -106,10 +123,10 @@ class AnyHistory(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.faults_stop()
 
-    @rule()
     def faults_stop(self) -> None:
         """Every member finds back to a stable group, and every partition has one owner."""
         self.world.fate = lambda _: 1
+        self.world.cut_off.clear()
         for each in self.world.alive:
             each.is_polling = True
         self.world.sleep(45_000)  # sessions of those who are gone expire; heartbeats tell of rebalances
@@ -181,7 +198,7 @@ class AnyCooperativeHistory(AnyHistory):
 _EFFORT = settings(
     derandomize=True,
     max_examples=40,
-    stateful_step_count=25,
+    stateful_step_count=15,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -199,6 +199,7 @@ class World:
         self.partitions = partitions or {"t": 4}
         self.version = 1
         self.fate: Fate = lambda _: delay
+        self.cut_off: set[str] = set()  # consumers whose packets get lost
         self.on_told: Callable[[Consumer, Told], None] = lambda consumer, told: None
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
@@ -240,6 +241,9 @@ class World:
     # --- the network --------------------------------------------------------------------------
 
     def send(self, consumer: Consumer, send: Send) -> None:
+        if consumer.name in self.cut_off:
+            self._fail(consumer, send.request_id, 20)
+            return
         if isinstance(send.request, FindCoordinatorRequest):
             self._answer_lookup(consumer, send)
             return
