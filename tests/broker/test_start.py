@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 from tests.broker.asking import append, batch, create, metadata, values
 from tests.broker.conftest import Restart
+from tests.broker.grouping import find
 from tests.broker.raw import Raw
 
 from kohort.broker.server import Server
 from kohort.broker.settings import Settings
 from kohort.model.errors import KohortError
 from kohort.testing.broker import Broker
+from kohort.wire.messages.describe_cluster import DescribeClusterRequest
 
 
 def started(**configs: str) -> None:
@@ -80,3 +82,18 @@ def test_brokers_in_memory_are_different_clusters() -> None:
         with Broker() as broker, Raw(broker.bootstrap) as raw:
             seen.add(metadata(raw).cluster_id)
     assert len(seen) == 2
+
+
+def test_clients_are_told_the_advertised_address_everywhere() -> None:
+    with Broker() as host:  # lends its loop to a broker behind another address
+        settings = Settings(port=0, advertised_host="broker.example", advertised_port=19092, node_id=7)
+        server = Server(settings)
+        address = str(host.run(server.start()))
+        try:
+            with Raw(address) as raw:
+                told = [metadata(raw).brokers[0], find(raw), raw.send(DescribeClusterRequest(), 2).brokers[0]]
+                assert [(each.host, each.port) for each in told] == [("broker.example", 19092)] * 3
+                nodes = {metadata(raw).controller_id, metadata(raw).brokers[0].node_id, find(raw).node_id}
+                assert nodes == {7}
+        finally:
+            host.run(server.stop())
