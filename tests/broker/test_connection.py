@@ -282,6 +282,18 @@ def test_what_cannot_be_served_closes_the_connection_with_one_line_that_says_why
     assert metadata(connect()).brokers
 
 
+def test_no_name_a_client_chooses_can_forge_or_flood_the_log(
+    raw: Raw, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, client in (("x\nERROR all is lost", "me\r\nERROR too"), ("x" * 30_000, "y" * 30_000)):
+        with Raw(broker.bootstrap, client) as forger:
+            forger.post(produce_request(name, batch("a"), acks=0), 12)
+            assert forger.is_closed()
+    messages = [record.getMessage() for record in caplog.records if record.name == "kohort.connection"]
+    assert len(messages) == 2
+    assert not any("\n" in message or "\r" in message or len(message) > 600 for message in messages)
+
+
 def test_a_bad_request_does_not_take_back_the_replies_before_it(raw: Raw) -> None:
     good = raw.frame(metadata_request(), 13)
     raw.send_bytes(good + HELLO)

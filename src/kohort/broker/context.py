@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from kohort.broker.connection import Connection
 
 
+_SHOWN = 100  # characters of a client id: some clients have a novel there
+
+
 class Context:
     """The envelope of one request. Plain and slotted: one is made for every request."""
 
@@ -32,7 +35,7 @@ class Context:
     def __str__(self) -> str:
         spec = APIS.get(self.api_key)
         name = spec.name if spec is not None else f"API {self.api_key}"
-        return f"{name} v{self.version} of client {self.client_id!r}"
+        return f"{name} v{self.version} of client {self.client_id[:_SHOWN]!r}"
 
 
 class RawReply:

@@ -43,6 +43,7 @@ _BEFORE_THE_LOG = frozenset(
 )
 _NO_TRANSACTIONS = "Kohort does not serve transactions."
 _FIRST_VERSION_WITH_IDS = 13
+_SHOWN = 249  # of a topic's name, which need not be a legal one
 _IN_ONE_GO = 1024 * 1024  # bytes of records that are looked at without giving way
 
 
@@ -230,7 +231,8 @@ def _close_after_failure(response: ProduceResponse, context: Context) -> None:
     for topic, entry in _entries(response):
         if entry.error_code:
             raise ProtocolError(
-                f"{context} with acks=0 failed for {topic}-{entry.index}: {ErrorCode(entry.error_code).name}"
+                f"{context} with acks=0 failed for partition {entry.index} of {topic[:_SHOWN]!r}:"
+                f" {ErrorCode(entry.error_code).name}"
             )
 
 
