@@ -17,14 +17,10 @@ from tests.broker.asking import (
 from tests.broker.conftest import Connect
 from tests.broker.raw import Raw
 
-from kohort.broker.server import Server
-from kohort.broker.settings import Settings
-from kohort.log.log import SyncPolicy
 from kohort.model.errors import ErrorCode
 from kohort.records.batch import BatchFields
 from kohort.records.compression import Codec
 from kohort.testing.broker import Broker
-from kohort.testing.faults import FakeDisk, Fault
 from kohort.wire.apis import ApiKey
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -175,25 +171,6 @@ def test_a_reply_that_was_due_before_the_failure_still_arrives(raw: Raw) -> None
     raw.send_bytes(first + second)
     assert raw.take().brokers
     assert raw.is_closed()
-
-
-def test_a_silent_produce_that_cannot_be_synced_closes_the_connection_when_that_is_known() -> None:
-    disk = FakeDisk()
-    with Broker() as host:  # lends its loop to a broker on a bad disk
-        server = Server(Settings(port=0, fsync=SyncPolicy.COMMIT), disk=disk)
-        address = str(host.run(server.start()))
-        try:
-            with Raw(address) as raw, Raw(address) as other:
-                create(raw, "t")
-                raw.post_unanswered(produce_request("t", batch("a"), acks=0), 12)
-                assert raw.send(metadata_request("t"), 13).topics[0].error_code == 0
-                disk.fail(syncs=[Fault(number) for number in range(1, 5)])
-                raw.post(produce_request("t", batch("b"), acks=0), 12)
-                assert raw.is_closed()
-                assert other.send(metadata_request("t"), 13).brokers
-        finally:
-            disk.fail()
-            host.run(server.stop())
 
 
 # Internal topics and transactions

@@ -1,0 +1,157 @@
+"""A disk that fails or is full: the request gets the protocol's error, the broker stays up, and recovers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from tests.broker.asking import (
+    append,
+    batch,
+    create,
+    eventually,
+    fetch,
+    metadata,
+    metadata_request,
+    produce,
+    produce_request,
+    values,
+)
+from tests.broker.grouping import commit_request, find
+from tests.broker.raw import Raw
+
+from kohort.broker.clock import VirtualClock
+from kohort.broker.server import Server
+from kohort.broker.settings import Settings
+from kohort.log.log import SyncPolicy
+from kohort.model.errors import ErrorCode
+from kohort.testing.broker import Broker
+from kohort.testing.faults import FakeDisk, Fault
+from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+ALWAYS = [Fault(number) for number in range(1, 50)]
+STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class Patient:
+    """A broker whose disk the test owns."""
+
+    def __init__(self, host: Broker, address: str, disk: FakeDisk, clock: VirtualClock) -> None:
+        self.address = address
+        self.disk = disk
+        self._host = host
+        self._clock = clock
+
+    def advance(self, milliseconds: int) -> None:
+        async def move() -> None:
+            self._clock.advance(milliseconds)
+
+        self._host.run(move())
+
+
+@contextmanager
+def started(policy: SyncPolicy) -> Iterator[tuple[Patient, Raw]]:
+    disk, clock = FakeDisk(), VirtualClock()
+    with Broker() as host:  # lends its loop
+        server = Server(Settings(port=0, fsync=policy), clock=clock, disk=disk)
+        address = str(host.run(server.start()))
+        try:
+            with Raw(address) as raw:
+                yield Patient(host, address, disk, clock), raw
+        finally:
+            disk.kill()
+            host.run(server.stop())
+
+
+def test_a_batch_that_cannot_be_synced_is_not_acknowledged_and_its_log_recovers() -> None:
+    with started(SyncPolicy.COMMIT) as (patient, raw):
+        create(raw, "t")
+        create(raw, "u")
+        append(raw, "t", batch("safe"))
+        patient.disk.fail(syncs=ALWAYS)
+        assert produce(raw, "t", batch("lost")).error_code == STORAGE_ERROR
+        patient.disk.fail()
+        assert produce(raw, "t", batch("refused")).error_code == STORAGE_ERROR
+        assert fetch(raw, "t").error_code == STORAGE_ERROR
+        assert produce(raw, "u", batch("elsewhere")).error_code == 0
+
+        def well_again() -> bool:
+            patient.advance(5_000)
+            code: int = produce(raw, "t", batch("again")).error_code
+            return code == 0
+
+        eventually(well_again)
+        assert values(raw, "t") == ["safe", "again"]
+
+
+def test_nobody_reads_what_is_not_safe_yet() -> None:
+    with started(SyncPolicy.COMMIT) as (_patient, raw):
+        create(raw, "t")
+        for number in range(20):
+            assert append(raw, "t", batch(str(number))) == number
+            assert fetch(raw, "t").high_watermark == number + 1
+        assert values(raw, "t") == [str(number) for number in range(20)]
+
+
+def test_a_silent_produce_that_cannot_be_synced_closes_the_connection_when_that_is_known() -> None:
+    with started(SyncPolicy.COMMIT) as (patient, raw), Raw(patient.address) as other:
+        create(raw, "t")
+        raw.post_unanswered(produce_request("t", batch("a"), acks=0), 12)
+        assert raw.send(metadata_request("t"), 13).topics[0].error_code == 0
+        patient.disk.fail(syncs=ALWAYS)
+        raw.post(produce_request("t", batch("b"), acks=0), 12)
+        assert raw.is_closed()
+        assert other.send(metadata_request("t"), 13).brokers
+
+
+@pytest.mark.parametrize("policy", [SyncPolicy.NEVER, SyncPolicy.INTERVAL])
+def test_a_failing_write_is_told_and_the_next_one_succeeds(policy: SyncPolicy) -> None:
+    with started(policy) as (patient, raw):
+        create(raw, "t")
+        append(raw, "t", batch("a"))
+        patient.disk.fail(writes=[Fault(1, written=10)])
+        assert produce(raw, "t", batch("torn")).error_code == STORAGE_ERROR
+        assert append(raw, "t", batch("b")) == 1
+        assert values(raw, "t") == ["a", "b"]
+
+
+def test_a_full_disk_refuses_and_forgives() -> None:
+    with started(SyncPolicy.INTERVAL) as (patient, raw):
+        create(raw, "t")
+        append(raw, "t", batch("a"))
+        patient.disk.capacity = patient.disk.used() + 200
+        assert produce(raw, "t", batch("x" * 1_000)).error_code == STORAGE_ERROR
+        assert metadata(raw, "t").topics[0].error_code == 0
+        patient.disk.capacity = None
+        append(raw, "t", batch("b"))
+        assert values(raw, "t") == ["a", "b"]
+
+
+def test_a_topic_that_cannot_be_written_down_does_not_exist() -> None:
+    with started(SyncPolicy.INTERVAL) as (patient, raw):
+        patient.disk.fail(writes=ALWAYS)
+        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        (result,) = raw.send(CreateTopicsRequest(topics=[topic]), 7).topics
+        assert result.error_code == STORAGE_ERROR
+        assert result.error_message
+        assert metadata(raw, "t").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        patient.disk.fail()
+        create(raw, "t")
+
+
+def test_a_coordinator_that_cannot_be_made_is_not_available() -> None:
+    with started(SyncPolicy.INTERVAL) as (patient, raw):
+        patient.disk.fail(writes=ALWAYS)
+        assert find(raw).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        patient.disk.fail()
+        assert find(raw).error_code == 0
+
+
+def test_a_commit_that_cannot_be_written_is_told_and_the_next_one_succeeds() -> None:
+    with started(SyncPolicy.INTERVAL) as (patient, raw):
+        create(raw, "t")
+        find(raw)
+        patient.disk.fail(writes=ALWAYS)
+        failed = raw.send(commit_request((0, 5)), 8).topics[0].partitions[0].error_code
+        assert failed not in (0, ErrorCode.UNKNOWN_SERVER_ERROR)
+        patient.disk.fail()
+        assert raw.send(commit_request((0, 6)), 8).topics[0].partitions[0].error_code == 0
