@@ -99,19 +99,26 @@ async def _member(target: Target, group: str) -> tuple[Pipe, JoinGroupResponse]:
     return pipe, joined
 
 
+_batches = itertools.count()
+
+
 def heartbeats(target: Target, connections: int, depth: int, seconds: float) -> float:
     """Heartbeats answered per second, one member of a group of its own on each connection."""
 
     async def run() -> float:
         pipes = []
+        batch = next(_batches)  # new groups each time: the members of the last round are still expected there
         for number in range(connections):
-            group = f"beat-{number}"
+            group = f"beat-{batch}-{number}"
             pipe, joined = await _member(target, group)
             beat = HeartbeatRequest(
                 group_id=group, generation_id=joined.generation_id, member_id=joined.member_id
             )
             pipes.append((pipe, request_frame(beat, 4)))
-        return await hammer(pipes, depth, seconds)
+        rate = await hammer(pipes, depth, seconds)
+        for pipe, _ in pipes:
+            pipe.transport.close()
+        return rate
 
     return on_loop(run())
 
