@@ -131,6 +131,7 @@ class AiokafkaMember:
         self._consumer = consumer
         self._watcher = watcher
         self._held: list[Place] = []
+        self._closing = False
         self._polling: Future[int] | None = None
 
     @classmethod
@@ -207,15 +208,18 @@ class AiokafkaMember:
         return len(records)
 
     async def _close(self) -> None:
-        # aiokafka does not tell its listener that it gives up its partitions when it stops.
+        # aiokafka does not tell its listener that it gives up its partitions when it stops; but it may
+        # first finish a rebalance, and tell what it was given to leave at once.
+        self._closing = True
         self._watcher.revoked(self.name, self._held)
         self._held = []
         await self._consumer.stop()
 
     def _listener(self) -> Untyped:
         def assigned(_listener: object, partitions: Iterable[Untyped]) -> None:
-            self._held = places(partitions)
-            self._watcher.assigned(self.name, self._held)
+            if not self._closing:
+                self._held = places(partitions)
+                self._watcher.assigned(self.name, self._held)
 
         def revoked(_listener: object, _partitions: Iterable[Untyped]) -> None:
             self._watcher.revoked(self.name, self._held)
