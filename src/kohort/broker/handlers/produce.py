@@ -76,8 +76,22 @@ async def _in_turns(
     """Look at one batch, then give way: a megabyte of small records takes a tenth of a second."""
     for _ in checking:
         await asyncio.sleep(0)
+    _drop_orphans(broker, work)
     result = _append(broker, request, context, work)
     return await result if isinstance(result, Awaitable) else result
+
+
+def _drop_orphans(broker: "Broker", work: Work) -> None:
+    """A topic may have gone since its batches were looked at, and another of its name may have come."""
+    checked = list(zip(work.appends, work.waiting, strict=True))
+    work.appends, work.waiting = [], []
+    for append, (entry, log) in checked:
+        now = broker.topics.log(*log.partition)
+        if now is None or now.topic_id != log.topic_id:
+            _fill_error(entry, RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), log)
+        else:
+            work.appends.append(append)
+            work.waiting.append((entry, log))
 
 
 def _size(request: ProduceRequest) -> int:
