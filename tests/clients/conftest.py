@@ -67,16 +67,18 @@ def _collect_lost_sockets(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _librdkafka_understands_every_reply() -> Iterator[None]:
-    """librdkafka does not raise on a reply it cannot parse: it logs PROTOERR and asks again."""
+def protocol_errors() -> Iterator[list[str]]:
+    """librdkafka does not raise on a reply it cannot read: it logs PROTOERR or PROTOUFLOW and asks again."""
     lines: list[str] = []
 
     class Keep(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            lines.append(record.getMessage())
+            line = record.getMessage()
+            if line.startswith("PROTO"):
+                lines.append(line)
 
     keep = Keep()
     librdkafka.addHandler(keep)
-    yield
+    yield lines
     librdkafka.removeHandler(keep)
-    assert not [line for line in lines if "PROTOERR" in line]
+    assert not lines, lines[0]

@@ -11,7 +11,7 @@ from tests.clients.records import START, samples
 from tests.clients.waiting import Deadline, eventually
 from tests.clients.with_confluent import Confluent, got, settings
 
-from kohort.testing.intercept import watch
+from kohort.testing.intercept import corrupt, watch
 from kohort.testing.plugin import Kohort
 
 
@@ -129,7 +129,7 @@ def test_an_offset_that_is_gone_is_reset_to_the_earliest(kohort: Kohort) -> None
 
 @pytest.mark.slow
 def test_an_idle_consumer_understands_every_empty_reply(kohort: Kohort) -> None:
-    # librdkafka logs PROTOERR when it cannot read a reply; the fixture of this directory looks for it.
+    # The fixture protocol_errors looks at what librdkafka logs.
     topic = filled(kohort, 2)
     polls = kohort.broker.intercept(watch, api="Fetch", client="idle")
     with consumer(kohort, client_id="idle", fetch_wait_max_ms=100) as reader:
@@ -139,3 +139,19 @@ def test_an_idle_consumer_understands_every_empty_reply(kohort: Kohort) -> None:
 
         eventually("five empty replies", lambda: reader.poll(0.1) is None and len(polls.seen) > busy + 5)
     kohort.broker.stop_intercepting()
+
+
+@pytest.mark.slow
+def test_a_reply_that_cannot_be_read_does_not_go_unnoticed(
+    kohort: Kohort, protocol_errors: list[str]
+) -> None:
+    # Every test here relies on this: librdkafka itself would only ask again.
+    topic = filled(kohort, 2)
+    kohort.broker.intercept(corrupt(lambda body: body[:20]), api="Fetch", client="misled", times=1)
+    with consumer(kohort, client_id="misled") as reader:
+        reader.assign([TopicPartition(topic, 0, 0)])
+        take(reader, 1)
+    kohort.broker.stop_intercepting()
+
+    assert any("buffer underflow for Fetch" in line for line in protocol_errors)
+    protocol_errors.clear()

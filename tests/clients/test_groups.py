@@ -156,6 +156,7 @@ def test_more_members_than_partitions_leaves_some_without(groups: Kohort, librar
         for name in ("a", "b"):
             party.join(library, Membership(name=name, group=group, topics=(feed.topic,)))
         party.until("all records", lambda: party.ledger.is_complete(feed.expected), committing=True)
+        party.until("an owner", lambda: len(party.ledger.by_member()) == 1)
         (busy,) = party.ledger.by_member()
         (idle,) = {"a", "b"} - {busy}
 
