@@ -2,8 +2,9 @@
 
 import _thread
 import asyncio
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -88,6 +89,15 @@ def test_a_second_thread_is_refused_and_may_wake_the_first(
     assert len(ended) == 1
 
 
+@pytest.fixture
+def _ctrl_c_interrupts() -> Iterator[None]:
+    """Python's own handler of SIGINT: a test before this one may have left another, or none."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_ctrl_c_interrupts")
 def test_records_an_interrupt_came_in_the_way_of_are_returned_by_the_next_poll(
     kohort: Kohort, make: Callable[..., Consumer]
 ) -> None:
