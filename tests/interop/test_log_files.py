@@ -11,20 +11,24 @@ from tests.interop.conftest import need
 from tests.interop.scripts.exchange import Exchange
 from tests.interop.scripts.fetch import part, reading
 from tests.interop.scripts.members import stable_pair
-from tests.interop.scripts.offsets import at, committing
-from tests.interop.scripts.setting import T0, append, make_topic
+from tests.interop.scripts.offsets import at, committing, fetching
+from tests.interop.scripts.setting import T0, append, make_topic, ready_group
 from tests.interop.targets import SETTINGS, Target, kohort_broker, kohort_missing
 from tools.peers.kafka_broker import kafka_broker, running
 from tools.peers.kafka_tools import Tool, ToolShell
 from tools.peers.pins import Peer
 
+from kohort.primitives.strings import partition_for
 from kohort.records.batch import BatchFields, Record, batches, build_batch, read_records
 from kohort.records.compression import Codec
 from kohort.records.record import NewRecord
+from kohort.wire.messages.describe_groups import DescribeGroupsRequest
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 TOPIC = "files"
+GROUP = "files-group"
+OFFSETS_PARTITIONS = int(SETTINGS["offsets.topic.num.partitions"])
 COUNT = 120
 # What the dump tool prints when files do not fit together.
 COMPLAINTS = ("ismatch", "invalid bytes", "isvalid: false", "out of order", "non-consecutive", "Exception")
@@ -73,7 +77,7 @@ def fill(target: Target) -> None:
         make_topic(x, TOPIC, segment_bytes="1048576")
         for number in range(COUNT):
             append(x, TOPIC, sample(number))
-        lead, _ = stable_pair(x, "files-group")
+        lead, _ = stable_pair(x, GROUP)
         x.ask(committing(lead.group, TOPIC, at(0, 7, "seven", epoch=0), by=lead), 9)
 
 
@@ -182,13 +186,43 @@ def test_a_broker_serves_the_segments_of_the_other(
             make_topic(x, TOPIC, segment_bytes="1048576")
             append(x, TOPIC, sample(0))  # the folder may come with the first batch
         place = target.data / f"{TOPIC}-0"
+    put(source, place)
+    with BROKERS[reader](tmp_path) as target:
+        assert content(read_all(target)) == expected()
+
+
+@pytest.mark.parametrize("reader", ["kafka", "kohort"])
+def test_a_broker_loads_the_groups_of_the_other(
+    reader: str, stopped: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """The offsets topic of one is put in the place of the other's: its groups are there with all they had."""
+    need(Peer.KAFKA)
+    folder = f"__consumer_offsets-{partition_for(GROUP, OFFSETS_PARTITIONS)}"
+    with BROKERS[reader](tmp_path) as target:
+        with exchange(target) as x:
+            make_topic(x, TOPIC)
+            ready_group(x, GROUP)
+            x.ask(committing(GROUP, TOPIC, at(0, 1)), 9)  # the folder may come with the first record
+        place = target.data / folder
+    put(stopped("kohort" if reader == "kafka" else "kafka") / folder, place)
+    with BROKERS[reader](tmp_path) as target, exchange(target) as x:
+        ready_group(x, GROUP)
+        (fetched,) = x.ask(fetching(GROUP, TOPIC, 0), 8).groups
+        (offset,) = fetched.topics[0].partitions
+        assert (offset.committed_offset, offset.metadata) == (7, "seven")
+        (group,) = x.ask(DescribeGroupsRequest(groups=[GROUP]), 5).groups
+        assert (group.group_state, group.protocol_data, len(group.members)) == ("Stable", "range", 2)
+
+
+def put(source: Path, place: Path) -> None:
+    """Replace the log in one folder by that of another."""
+    assert list(source.glob("*.log"))
+    assert list(place.glob("*.log"))
     for pattern in CONTENT:
         for old in place.glob(pattern):
             old.unlink()
         for new in source.glob(pattern):
             shutil.copy(new, place / new.name)
-    with BROKERS[reader](tmp_path) as target:
-        assert content(read_all(target)) == expected()
 
 
 def test_we_read_what_kafka_wrote_byte_by_byte(stopped: Callable[[str], Path]) -> None:
