@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help run check lint types test interop bench soak fuzz explore docs lock clean
+.PHONY: help run check lint types test interop coverage bench soak fuzz explore docs lock clean
 
 help: ## what there is to run
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -38,6 +38,12 @@ test: lint types ## all tests that need nothing beyond PyPI
 
 interop: $(READY) ## Java, Go, JavaScript clients and a real Kafka broker (fetched from Maven, npm, Go)
 	$(PYTEST) tests/interop tests/cli tests/clients -m "interop and not soak" --timeout=480
+
+coverage: $(READY) ## what the quick tests reach, by branch
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q tests/unit tests/scenario tests/broker tests/fault -m "not interop and not soak"
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report | tail -40
 
 soak: $(READY) ## long rounds: 50 kills, slow disks, deep exploration
 	$(PYTEST) tests -m soak --timeout=7200
