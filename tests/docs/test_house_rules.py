@@ -35,7 +35,8 @@ def test_no_python_file_is_over_400_lines() -> None:
 
 def test_no_file_names_a_place_on_a_machine_or_a_package_registry() -> None:
     forbidden = re.compile(
-        r"(?<![\w./-])/(?:work|root|farm)/|index[-]url|/sim[p]le/"
+        # Written so that this line is not one of its own findings.
+        r"(?<![\w./-])/(?:work|root|farm)/|index[-]url|/sim[p]le/|\"resolved\": *\"http|registry *= *\"?http"
     )
     found = []
     for path in tracked("*"):
