@@ -102,17 +102,6 @@ def peers(stack: ExitStack) -> tuple[list[Target], list[str]]:
     return found, reasons
 
 
-def cpu_seconds(pid: int) -> float:
-    """The processor time a broker has used so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def memory_bytes(pid: int) -> int:
-    """The resident memory of a process."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 def settle(seconds: float = 0.3) -> None:
     """Let the machine come to rest between two measurements."""
     time.sleep(seconds)

@@ -230,9 +230,6 @@ _OWN_BROKER_CONFIGS = (
     _long("kohort.journal.retention.ms", 604_800_000, allowed=_Range(-1)),
 )
 
-# A few keys that tools read; they say what this broker is and cannot be altered.
-READ_ONLY = ("broker.id", "node.id", "log.dirs", "log.dir", "advertised.listeners", "listeners")
-
 BROKER_CONFIGS: dict[str, ConfigKey] = {
     **{
         key.synonym: key._replace(name=key.synonym, synonym="", dynamic=True)

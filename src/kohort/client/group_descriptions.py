@@ -1,18 +1,15 @@
 """Replies that describe a group, classic or KIP-848, in one form. No I/O."""
 
-from struct import Struct
-
+from kohort.assign.protocol import decode_assignment
 from kohort.client.metadata import Node
 from kohort.client.results import GroupInfo, MemberInfo
+from kohort.model.errors import ProtocolError
 from kohort.model.ids import GroupId, Partition, TopicName
 from kohort.model.topics import TopicPartition
-from kohort.wire.codec import DecodeError, decode
 from kohort.wire.messages.consumer_group_describe import Assignment, Member
 from kohort.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
-from kohort.wire.messages.consumer_protocol import ConsumerProtocolAssignment
 from kohort.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 
-_VERSION = Struct(">h")
 # What consumers put into assignments; Connect and others write blobs of their own there.
 _CONSUMER_PROTOCOL = ("consumer", "")
 
@@ -42,21 +39,10 @@ def _classic_member(member: DescribedGroupMember, readable: bool) -> MemberInfo:
 
 def read_assignment(blob: bytes) -> tuple[TopicPartition, ...]:
     """The partitions in a member's assignment; none if it is empty or of a format that is not ours."""
-    if len(blob) < _VERSION.size:
-        return ()
-    newest = ConsumerProtocolAssignment.versions.last
-    version = min(_VERSION.unpack_from(blob)[0], newest)
     try:
-        assignment = decode(ConsumerProtocolAssignment, version, blob, _VERSION.size)
-    except DecodeError:
+        return tuple(sorted(decode_assignment(blob).partitions))
+    except ProtocolError:
         return ()
-    return tuple(
-        sorted(
-            TopicPartition(TopicName(topic.topic), Partition(number))
-            for topic in assignment.assigned_partitions
-            for number in topic.partitions
-        )
-    )
 
 
 def consumer_group(group: DescribedConsumerGroup, coordinator: Node) -> GroupInfo:

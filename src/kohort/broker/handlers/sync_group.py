@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: SyncGroupRequest, context: Context) -> Result:
-    # Checked before the group is looked for, whatever state its partition is in.
-    if context.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
-        return refuse(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-
     def command(reply_to: ReplyTo) -> Sync:
         return _command(request, context.version, reply_to)
 
