@@ -28,7 +28,6 @@ from kohort.records.compression import Codec, compress, decompress
 from kohort.records.errors import CompressionError, OversizedPayloadError
 from kohort.records.produced import ProduceRules, RefusedBatchError, check_produced
 from kohort.records.record import decode_records
-from kohort.records.segments import walk_segment
 from kohort.records.walk import Walk, walk_records
 
 NOW = 1_700_000_000_000
@@ -125,11 +124,6 @@ def every_record(batch: bytes) -> None:
         read_records(batch, position, header, limit=LIMIT)
 
 
-def whole_segment(batch: bytes) -> None:
-    for _ in walk_segment(batch, base_offset=0):
-        pass
-
-
 def produced(batch: bytes) -> None:
     rules = ProduceRules(
         now=NOW, api_version=13, compacted=True, decompressed_limit=LIMIT, codec=Codec.SNAPPY
@@ -145,7 +139,6 @@ def test_damage_leads_to_a_typed_error_or_to_nothing(batch: bytes) -> None:
         read_header,
         read_records,
         every_record,
-        whole_segment,
         produced,
     )
     for read in readers:
