@@ -89,7 +89,7 @@ class FrameBuffer:
 
     def feed(self, data: bytes) -> None:
         """Take what the peer sent, in pieces of any size. Never raises."""
-        if self._position == len(self._chunk):
+        if self._position == len(self._chunk) and not self._later:
             self._chunk = data
             self._position = 0
         elif data:

@@ -177,3 +177,16 @@ def test_a_large_frame_in_small_pieces_is_put_together_once() -> None:
 
 def test_a_frame_is_its_parts_behind_their_common_size() -> None:
     assert b"".join(frame([b"head", memoryview(b"body")])) == b"\0\0\0\x08headbody"
+
+
+def test_frames_keep_their_order_when_one_is_fed_between_two_cuts() -> None:
+    """The first chunk is used up to its end, the second waits, the third must not overtake it."""
+    whole = [b"\0\0\0\4" + bytes([0, 18, 0, number]) for number in range(4)]
+    buffer = FrameBuffer()
+    buffer.feed(whole[0] + whole[1])
+    cut = [buffer.next_frame()]
+    buffer.feed(whole[2])
+    cut.append(buffer.next_frame())
+    buffer.feed(whole[3])
+    cut += [buffer.next_frame(), buffer.next_frame(), buffer.next_frame()]
+    assert cut == [*(each[4:] for each in whole), None]
