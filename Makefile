@@ -61,7 +61,7 @@ docs: $(READY) ## regenerate the generated pages
 	$(BIN)/python tools/generate_docs.py
 
 lock: ## pin dependencies anew (needs uv)
-	uv pip compile pyproject.toml --group dev --generate-hashes --universal --python-version 3.11 \
+	uv pip compile pyproject.toml --extra spark --extra fast --group dev --generate-hashes --universal --python-version 3.11 \
 	  --no-header --upgrade -o requirements.lock
 
 clean: ## remove what was built, not your data
