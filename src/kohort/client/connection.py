@@ -95,12 +95,17 @@ class Connection(asyncio.Protocol):
         ``highest`` caps the version where a newer one needs what the caller does not have. Error codes in
         the reply are the caller's business. A long poll says in ``timeout_ms`` how long it may take. Raises
         DisconnectedError, RequestTimeoutError, ApiNotServedError or ProtocolError. Cancelling only drops
-        the reply. Not for Produce with acks=0, which has no reply.
+        the reply.
         """
         assert request.api_key is not None, "only requests can be sent"
         version = self.version_of(request.api_key, highest)
         patience = self._options.request_timeout_ms if timeout_ms is None else timeout_ms
         return cast(R, await self._exchange(request, version, patience / 1_000))
+
+    def post(self, request: Message, *, highest: int | None = None) -> None:
+        """Write a request that has no reply: Produce with acks=0. Raises as ``send`` does, but at once."""
+        assert request.api_key is not None, "only requests can be sent"
+        self._transmit(request, self.version_of(request.api_key, highest))
 
     async def negotiate(self) -> None:
         """Learn which versions the broker serves. Called once, before anything else is sent."""
@@ -137,6 +142,12 @@ class Connection(asyncio.Protocol):
             raise late from None
 
     def _write(self, request: Message, version: int) -> _Awaited:
+        correlation_id, spec = self._transmit(request, version)
+        awaited = _Awaited(correlation_id, spec, version, asyncio.get_running_loop().create_future())
+        self._awaited.append(awaited)
+        return awaited
+
+    def _transmit(self, request: Message, version: int) -> tuple[int, ApiSpec]:
         if self._ended is not None or self._transport is None:
             raise DisconnectedError(f"the connection to {self.address} is closed") from self._ended
         assert request.api_key is not None
@@ -146,10 +157,8 @@ class Connection(asyncio.Protocol):
         body = encode_parts(request, version)
         size = len(header) + sum(map(len, body))
         self._correlation_id = (correlation_id + 1) & 0x7FFFFFFF
-        awaited = _Awaited(correlation_id, spec, version, asyncio.get_running_loop().create_future())
-        self._awaited.append(awaited)
         self._transport.writelines([_SIZE.pack(size) + header, *body])
-        return awaited
+        return correlation_id, spec
 
     # What asyncio calls
 

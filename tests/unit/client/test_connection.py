@@ -24,6 +24,7 @@ from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsRes
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
+from kohort.wire.messages.produce import ProduceRequest
 from kohort.wire.schema import Versions
 
 ADDRESS = Address("host", 9001)
@@ -208,6 +209,22 @@ async def test_a_reply_nobody_asked_for_ends_the_connection() -> None:
     connection = await opened(brokers)
     await connection.send(HeartbeatRequest(), HeartbeatResponse)
     assert not connection.is_open
+
+
+@on_loop
+async def test_a_request_without_a_reply_leaves_the_order_of_replies_alone() -> None:
+    brokers = ScriptedCluster()
+    brokers.on(ProduceRequest, lambda _: Silence())
+    connection = await opened(brokers)
+    first = asyncio.ensure_future(connection.send(MetadataRequest(topics=None), MetadataResponse))
+    await asyncio.sleep(0)
+    connection.post(ProduceRequest(acks=0), highest=9)
+    assert (await connection.send(MetadataRequest(topics=None), MetadataResponse)).cluster_id == "scripted"
+    assert (await first).cluster_id == "scripted"
+    assert brokers.asked(ProduceRequest)[0].header.api_version == 9
+    connection.close()
+    with pytest.raises(DisconnectedError, match="is closed"):
+        connection.post(ProduceRequest(acks=0))
 
 
 @on_loop

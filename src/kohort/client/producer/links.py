@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from kohort.client.connection import Connection
-from kohort.wire.schema import Message
 
 
 @dataclass(slots=True)
@@ -21,16 +20,3 @@ class Link:
     @property
     def is_connected(self) -> bool:
         return self.connection is not None and self.connection.is_open
-
-
-def post(connection: Connection, request: Message, highest: int | None) -> None:
-    """Write a request that has no reply: Produce with acks=0. Raises as ``Connection.send`` does.
-
-    A connection expects a reply to all it writes, and replies come in order: so the expectation that
-    writing made, the newest one, is taken back.
-    """
-    assert request.api_key is not None
-    awaited = connection._write(request, connection.version_of(request.api_key, highest))
-    taken_back = connection._awaited.pop()
-    assert taken_back is awaited, "nothing was written in between"
-    awaited.reply.cancel()

@@ -16,7 +16,7 @@ from kohort.client.errors import ApiNotServedError, BrokerError, check
 from kohort.client.producer.accumulator import Accumulator, Limits
 from kohort.client.producer.batch import UNKNOWN_OFFSET, Batch
 from kohort.client.producer.errors import DeliveryTimeoutError
-from kohort.client.producer.links import Link, post
+from kohort.client.producer.links import Link
 from kohort.client.producer.requests import Outgoing, answers, pack, refusal
 from kohort.client.producer.sequences import Sequences
 from kohort.client.producer.settings import ProducerSettings
@@ -173,7 +173,7 @@ class Sender:
         assert connection is not None
         try:
             if self._settings.acks_on_wire == 0:
-                post(connection, outgoing.request, outgoing.highest)
+                connection.post(outgoing.request, highest=outgoing.highest)
                 reply = ProduceResponse()
             else:
                 patience = min(self._settings.request_timeout_ms, self._left(batches))
