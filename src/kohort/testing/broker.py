@@ -1,12 +1,13 @@
 """An embedded broker: ``with Broker() as broker`` or ``async with AsyncBroker() as broker``.
 
 It lives in memory unless it is given a directory, listens on a free port of the loopback
-address, and is a real broker in every other respect.
+address unless it is given one, and is a real broker in every other respect.
 """
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -14,14 +15,10 @@ from typing import Any, Self, TypeVar, Unpack
 from kohort.broker.clock import VirtualClock
 from kohort.broker.server import Server
 from kohort.broker.settings import Settings
+from kohort.client.addresses import parse_address
 from kohort.testing.intercept import Action, Interceptions, Rule, Where, rule
 
 _T = TypeVar("_T")
-
-
-def _settings(data: Path | str | None, configs: Mapping[str, str | int | bool] | None) -> Settings:
-    overrides = {name: _as_text(value) for name, value in (configs or {}).items()}
-    return Settings(port=0, data=Path(data) if data is not None else None, overrides=overrides)
 
 
 def _as_text(value: str | int | bool) -> str:
@@ -34,6 +31,7 @@ class AsyncBroker:
     ``configs`` are Kafka's broker settings by name, for example
     ``{"group.initial.rebalance.delay.ms": 0}``. With ``virtual_time=True`` sessions, rebalances,
     retention and timestamps run on ``broker.clock``, which stands still until ``advance`` moves it.
+    Clients are told to go to ``advertised`` (``host:port``), where a proxy may wait for them.
     """
 
     def __init__(
@@ -42,16 +40,24 @@ class AsyncBroker:
         data: Path | str | None = None,
         configs: Mapping[str, str | int | bool] | None = None,
         virtual_time: bool = False,
+        port: int = 0,
+        advertised: str | None = None,
     ) -> None:
         self.clock = VirtualClock() if virtual_time else None
-        self.server = Server(_settings(data, configs), clock=self.clock)
+        told = parse_address(advertised) if advertised is not None else None
+        self._settings = Settings(
+            port=port,
+            advertised_host=told.host if told is not None else None,
+            advertised_port=told.port if told is not None else None,
+            data=Path(data) if data is not None else None,
+            overrides={name: _as_text(value) for name, value in (configs or {}).items()},
+        )
+        self.server = Server(self._settings, clock=self.clock)
         self._interceptions = Interceptions()
         self.bootstrap = ""
 
     async def __aenter__(self) -> Self:
-        address = await self.server.start()
-        self.server.dispatch.interceptor = self._interceptions
-        self.bootstrap = str(address)
+        await self._start()
         return self
 
     async def __aexit__(
@@ -61,6 +67,23 @@ class AsyncBroker:
         traceback: TracebackType | None,
     ) -> None:
         await self.server.stop()
+
+    async def _start(self) -> None:
+        address = await self.server.start()
+        self.server.dispatch.interceptor = self._interceptions
+        self.bootstrap = str(address)
+        self._settings = replace(self._settings, port=address.port)
+
+    async def restart(self, meanwhile: Callable[[], Awaitable[object]] | None = None) -> None:
+        """Stop, and start again on the same port and directory; rules stay.
+
+        ``meanwhile`` runs while it is down. A broker that lives in memory comes back empty.
+        """
+        await self.server.stop()
+        if meanwhile is not None:
+            await meanwhile()
+        self.server = Server(self._settings, clock=self.clock)
+        await self._start()
 
     def intercept(self, action: Action, **where: Unpack[Where]) -> Rule:
         """Apply an action of :mod:`kohort.testing.intercept` to the requests that match every filter."""
@@ -80,8 +103,12 @@ class Broker:
         data: Path | str | None = None,
         configs: Mapping[str, str | int | bool] | None = None,
         virtual_time: bool = False,
+        port: int = 0,
+        advertised: str | None = None,
     ) -> None:
-        self._broker = AsyncBroker(data=data, configs=configs, virtual_time=virtual_time)
+        self._broker = AsyncBroker(
+            data=data, configs=configs, virtual_time=virtual_time, port=port, advertised=advertised
+        )
         self._loop = _new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="kohort broker", daemon=True)
 
@@ -114,6 +141,10 @@ class Broker:
     def server(self) -> Server:
         """The server inside; touch it only through :meth:`run`, on its own loop."""
         return self._broker.server
+
+    def restart(self) -> None:
+        """As :meth:`AsyncBroker.restart`."""
+        self.run(self._broker.restart())
 
     def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Run a coroutine on the broker's loop and wait for its result."""

@@ -1,0 +1,56 @@
+"""The embedded broker: its port, its directory, and coming back to both."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from kohort.client.cluster import Cluster
+from kohort.client.produce import Outgoing, TopicWriter
+from kohort.testing.broker import AsyncBroker, Broker
+from kohort.testing.intercept import watch
+
+
+async def topics(bootstrap: str) -> set[str]:
+    async with Cluster(bootstrap) as cluster:
+        return {str(name) for name in (await cluster.refresh_all()).topics}
+
+
+async def write(bootstrap: str, topic: str) -> None:
+    async with Cluster(bootstrap) as cluster:
+        await TopicWriter(cluster, topic).write([Outgoing(b"a")])
+
+
+def test_a_restart_keeps_port_directory_and_rules(tmp_path: Path) -> None:
+    with Broker(data=tmp_path) as broker:
+        before = broker.bootstrap
+        seen = broker.intercept(watch, api="Metadata")
+        asyncio.run(write(before, "t"))
+        broker.restart()
+        assert broker.bootstrap == before
+        seen.seen.clear()
+        assert asyncio.run(topics(before)) == {"t"}
+        assert seen.seen
+
+
+def test_a_broker_in_memory_comes_back_empty_on_its_port() -> None:
+    async def story() -> None:
+        async with AsyncBroker() as broker:
+            await write(broker.bootstrap, "t")
+            host, port = broker.bootstrap.split(":")
+
+            async def nobody_is_there() -> None:
+                with pytest.raises(ConnectionRefusedError):
+                    await asyncio.open_connection(host, int(port))
+
+            await broker.restart(nobody_is_there)
+            assert await topics(broker.bootstrap) == set()
+
+    asyncio.run(story())
+
+
+def test_a_port_can_be_chosen() -> None:
+    with Broker() as other:
+        port = int(other.bootstrap.rsplit(":", 1)[1])
+    with Broker(port=port) as broker:
+        assert broker.bootstrap == f"127.0.0.1:{port}"
