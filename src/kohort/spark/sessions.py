@@ -1,0 +1,82 @@
+"""``kohort.spark.session()``: a Spark session that works where Python does, for notebooks, jobs and tests."""
+
+import os
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from kohort.spark.environment import (
+    JAVA_OPTIONS,
+    ON_ALL_CORES,
+    TIME_ZONE,
+    MissingSparkError,
+    is_local,
+    set_variables,
+    settings,
+    with_retries,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# For tests: a small JVM that starts soon and gives each query as little to do as possible.
+TEST_CONF: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.default.parallelism": "2",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.driver.memory": "1g",
+        "spark.sql.streaming.pollingDelay": "1ms",
+        JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m",
+    }
+)
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def session(
+    app: str = "kohort", *, master: str | None = None, conf: Mapping[str, str] = _NOTHING
+) -> "SparkSession":
+    """The running session with ``conf`` applied, or a new one.
+
+    In a job that was submitted, master and settings are those of the submission, ``conf`` on top. Elsewhere
+    Spark is started here: on all cores of this machine unless ``master`` names another place, with a Java
+    that fits, this Python for the workers, and the settings of ``environment.settings`` under ``conf``.
+    Executors in other processes get Kohort's code.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingSparkError("pyspark") from error
+    builder = SparkSession.Builder().appName(app)
+    if SparkSession.getActiveSession() is None and not _was_submitted():
+        master = with_retries(master or ON_ALL_CORES)
+        set_variables(master)
+        conf = settings(master, conf)
+    if master is not None:
+        builder = builder.master(master)
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    if not spark.sparkContext.getConf().contains(TIME_ZONE) and TIME_ZONE not in conf:
+        spark.conf.set(TIME_ZONE, "UTC")
+    if not is_local(str(spark.sparkContext.master)):
+        _ship(spark)
+    return spark
+
+
+def _was_submitted() -> bool:
+    """Whether spark-submit has started this process: the JVM is there before Python."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _ship(spark: "SparkSession") -> None:
+    """Send our code to the executors, unless the submission has done so."""
+    from kohort.spark.shipping import archive
+
+    context = spark.sparkContext
+    packed = archive()
+    if packed.name not in {os.path.basename(path) for path in context.listFiles}:
+        context.addPyFile(str(packed))
