@@ -4,6 +4,11 @@ Each partition has a lane. Batches leave it in order; while one that failed wait
 lane stands still, and once all are home they leave again in the same order. So the order of records survives
 any retry as long as batches are numbered, and whether a number was wrong by itself or only because a batch
 before it failed needs no guessing: it was, if the first of those that came home says so.
+
+A broker that was restarted remembers only the last batch of a producer: one before it, if stored but never
+acknowledged, looks misnumbered, and under new numbers it would be stored twice. So it is set aside until all
+behind it that may be stored have their answers. If one is stored under the old numbers, so are all before it;
+if none is, neither are they, and all go on under new numbers.
 """
 
 from collections import deque
@@ -43,13 +48,20 @@ class _Lane:
     waiting: deque[Batch] = field(default_factory=deque)
     flying: list[Batch] = field(default_factory=list)
     returned: list[Batch] = field(default_factory=list)
+    aside: list[Batch] = field(default_factory=list)  # perhaps stored; what is behind them will tell
+    last_stored: tuple[int, ...] = ()  # its order
     retry_at: float = 0.0
     # A broker that knows nothing of a producer takes any number from it: were the first batch lost and the
     # second not, they would change places. So the first goes alone.
     is_known: bool = False
 
     def batches(self) -> Iterator[Batch]:
-        return chain(self.flying, self.returned, self.waiting)
+        return chain(self.aside, self.flying, self.returned, self.waiting)
+
+    def take_back(self) -> None:
+        """Put those set aside in front again."""
+        self.waiting.extendleft(reversed(self.aside))
+        self.aside.clear()
 
 
 class Accumulator:
@@ -63,6 +75,7 @@ class Accumulator:
         self._limits = limits
         self._lanes: dict[TopicPartition, _Lane] = {}
         self._last_order = 0
+        self._stored_before: list[Batch] = []
 
     # Filling
 
@@ -134,8 +147,8 @@ class Accumulator:
             yield lane.retry_at
             yield lane.waiting[0].created + self._limits.linger_ms
             yield lane.waiting[0].deadline
-        if lane.returned:
-            yield min(batch.deadline for batch in lane.returned)
+        for batch in chain(lane.returned, lane.aside):
+            yield batch.deadline
 
     # Settling
 
@@ -143,6 +156,11 @@ class Accumulator:
         """Forget a batch in flight: it was stored, or refused for good."""
         lane = self._land(batch)
         lane.is_known |= stored
+        if stored:
+            lane.last_stored = max(lane.last_stored, batch.order)
+            self._stored_before += lane.aside
+            self.buffered -= sum(before.size for before in lane.aside)
+            lane.aside.clear()
         self.buffered -= batch.size
         self._regroup(batch.partition, lane)
 
@@ -165,6 +183,8 @@ class Accumulator:
         """Take out what is past its deadline and not in flight; the caller tells those who wait."""
         late = []
         for partition, lane in self._lanes.items():
+            while lane.aside and lane.aside[0].deadline <= now:
+                late.append(lane.aside.pop(0))
             while lane.waiting and lane.waiting[0].deadline <= now:
                 late.append(lane.waiting.popleft())
             if lane.returned and any(batch.deadline <= now for batch in lane.returned):
@@ -178,7 +198,8 @@ class Accumulator:
         """Take out everything, and also what is in flight if asked; the caller tells those who wait."""
         left: list[Batch] = []
         for lane in self._lanes.values():
-            left += chain(lane.returned, lane.waiting, lane.flying if in_flight else ())
+            left += chain(lane.aside, lane.returned, lane.waiting, lane.flying if in_flight else ())
+            lane.aside.clear()
             lane.returned.clear()
             lane.waiting.clear()
             if in_flight:
@@ -197,9 +218,10 @@ class Accumulator:
         if lane.flying or not lane.returned:
             return
         lane.returned.sort(key=lambda batch: batch.order)
-        wrong = lane.returned[0].is_misnumbered
         lane.waiting.extendleft(reversed(lane.returned))
         lane.returned.clear()
+        self._set_aside(lane)
+        wrong = bool(lane.waiting) and lane.waiting[0].is_misnumbered
         if wrong and self.sequences is not None:
             self.sequences.start_over(partition)
             lane.is_known = False
@@ -208,11 +230,31 @@ class Accumulator:
         for batch in lane.waiting:
             batch.is_misnumbered = False
 
+    def _set_aside(self, lane: _Lane) -> None:
+        """Take misnumbered ones that may be stored from the head, or put them back once that is ruled out."""
+        while lane.waiting and lane.waiting[0].is_misnumbered and lane.waiting[0].may_be_stored:
+            batch = lane.waiting.popleft()
+            if batch.order < lane.last_stored:
+                self._stored_before.append(batch)
+                self.buffered -= batch.size
+            else:
+                lane.aside.append(batch)
+        # A first one that cannot be stored and is refused: then nothing before or behind it is stored either.
+        is_refused = bool(lane.waiting) and lane.waiting[0].is_misnumbered
+        if is_refused or not any(batch.may_be_stored and not batch.is_misnumbered for batch in lane.waiting):
+            lane.take_back()
+
+    def take_stored_before(self) -> list[Batch]:
+        """Batches found to be stored by what became of those behind; the caller tells those who wait."""
+        found, self._stored_before = self._stored_before, []
+        return found
+
     def renounce(self, partition: TopicPartition) -> None:
         """Let what was not sent yet be numbered under another producer id."""
         if self.sequences is not None:
             lane = self._lanes[partition]
             lane.is_known = False
+            lane.take_back()
             self.sequences.renounce(partition)
             for batch in chain(lane.returned, lane.waiting):
                 batch.renumber(None)

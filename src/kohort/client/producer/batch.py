@@ -49,6 +49,7 @@ class Batch:
         "encoded",
         "is_misnumbered",
         "last_error",
+        "may_be_stored",
         "node",
         "numbering",
         "order",
@@ -71,6 +72,7 @@ class Batch:
         self.node: NodeId | None = None  # who has it, while it is in flight
         self.numbering: Numbering | None = None
         self.is_misnumbered = False  # the broker expected another sequence number
+        self.may_be_stored = False  # an attempt ended without an answer that says no
         self.encoded: bytes | None = None
         self.last_error: KohortError | None = None
 

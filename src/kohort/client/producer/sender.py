@@ -187,6 +187,8 @@ class Sender:
             self._receive(link, outgoing, reply)
         finally:
             link.in_flight -= 1
+            for batch in self.accumulator.take_stored_before():
+                batch.succeed(UNKNOWN_OFFSET)
             self._settled()
             self.wake()
 
@@ -240,6 +242,7 @@ class Sender:
     def _disturbed(self, batch: Batch, error: KohortError) -> None:
         """Something passed or not: the leader may be another one by now."""
         batch.last_error = error
+        batch.may_be_stored = True
         if error.retriable:
             self.accumulator.come_back(batch, self.now())
             self._ask_metadata()

@@ -153,6 +153,47 @@ def test_a_wrong_number_at_the_head_starts_the_next_epoch_from_zero() -> None:
     assert numbers([again, *launch(lanes, now=PAUSE)]) == [(1, 0), (1, 1)]
 
 
+def test_a_batch_the_broker_forgot_was_stored_if_one_behind_it_was() -> None:
+    lanes = known_accumulator(records=1)
+    put(lanes, 2)
+    for batch in launch(lanes):  # both are stored, both answers are lost, and the broker starts anew
+        batch.may_be_stored = True
+        lanes.come_back(batch, 0)
+    first, second = launch(lanes, now=PAUSE)
+
+    first.is_misnumbered = True
+    lanes.come_back(first, PAUSE)
+    lanes.settle(second, stored=True)
+
+    assert lanes.take_stored_before() == [first]
+    assert lanes.buffered == 0
+    put(lanes, 1)
+    assert numbers(launch(lanes, now=2 * PAUSE)) == [(0, 2)]
+
+
+def test_a_batch_that_may_be_stored_keeps_its_numbers_until_those_behind_it_have_their_answers() -> None:
+    lanes = known_accumulator(records=1)
+    put(lanes, 2)
+    for batch in launch(lanes):
+        batch.may_be_stored = True
+        lanes.come_back(batch, 0)
+    first, second = launch(lanes, now=PAUSE)
+    first.is_misnumbered = True
+    lanes.come_back(first, PAUSE)
+    lanes.come_back(second, PAUSE)  # its answer is lost once more
+
+    (alone,) = launch(lanes, now=2 * PAUSE)
+    assert alone is second
+    assert numbers([alone]) == [(0, 1)]
+    second.is_misnumbered = True
+    lanes.come_back(second, 2 * PAUSE)
+
+    assert lanes.take_stored_before() == []
+    (head,) = launch(lanes, now=3 * PAUSE)
+    lanes.settle(head, stored=True)
+    assert numbers([head, *launch(lanes, now=3 * PAUSE)]) == [(1, 0), (1, 1)]
+
+
 def test_another_partition_keeps_its_epoch_when_one_starts_over() -> None:
     lanes = accumulator(records=1)
     put(lanes, 1)
@@ -311,9 +352,16 @@ class _Broker:
         self.log.extend(batch.deliveries)
         return True
 
+    def restart(self) -> None:
+        """Of a producer's batches Kafka's snapshot has the last one."""
+        self.known = dict(list(self.known.items())[-1:])
+
+
+FATES = ["ok", "lost", "stored, reply lost", "stored, reply lost, restarted", "refused"]
+
 
 @pytest.mark.slow
-@given(st.lists(st.sampled_from(["ok", "lost", "stored, reply lost", "refused"]), max_size=40))
+@given(st.lists(st.sampled_from(FATES), max_size=40))
 def test_whatever_happens_nothing_is_stored_twice_and_the_order_stays(fates: list[str]) -> None:
     lanes, broker = accumulator(records=2), _Broker()
     waiters, _ = put(lanes, 24)
@@ -328,6 +376,7 @@ def test_whatever_happens_nothing_is_stored_twice_and_the_order_stays(fates: lis
                 lanes.settle(batch, stored=False)
                 refused.update(map(id, batch.deliveries))
             elif fate == "lost":
+                batch.may_be_stored = True
                 lanes.come_back(batch, now)
             elif not broker.accepts(batch):
                 batch.is_misnumbered = True
@@ -335,8 +384,14 @@ def test_whatever_happens_nothing_is_stored_twice_and_the_order_stays(fates: lis
             elif fate == "ok":
                 lanes.settle(batch, stored=True)
             else:
+                batch.may_be_stored = True
                 lanes.come_back(batch, now)
+                if fate.endswith("restarted"):
+                    broker.restart()
+        stored_before = {id(waiter) for batch in lanes.take_stored_before() for waiter in batch.deliveries}
+        assert stored_before <= set(map(id, broker.log))
 
+    assert lanes.buffered == 0
     assert len(set(map(id, broker.log))) == len(broker.log)
     order = [waiters.index(stored) for stored in broker.log]  # type: ignore[arg-type] # waiters are all there is
     assert order == sorted(order)
