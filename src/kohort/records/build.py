@@ -5,6 +5,7 @@ from itertools import pairwise
 from struct import Struct
 from typing import NamedTuple
 
+from kohort.primitives.buffers import Buffer
 from kohort.primitives.crc import crc32c
 from kohort.records.compression import Codec, compress
 from kohort.records.errors import CorruptBatchError
@@ -47,6 +48,21 @@ PLAIN = BatchFields()
 
 def build_batch(records: Sequence[NewRecord], fields: BatchFields = PLAIN) -> bytes:
     """A batch of consecutive offsets. There must be at least one record."""
+    return frame_payload(encode_payload(records, fields.codec), fields)
+
+
+class Payload(NamedTuple):
+    """The records of a batch as they stand behind its header, compressed already."""
+
+    content: Buffer
+    codec: Codec
+    records_count: int
+    base_timestamp: int
+    max_timestamp: int
+
+
+def encode_payload(records: Sequence[NewRecord], codec: Codec = Codec.NONE) -> Payload:
+    """Records of consecutive offsets, without their header. There must be at least one."""
     if not records:
         raise ValueError("a batch is built from at least one record")
     base_timestamp = newest = records[0][0]
@@ -58,25 +74,27 @@ def build_batch(records: Sequence[NewRecord], fields: BatchFields = PLAIN) -> by
         if timestamp > newest:
             newest = timestamp
     payload = b"".join(parts)
-    if fields.codec:
-        payload = compress(fields.codec, payload)
-    attributes = (
-        fields.codec | (TRANSACTIONAL if fields.transactional else 0) | (CONTROL if fields.control else 0)
-    )
+    return Payload(compress(codec, payload) if codec else payload, codec, delta, base_timestamp, newest)
+
+
+def frame_payload(payload: Payload, fields: BatchFields = PLAIN) -> bytes:
+    """The batch of a payload; the codec is that of the payload, whatever ``fields`` says."""
+    content, codec, count, base_timestamp, newest = payload
+    attributes = codec | (TRANSACTIONAL if fields.transactional else 0) | (CONTROL if fields.control else 0)
     if fields.append_time is not None:
         attributes |= LOG_APPEND_TIME
         newest = fields.append_time
     checked = _CHECKED.pack(
         attributes,
-        delta - 1,
+        count - 1,
         base_timestamp,
         newest,
         fields.producer_id,
         fields.producer_epoch,
         fields.base_sequence,
-        delta,
+        count,
     )
-    return _assemble(fields.base_offset, fields.leader_epoch, checked, payload)
+    return _assemble(fields.base_offset, fields.leader_epoch, checked, content)
 
 
 def rebuild_batch(
@@ -142,7 +160,7 @@ def _rebuilt(
     return _assemble(header.base_offset, header.partition_leader_epoch, checked, payload)
 
 
-def _assemble(base_offset: int, leader_epoch: int, checked: bytes, payload: bytes) -> bytes:
+def _assemble(base_offset: int, leader_epoch: int, checked: bytes, payload: Buffer) -> bytes:
     length = HEADER_SIZE - LENGTH_END + len(payload)
     checksum = crc32c(payload, crc32c(checked))
     return _FRONT.pack(base_offset, length, leader_epoch, MAGIC, checksum) + checked + payload
