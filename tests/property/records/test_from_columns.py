@@ -1,7 +1,7 @@
 """Batches made of Arrow columns are those made of records, byte for byte."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import lib as pa
 
@@ -12,6 +12,7 @@ from kohort.records.from_columns import Columns, cut, encode_headers, encode_pay
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
+steady = settings(derandomize=True, deadline=None, max_examples=100)
 contents = st.none() | st.binary(max_size=40) | st.integers(0, 20_000).map(lambda size: b"x" * size)
 header_lists = st.lists(st.tuples(st.text(max_size=80), st.none() | st.binary(max_size=70)), max_size=4)
 timestamps = st.integers(0, 2**41) | st.integers(0, 2**62)
@@ -28,6 +29,7 @@ def columns_of(rows: list[NewRecord]) -> Columns:
     )
 
 
+@steady
 @given(st.lists(records, min_size=1, max_size=12), st.sampled_from(Codec), st.integers(1, 30_000), st.data())
 def test_columns_make_the_same_batches_as_records(
     rows: list[NewRecord], codec: Codec, limit: int, data: st.DataObject
@@ -49,6 +51,7 @@ def test_columns_make_the_same_batches_as_records(
     )
 
 
+@steady
 @given(st.lists(records, min_size=1, max_size=12), st.data())
 def test_rows_are_taken_in_the_order_asked_for_also_from_a_slice(
     rows: list[NewRecord], data: st.DataObject
@@ -70,6 +73,7 @@ def test_rows_are_taken_in_the_order_asked_for_also_from_a_slice(
     assert frame_payload(payload) == build_batch(rows)
 
 
+@steady
 @given(st.lists(records, min_size=1, max_size=12))
 def test_no_record_is_larger_than_was_said(rows: list[NewRecord]) -> None:
     columns = columns_of(rows)
