@@ -149,6 +149,31 @@ def merge(known: Metadata, response: MetadataResponse, *, whole: bool) -> Metada
     )
 
 
+class Leader(NamedTuple):
+    """Who leads a partition, as a reply to somebody who asked another node says it (KIP-951)."""
+
+    node_id: NodeId
+    epoch: LeaderEpoch
+
+
+def adopt_leaders(
+    known: Metadata, leaders: Mapping[TopicPartition, Leader], nodes: Iterable[Node]
+) -> Metadata:
+    """What is known after such hints: those of a newer epoch count, if the address of the leader is known."""
+    all_nodes = {**known.nodes, **{node.node_id: node for node in nodes}}
+    topics = dict(known.topics)
+    for (name, number), leader in leaders.items():
+        topic = topics.get(name)
+        found = topic.partition(number) if topic is not None else None
+        if topic is None or found is None or leader.epoch <= found.leader_epoch:
+            continue
+        if leader.node_id in all_nodes:
+            moved = found._replace(leader=leader.node_id, leader_epoch=leader.epoch)
+            partitions = tuple(moved if each is found else each for each in topic.partitions)
+            topics[name] = replace(topic, partitions=partitions)
+    return replace(known, nodes=all_nodes, topics=topics)
+
+
 def _is_usable(answered: MetadataResponseTopic) -> bool:
     return answered.error_code in (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE)
 

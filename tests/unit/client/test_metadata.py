@@ -3,9 +3,9 @@
 import pytest
 
 from kohort.client.errors import BrokerError, UnknownTopicError
-from kohort.client.metadata import NOBODY, Metadata, merge
+from kohort.client.metadata import NOBODY, Leader, Metadata, Node, adopt_leaders, merge
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import NodeId, Partition, TopicName
+from kohort.model.ids import LeaderEpoch, NodeId, Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.wire.messages.metadata import (
     MetadataResponse,
@@ -131,3 +131,22 @@ def test_partitions_with_gaps_in_their_numbers_are_still_found() -> None:
     lonely = MetadataResponsePartition(partition_index=7, leader_id=1, leader_epoch=0)
     gapped = MetadataResponseTopic(name="t", topic_id=ID, partitions=[lonely])
     assert merge(Metadata(), reply(gapped), whole=False).leader("t", 7) == 1
+
+
+def hint(node: int, epoch: int) -> Leader:
+    return Leader(NodeId(node), LeaderEpoch(epoch))
+
+
+def test_a_hint_of_a_newer_epoch_moves_the_leader_and_brings_its_address() -> None:
+    known = merge(Metadata(), reply(topic("t", (1, 4), (1, 4))), whole=False)
+    new = Node(NodeId(3), "h3", 9092)
+    after = adopt_leaders(known, {tp("t", 1): hint(3, 5)}, [new])
+    assert [after.leader("t", 0), after.leader("t", 1)] == [1, 3]
+    assert after.nodes[NodeId(3)] == new
+    assert known.leader("t", 1) == 1
+
+
+@pytest.mark.parametrize("leader", [hint(2, 4), hint(2, 3), hint(9, 5)])
+def test_hints_that_are_old_or_lead_nowhere_change_nothing(leader: Leader) -> None:
+    known = merge(Metadata(), reply(topic("t", (1, 4))), whole=False)
+    assert adopt_leaders(known, {tp("t", 0): leader, tp("u", 0): leader, tp("t", 7): leader}, []) == known

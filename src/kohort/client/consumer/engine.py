@@ -31,7 +31,7 @@ from kohort.model.topics import TopicPartition
 Records = dict[TopicPartition, list[ConsumerRecord]]
 _SHORTEST_WAIT_MS = 1.0
 _LONGEST_WAIT_MS = 5_000.0
-_GOODBYE_MS = 2_000.0  # how long LeaveGroup may take when there is no time left
+_GOODBYE_MS = 2_000.0  # how long a broker may take to answer that it was left
 
 
 class Surroundings(NamedTuple):
@@ -114,6 +114,24 @@ class Engine:
                 self._raise_what_waits()
                 return {}
 
+    async def take_part(self, timeout_ms: float) -> bool:
+        """Let the group advance and read nothing: whether it has settled before the time was up.
+
+        What others need of the member (joining again, giving partitions back) is done in here. Positions
+        are not looked up: whoever reads the records keeps them.
+        """
+        deadline = self.tasks.now() + timeout_ms
+        membership = self.require_member("take part in rebalances").membership
+        while True:
+            self._raise_what_waits()
+            self.tasks.bell.clear()
+            if await self._group_turn() and membership.has_settled:
+                return True
+            left = deadline - self.tasks.now()
+            if left <= 0:
+                return False
+            await self._wait(left, [membership.poll_again_at()])
+
     def _raise_what_waits(self) -> None:
         if self._is_woken:
             self._is_woken = False
@@ -123,19 +141,19 @@ class Engine:
 
     async def _turn(self) -> list[Instant | None]:
         """Let the group and the positions advance; when time alone will take them further."""
+        if await self._group_turn():
+            self._lookups.start(self.tasks)
+        poll_again = self.member.membership.poll_again_at() if self.member is not None else None
+        return [poll_again, self.positions.next_retry()]
+
+    async def _group_turn(self) -> bool:
+        """One turn of the group, if there is one: whether positions may be looked up."""
         if self._subscriptions.subscription.type is SubscriptionType.NONE:
             raise SubscriptionError(
                 "the consumer has nothing to poll", hint="call subscribe() or assign() first"
             )
         self._watch.request_if_old()
-        member = self.member
-        active = True
-        if member is not None:
-            active = await member.poll()
-        if active:
-            self._lookups.start(self.tasks)
-        poll_again = member.membership.poll_again_at() if member is not None else None
-        return [poll_again, self.positions.next_retry()]
+        return await self.member.poll() if self.member is not None else True
 
     async def _wait(self, left: float, times: Sequence[Instant | None]) -> None:
         now = self.tasks.now()
@@ -190,18 +208,22 @@ class Engine:
 
     async def close(self, timeout_ms: float) -> None:
         """Commit and leave, as far as the time allows; then let go of everything."""
+        deadline = self.after(timeout_ms)
         try:
             if self.member is not None:
-                deadline = self.after(timeout_ms)
                 try:
                     await self.member.close(deadline)
                 finally:
-                    await self.member.finish(min(max(deadline - self.tasks.now(), 0), _GOODBYE_MS))
+                    await self.member.finish(self._goodbye_ms(deadline))
         finally:
             await self.tasks.stop()
+            await self.fetcher.close_sessions(self._goodbye_ms(deadline) / 1_000)
             if self.member is not None:
                 self.member.hang_up()
             self.cluster.close()
+
+    def _goodbye_ms(self, deadline: Instant) -> float:
+        return min(max(deadline - self.tasks.now(), 0), _GOODBYE_MS)
 
 
 async def start(settings: ConsumerSettings, given: Surroundings) -> Engine:

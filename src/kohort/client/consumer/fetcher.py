@@ -1,5 +1,6 @@
 """Fetch: one request at a time to each node that leads something, answers into the buffer."""
 
+import asyncio
 import logging
 from typing import NamedTuple
 
@@ -13,11 +14,12 @@ from kohort.client.fetching.chunk import Chunk
 from kohort.client.fetching.plan import plan_fetches
 from kohort.client.fetching.positions import Positions
 from kohort.client.fetching.session import FetchSession, Order, SessionRequest
+from kohort.client.metadata import Leader, Node, adopt_leaders
 from kohort.client.pool import Purpose
 from kohort.client.subscription import PartitionState, Position, Subscriptions
 from kohort.client.topic_admin import by_topic
 from kohort.model.errors import ErrorCode, KohortError
-from kohort.model.ids import NO_TOPIC_ID, Instant, NodeId, Partition, TopicName
+from kohort.model.ids import NO_TOPIC_ID, Instant, LeaderEpoch, NodeId, Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.wire.messages.fetch import (
     FetchPartition,
@@ -25,6 +27,7 @@ from kohort.wire.messages.fetch import (
     FetchResponse,
     FetchTopic,
     ForgottenTopic,
+    NodeEndpoint,
     PartitionData,
 )
 
@@ -37,6 +40,7 @@ _LEADER_CHANGED = frozenset(
         _E.OFFSET_NOT_AVAILABLE, _E.UNKNOWN_TOPIC_OR_PARTITION, _E.UNKNOWN_TOPIC_ID, _E.INCONSISTENT_TOPIC_ID,
     }
 )  # fmt: skip
+_HINTING = frozenset({_E.NOT_LEADER_OR_FOLLOWER, _E.FENCED_LEADER_EPOCH})
 _TRY_AGAIN = frozenset({_E.UNKNOWN_LEADER_EPOCH, _E.UNKNOWN_SERVER_ERROR})
 
 
@@ -127,6 +131,28 @@ class Fetcher:
         finally:
             self._busy.pop(node, None)
 
+    async def close_sessions(self, seconds: float) -> None:
+        """Give the sessions up where that is quickly done; brokers drop others when they need the room.
+
+        On the connections that no long poll blocks: a session does not belong to a connection.
+        """
+        finals = {node: session.final_request() for node, session in self._sessions.items()}
+        closing = [self._close_session(node, final) for node, final in finals.items() if final is not None]
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*closing)
+        except TimeoutError:
+            _log.debug("not all fetch sessions could be closed in time")
+
+    async def _close_session(self, node: NodeId, final: SessionRequest) -> None:
+        request = self._request(final)
+        request.max_wait_ms = 0
+        try:
+            connection = await self._cluster.connection(node)
+            await connection.send(request, FetchResponse)
+        except KohortError as error:
+            _log.debug("the fetch session with node %s was not closed: %s", node, error)
+
     def _later(self, node: NodeId, tasks: Tasks) -> None:
         """Not this node again at once; somebody else may lead its partitions by now."""
         self._not_before[node] = Instant(tasks.now() + self._settings.retry_backoff_ms)
@@ -189,6 +215,22 @@ class Fetcher:
             order = session.order_of(partition)
             assert order is not None
             self._keep(partition, order, one, tasks)
+        self._follow_hints(found, response.node_endpoints)
+
+    def _follow_hints(self, found: dict[TopicPartition, PartitionData], nodes: list[NodeEndpoint]) -> None:
+        """Who does not lead any more may say who does: that saves asking for metadata (KIP-951)."""
+        leaders = {
+            partition: Leader(NodeId(hint.leader_id), LeaderEpoch(hint.leader_epoch))
+            for partition, one in found.items()
+            if one.error_code in _HINTING and (hint := one.current_leader) is not None and hint.leader_id >= 0
+        }
+        if leaders:
+            where = [Node(NodeId(each.node_id), each.host, each.port, each.rack) for each in nodes]
+            before = self._cluster.metadata
+            self._cluster.metadata = after = adopt_leaders(before, leaders, where)
+            for partition in leaders:
+                if after.topics.get(partition.topic) != before.topics.get(partition.topic):
+                    self._pause_until.pop(partition, None)
 
     def _keep(self, partition: TopicPartition, order: Order, one: PartitionData, tasks: Tasks) -> None:
         if one.error_code == 0:

@@ -60,6 +60,12 @@ class FetchSession:
         }
         return SessionRequest(self._id, self._epoch, changed, forgotten)
 
+    def final_request(self) -> SessionRequest | None:
+        """How to end the session; None if there is none, or nobody knows."""
+        if self._epoch == FULL:
+            return None
+        return SessionRequest(self._id, FINAL, {}, {})
+
     def name_of(self, topic_id: bytes) -> TopicName | None:
         """The topic behind an id of the last request."""
         return next((tp.topic for tp, order in self._orders.items() if order.topic_id == topic_id), None)

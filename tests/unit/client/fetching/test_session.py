@@ -93,3 +93,11 @@ def test_epochs_wrap_to_one() -> None:
     session.request({A: order(1)})
     assert session.answered(FetchResponse(session_id=9), [])
     assert session.request({A: order(1)}).epoch == 1
+
+
+def test_only_a_session_that_is_known_to_live_is_ended() -> None:
+    assert FetchSession().final_request() is None
+    session = established(A)
+    assert session.final_request() == (9, -1, {}, {})
+    session.failed()
+    assert session.final_request() is None
