@@ -8,6 +8,7 @@ from kohort.client.producer.batch import RecordMetadata
 from kohort.client.producer.errors import (
     BufferFullError,
     DeliveryTimeoutError,
+    DoubtfulDeliveryError,
     ProducerClosedError,
     ProducerSettingsError,
     RecordTooLargeError,
@@ -19,6 +20,7 @@ __all__ = [
     "AsyncProducer",
     "BufferFullError",
     "DeliveryTimeoutError",
+    "DoubtfulDeliveryError",
     "Producer",
     "ProducerClosedError",
     "ProducerSettings",

@@ -8,7 +8,8 @@ before it failed needs no guessing: it was, if the first of those that came home
 A broker that was restarted remembers only the last batch of a producer: one before it, if stored but never
 acknowledged, looks misnumbered, and under new numbers it would be stored twice. So it is set aside until all
 behind it that may be stored have their answers. If one is stored under the old numbers, so are all before it;
-if none is, neither are they, and all go on under new numbers.
+if none is, neither are they, and all go on under new numbers. Only if one behind was given up without an
+answer can nobody tell: then the records fail, because sent anew they might be there twice.
 """
 
 from collections import deque
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
+from typing import NamedTuple
 
 from kohort.client.producer.batch import Batch, Delivery
 from kohort.client.producer.sequences import Sequences
@@ -50,6 +52,7 @@ class _Lane:
     returned: list[Batch] = field(default_factory=list)
     aside: list[Batch] = field(default_factory=list)  # perhaps stored; what is behind them will tell
     last_stored: tuple[int, ...] = ()  # its order
+    last_lost: tuple[int, ...] = ()  # the order of one that was given up although it may be stored
     retry_at: float = 0.0
     # A broker that knows nothing of a producer takes any number from it: were the first batch lost and the
     # second not, they would change places. So the first goes alone.
@@ -58,10 +61,21 @@ class _Lane:
     def batches(self) -> Iterator[Batch]:
         return chain(self.aside, self.flying, self.returned, self.waiting)
 
+    def give_up(self, batch: Batch) -> None:
+        if batch.may_be_stored:
+            self.last_lost = max(self.last_lost, batch.order)
+
     def take_back(self) -> None:
         """Put those set aside in front again."""
         self.waiting.extendleft(reversed(self.aside))
         self.aside.clear()
+
+
+class Concluded(NamedTuple):
+    """Batches whose fate came out by what became of others: stored, or doubtful for good."""
+
+    stored: list[Batch]
+    doubtful: list[Batch]
 
 
 class Accumulator:
@@ -75,7 +89,7 @@ class Accumulator:
         self._limits = limits
         self._lanes: dict[TopicPartition, _Lane] = {}
         self._last_order = 0
-        self._stored_before: list[Batch] = []
+        self._concluded = Concluded([], [])
 
     # Filling
 
@@ -158,9 +172,10 @@ class Accumulator:
         lane.is_known |= stored
         if stored:
             lane.last_stored = max(lane.last_stored, batch.order)
-            self._stored_before += lane.aside
-            self.buffered -= sum(before.size for before in lane.aside)
+            self._conclude(lane.aside, self._concluded.stored)
             lane.aside.clear()
+        else:
+            lane.give_up(batch)
         self.buffered -= batch.size
         self._regroup(batch.partition, lane)
 
@@ -186,11 +201,15 @@ class Accumulator:
             while lane.aside and lane.aside[0].deadline <= now:
                 late.append(lane.aside.pop(0))
             while lane.waiting and lane.waiting[0].deadline <= now:
+                lane.give_up(lane.waiting[0])
                 late.append(lane.waiting.popleft())
             if lane.returned and any(batch.deadline <= now for batch in lane.returned):
-                late += [batch for batch in lane.returned if batch.deadline <= now]
+                for batch in lane.returned:
+                    if batch.deadline <= now:
+                        lane.give_up(batch)
+                        late.append(batch)
                 lane.returned = [batch for batch in lane.returned if batch.deadline > now]
-                self._regroup(partition, lane)
+            self._regroup(partition, lane)
         self.buffered -= sum(batch.size for batch in late)
         return late
 
@@ -215,7 +234,7 @@ class Accumulator:
 
     def _regroup(self, partition: TopicPartition, lane: _Lane) -> None:
         """Once all are home, line them up again; under new numbers if the first had a wrong one."""
-        if lane.flying or not lane.returned:
+        if lane.flying or not (lane.returned or lane.aside):
             return
         lane.returned.sort(key=lambda batch: batch.order)
         lane.waiting.extendleft(reversed(lane.returned))
@@ -233,21 +252,24 @@ class Accumulator:
     def _set_aside(self, lane: _Lane) -> None:
         """Take misnumbered ones that may be stored from the head, or put them back once that is ruled out."""
         while lane.waiting and lane.waiting[0].is_misnumbered and lane.waiting[0].may_be_stored:
-            batch = lane.waiting.popleft()
-            if batch.order < lane.last_stored:
-                self._stored_before.append(batch)
-                self.buffered -= batch.size
-            else:
-                lane.aside.append(batch)
-        # A first one that cannot be stored and is refused: then nothing before or behind it is stored either.
+            lane.aside.append(lane.waiting.popleft())
+        self._conclude([b for b in lane.aside if b.order < lane.last_stored], self._concluded.stored)
+        lane.aside = [b for b in lane.aside if b.order > lane.last_stored]
+        # A first one that cannot be stored and is refused: then nothing behind it is stored.
         is_refused = bool(lane.waiting) and lane.waiting[0].is_misnumbered
         if is_refused or not any(batch.may_be_stored and not batch.is_misnumbered for batch in lane.waiting):
+            self._conclude([b for b in lane.aside if b.order < lane.last_lost], self._concluded.doubtful)
+            lane.aside = [b for b in lane.aside if b.order > lane.last_lost]
             lane.take_back()
 
-    def take_stored_before(self) -> list[Batch]:
-        """Batches found to be stored by what became of those behind; the caller tells those who wait."""
-        found, self._stored_before = self._stored_before, []
-        return found
+    def _conclude(self, batches: list[Batch], found: list[Batch]) -> None:
+        found += batches
+        self.buffered -= sum(batch.size for batch in batches)
+
+    def take_concluded(self) -> Concluded:
+        """What was concluded since the last time; the caller tells those who wait."""
+        concluded, self._concluded = self._concluded, Concluded([], [])
+        return concluded
 
     def renounce(self, partition: TopicPartition) -> None:
         """Let what was not sent yet be numbered under another producer id."""

@@ -5,7 +5,8 @@ KohortError
  ├── ProducerClosedError     the producer was closed before the record was delivered
  ├── RecordTooLargeError     larger than a request may be
  ├── BufferFullError         no room for the record within max_block_ms
- └── DeliveryTimeoutError    not acknowledged within delivery_timeout_ms
+ ├── DeliveryTimeoutError    not acknowledged within delivery_timeout_ms
+ └── DoubtfulDeliveryError   sent, but nobody can say any more whether it was stored
 """
 
 from kohort.model.errors import KohortError
@@ -55,3 +56,15 @@ class DeliveryTimeoutError(KohortError):
         )
         self.partition = partition
         self.attempts = attempts
+
+
+class DoubtfulDeliveryError(KohortError):
+    """A batch whose answer was lost and that the broker forgot. Sent anew, it might be there twice."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        super().__init__(
+            f"records for {partition} may be stored or not: their acknowledgement was lost, and the broker "
+            "has forgotten them",
+            hint="look for them in the topic before you send them again; records after them are not affected",
+        )
+        self.partition = partition

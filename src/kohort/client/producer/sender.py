@@ -15,7 +15,7 @@ from kohort.client.cluster import Cluster, Role
 from kohort.client.errors import ApiNotServedError, BrokerError, check
 from kohort.client.producer.accumulator import Accumulator, Limits
 from kohort.client.producer.batch import UNKNOWN_OFFSET, Batch
-from kohort.client.producer.errors import DeliveryTimeoutError
+from kohort.client.producer.errors import DeliveryTimeoutError, DoubtfulDeliveryError
 from kohort.client.producer.links import Link
 from kohort.client.producer.requests import Outgoing, answers, pack, refusal
 from kohort.client.producer.sequences import Sequences
@@ -121,6 +121,7 @@ class Sender:
             last = batch.last_error or self._trouble
             timeout = self._settings.delivery_timeout_ms
             batch.fail(DeliveryTimeoutError(batch.partition, timeout, batch.attempts, last))
+        self._conclude()
         if late:
             self._settled()
 
@@ -187,8 +188,7 @@ class Sender:
             self._receive(link, outgoing, reply)
         finally:
             link.in_flight -= 1
-            for batch in self.accumulator.take_stored_before():
-                batch.succeed(UNKNOWN_OFFSET)
+            self._conclude()
             self._settled()
             self.wake()
 
@@ -238,6 +238,13 @@ class Sender:
     def _refuse(self, batch: Batch, error: KohortError) -> None:
         self.accumulator.settle(batch, stored=False)
         batch.fail(error)
+
+    def _conclude(self) -> None:
+        concluded = self.accumulator.take_concluded()
+        for batch in concluded.stored:
+            batch.succeed(UNKNOWN_OFFSET)
+        for batch in concluded.doubtful:
+            batch.fail(DoubtfulDeliveryError(batch.partition))
 
     def _disturbed(self, batch: Batch, error: KohortError) -> None:
         """Something passed or not: the leader may be another one by now."""

@@ -165,7 +165,7 @@ def test_a_batch_the_broker_forgot_was_stored_if_one_behind_it_was() -> None:
     lanes.come_back(first, PAUSE)
     lanes.settle(second, stored=True)
 
-    assert lanes.take_stored_before() == [first]
+    assert lanes.take_concluded() == ([first], [])
     assert lanes.buffered == 0
     put(lanes, 1)
     assert numbers(launch(lanes, now=2 * PAUSE)) == [(0, 2)]
@@ -188,7 +188,7 @@ def test_a_batch_that_may_be_stored_keeps_its_numbers_until_those_behind_it_have
     second.is_misnumbered = True
     lanes.come_back(second, 2 * PAUSE)
 
-    assert lanes.take_stored_before() == []
+    assert lanes.take_concluded() == ([], [])
     (head,) = launch(lanes, now=3 * PAUSE)
     lanes.settle(head, stored=True)
     assert numbers([head, *launch(lanes, now=3 * PAUSE)]) == [(1, 0), (1, 1)]
@@ -388,7 +388,9 @@ def test_whatever_happens_nothing_is_stored_twice_and_the_order_stays(fates: lis
                 lanes.come_back(batch, now)
                 if fate.endswith("restarted"):
                     broker.restart()
-        stored_before = {id(waiter) for batch in lanes.take_stored_before() for waiter in batch.deliveries}
+        concluded = lanes.take_concluded()
+        refused.update(id(waiter) for batch in concluded.doubtful for waiter in batch.deliveries)
+        stored_before = {id(waiter) for batch in concluded.stored for waiter in batch.deliveries}
         assert stored_before <= set(map(id, broker.log))
 
     assert lanes.buffered == 0
