@@ -93,7 +93,7 @@ def decode_records(payload: bytes, header: BatchHeader) -> list[Record]:
 
     Raises ``CorruptBatchError``, also when the lengths inside a record do not add up.
     """
-    check_room(payload, header)
+    check_room(len(payload), header)
     try:
         records, position = _decode(payload, header)
     except (IndexError, VarintError) as error:
@@ -103,11 +103,11 @@ def decode_records(payload: bytes, header: BatchHeader) -> list[Record]:
     return records
 
 
-def check_room(payload: bytes, header: BatchHeader) -> None:
-    """Raise ``CorruptBatchError`` if there is no room for the records or their timestamps, without a look."""
-    if header.records_count < 0 or header.records_count * SMALLEST_RECORD > len(payload):
+def check_room(size: int, header: BatchHeader) -> None:
+    """Raise ``CorruptBatchError`` if ``size`` bytes leave no room for the records or their timestamps."""
+    if header.records_count < 0 or header.records_count * SMALLEST_RECORD > size:
         raise CorruptBatchError(
-            f"{len(payload)} bytes cannot hold the {header.records_count} records of the header"
+            f"{size} bytes cannot hold the {header.records_count} records of the header"
         )
     if not -TIMESTAMP_LIMIT + 64 <= header.base_timestamp < TIMESTAMP_LIMIT - 64:
         raise CorruptBatchError(f"the base timestamp {header.base_timestamp} leaves no room for deltas")

@@ -22,7 +22,7 @@ def walk_records(payload: bytes, header: BatchHeader) -> Walk:
 
     Raises ``CorruptBatchError`` for what ``decode_records`` would refuse.
     """
-    check_room(payload, header)
+    check_room(len(payload), header)
     try:
         walk, position = _walk(payload, header)
     except (IndexError, VarintError) as error:

@@ -52,6 +52,10 @@ class PrivateLoop:
         inbox.put(run_there)
         return await done
 
+    def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Have ``work`` done without waiting, from any thread. There is nobody ``invoke`` could call then."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def call_soon(self, call: Callable[[], object]) -> None:
         """From any thread, without waiting."""
         self._loop.call_soon_threadsafe(call)

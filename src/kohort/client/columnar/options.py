@@ -1,0 +1,68 @@
+"""What is read into columns, and in which portions."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from kohort.client.columnar.errors import MissingExtraError
+from kohort.model.errors import KohortError
+
+if TYPE_CHECKING:
+    from pyarrow import lib as pa
+
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+_ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnOptions:
+    """Which columns, in which order, and how they are fetched."""
+
+    columns: tuple[str, ...] = COLUMNS
+    rows: int = 20_000  # at most so many in an Arrow batch
+    isolation_level: str = "read_uncommitted"
+    check_crcs: bool = True
+    max_bytes: int = 16 * 1024 * 1024  # at most so many in a reply, unless one batch is larger
+    max_wait_ms: int = 500  # how long a broker may wait for more
+
+    def __post_init__(self) -> None:
+        check_columns(self.columns)
+        if self.isolation_level not in _ISOLATION_LEVELS:
+            raise KohortError(
+                f"isolation level {self.isolation_level!r} does not exist",
+                hint=f"it is one of {', '.join(_ISOLATION_LEVELS)}",
+            )
+        for name in ("rows", "max_bytes"):
+            if getattr(self, name) < 1:
+                raise KohortError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+    @property
+    def read_committed(self) -> bool:
+        return self.isolation_level == "read_committed"
+
+
+def check_columns(columns: Iterable[str]) -> None:
+    """Raise KohortError for a column that does not exist or comes twice."""
+    names = list(columns)
+    for name in names:
+        if name not in COLUMNS:
+            raise KohortError(f"there is no column {name!r}", hint=f"there are {', '.join(COLUMNS)}")
+    if not names or len(set(names)) < len(names):
+        raise KohortError("name each column once, and at least one")
+
+
+def arrow_schema(columns: Iterable[str] = COLUMNS) -> "pa.Schema":
+    """The Arrow types of these columns: those of Spark's Kafka connector."""
+    names = tuple(columns)
+    check_columns(names)
+    return arrow_module().schema(names)
+
+
+def arrow_module() -> ModuleType:
+    """What makes Arrow batches; imported on first use: numpy and pyarrow are an extra, and slow to load."""
+    try:
+        from kohort.records.columns import arrow
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("reading columns", error.name, "arrow") from error
+    return arrow

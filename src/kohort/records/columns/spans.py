@@ -1,0 +1,82 @@
+"""Where the fields of records stand: what a decoder is given, and what it finds."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kohort.primitives.buffers import Buffer
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Bounds = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+
+class Section(NamedTuple):
+    """Payloads that lie in one buffer, in order, decompressed; one element of each vector for a batch.
+
+    Every payload has room for its records, so that nothing is reserved on a header's word alone.
+    """
+
+    data: Buffer
+    starts: Ints
+    ends: Ints
+    counts: Ints
+    base_offsets: Ints
+    base_timestamps: Ints
+    append_times: Ints  # meant only where ``appended`` is not 0
+    appended: Ints
+    next_offsets: Ints
+
+    @property
+    def records(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind its last batch."""
+        return int(self.next_offsets[-1])
+
+    def batch(self, index: int) -> "Section":
+        """One of its batches alone."""
+        return Section(self.data, *(vector[index : index + 1] for vector in self[1:]))
+
+
+class HeaderSpans(NamedTuple):
+    """The headers of all records in one row. ``bounds`` as those of ``Spans``."""
+
+    counts: Bounds  # of each record, those without any included
+    bounds: Bounds
+    values: Flags  # which have a value
+
+
+class Spans(NamedTuple):
+    """The fields of the records of a section, in order.
+
+    ``bounds`` holds, ascending, for each record where its key begins and ends and where its value does;
+    and one number more, as Arrow wants it.
+    """
+
+    offset_deltas: Ints
+    timestamp_deltas: Ints
+    bounds: Bounds
+    keys: Flags  # which have a key
+    values: Flags
+    headers: HeaderSpans | None  # None if no record has any
+
+
+class Columns(NamedTuple):
+    """Records as columns; keys, values and headers are places in ``data``."""
+
+    data: Buffer
+    offsets: Ints
+    timestamps: Ints
+    appended: Flags  # whether the timestamp is that of the append
+    bounds: Bounds
+    keys: Flags
+    values: Flags
+    headers: HeaderSpans | None
+
+    def __len__(self) -> int:
+        return len(self.offsets)

@@ -1,0 +1,57 @@
+"""Arrow batches out of a broker."""
+
+import asyncio
+
+import pytest
+
+from kohort.client.cluster import Cluster
+from kohort.client.columnar import ColumnOptions, ColumnReader, arrow_schema, fetch
+from kohort.client.errors import BrokerError
+from kohort.client.producer import Producer
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import Partition, TopicName
+from kohort.model.topics import TopicPartition
+from kohort.testing.plugin import Kohort
+
+
+def fill(bootstrap: str, topic: str, count: int, codec: str = "none") -> None:
+    with Producer(
+        bootstrap_servers=bootstrap, compression_type=codec, linger_ms=5, batch_size=4_000
+    ) as producer:
+        for number in range(count):
+            key = None if number % 3 == 0 else b"key %d" % number
+            value = None if number % 10 == 0 else b"value %d" % number
+            headers = [("h", b"%d" % number), ("é", None)] if number % 4 == 0 else []
+            producer.send(
+                topic, value=value, key=key, headers=headers, partition=0, timestamp_ms=1_000 + number
+            )
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_range_is_read_whatever_the_codec(kohort: Kohort, codec: str) -> None:
+    topic = kohort.topic()
+    fill(kohort.bootstrap, topic, 2_000, codec)
+    with ColumnReader(kohort.bootstrap) as reader:
+        batches = list(reader.fetch(topic, 0, 13, 1_987, ColumnOptions(rows=500)))
+    assert [batch.num_rows for batch in batches if batch.num_rows > 500] == []
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    assert [row["offset"] for row in rows] == list(range(13, 1_987))
+    assert [row["value"] for row in rows[7:9]] == [None, b"value 21"]
+    assert [row["key"] for row in rows[7:9]] == [b"key 20", None]
+    assert rows[7]["headers"] == [{"key": "h", "value": b"20"}, {"key": "é", "value": None}]
+    assert rows[8]["headers"] is None
+    assert {(row["topic"], row["partition"], row["timestampType"]) for row in rows} == {(topic, 0, 0)}
+    assert batches[0].schema == arrow_schema()
+
+
+def test_an_offset_the_log_does_not_have_is_refused(kohort: Kohort) -> None:
+    topic = TopicPartition(TopicName(kohort.topic()), Partition(0))
+
+    async def read() -> None:
+        async with Cluster(kohort.bootstrap) as cluster:
+            async for _ in fetch(cluster, topic, 5, 7):
+                pass
+
+    with pytest.raises(BrokerError) as caught:
+        asyncio.run(read())
+    assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
