@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from kohort import __version__
-from kohort.cli import brokers, fetch, groups, produce, topics, up
+from kohort.cli import brokers, fetch, groups, produce, spark, topics, up
 from kohort.cli.serve import serve
 from kohort.cli.serve_options import DESCRIPTION, OPTIONS, Option
 
@@ -19,8 +19,8 @@ class InOrder(TyperGroup):
         return sorted(super().list_commands(ctx), key=_ORDER.index)
 
 
-# First what runs a broker, then what uses one.
-_ORDER = ("up", "serve", "topics", "groups", "produce", "fetch", "cluster", "apis")
+# First what runs a broker, then what uses one, then what runs on Spark.
+_ORDER = ("up", "serve", "topics", "groups", "produce", "fetch", "cluster", "apis", "spark")
 
 app = typer.Typer(
     name="kohort",
@@ -88,7 +88,7 @@ _serve_from_here.__signature__ = inspect.Signature(  # type: ignore[attr-defined
 )
 _serve_from_here.__annotations__ = {}
 
-_RUN, _USE = "Run a broker", "Use a cluster"
+_RUN, _USE, _JOBS = "Run a broker", "Use a cluster", "Run jobs on Spark"
 app.command("up", rich_help_panel=_RUN)(up.up)
 app.command("serve", help=DESCRIPTION, rich_help_panel=_RUN)(_serve_from_here)
 app.add_typer(topics.app, name="topics", rich_help_panel=_USE)
@@ -97,3 +97,4 @@ app.command("produce", rich_help_panel=_USE)(produce.produce)
 app.command("fetch", rich_help_panel=_USE)(fetch.fetch)
 app.command("cluster", rich_help_panel=_USE)(brokers.cluster)
 app.command("apis", rich_help_panel=_USE)(brokers.apis)
+app.add_typer(spark.app, name="spark", rich_help_panel=_JOBS)

@@ -14,7 +14,6 @@ ON_ALL_CORES = "local[*]"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 TIME_ZONE = "spark.sql.session.timeZone"
 
-# What the names of Spark's own masters have in common; the tasks of `local-cluster` run in other processes.
 _LOCAL = re.compile(r"local(?:\[([^,\]]+)(,[^\]]*)?\])?")
 _ATTEMPTS = 4
 _LOG_SETTINGS = "log4j2.properties"
@@ -34,6 +33,11 @@ def is_local(master: str) -> bool:
     return _LOCAL.fullmatch(master) is not None
 
 
+def on_this_machine(master: str) -> bool:
+    """Whether nobody elsewhere has to reach the driver; the processes of ``local-cluster`` are here, too."""
+    return is_local(master) or master.startswith("local-cluster[")
+
+
 def with_retries(master: str) -> str:
     """The same master where a failed task is tried again: ``local[2]`` alone means one attempt."""
     found = _LOCAL.fullmatch(master)
@@ -51,7 +55,7 @@ def variables(master: str, given: Mapping[str, str], cache: Path | None = None) 
     ensure_java(cache, environ=changed)
     changed.setdefault("PYSPARK_PYTHON", sys.executable)
     changed.setdefault("PYSPARK_DRIVER_PYTHON", changed["PYSPARK_PYTHON"])
-    if is_local(master):
+    if on_this_machine(master):
         changed.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     return {name: changed[name] for name in _VARIABLES if name in changed}
 
@@ -70,13 +74,14 @@ def settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
     Java options are joined, not replaced.
     """
     ours = {TIME_ZONE: "UTC"}
-    if is_local(master):
+    if on_this_machine(master):
         ours |= {
             "spark.driver.host": LOOPBACK,
             "spark.driver.bindAddress": LOOPBACK,
-            "spark.driver.memory": "2g",
             "spark.sql.shuffle.partitions": "4",
         }
+    if is_local(master):
+        ours["spark.driver.memory"] = "2g"  # for all tasks, too
     options = " ".join(filter(None, (_logging_option(), given.get(JAVA_OPTIONS, ""))))
     return ours | dict(given) | ({JAVA_OPTIONS: options} if options else {})
 

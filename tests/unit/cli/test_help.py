@@ -37,6 +37,9 @@ COMMANDS = {
     "fetch": {"--partition", "--from", "--max", "--follow", "--format", "--values-only", *SHARED},
     "cluster": SHARED,
     "apis": {"--node", *SHARED},
+    "spark": {"--help"},
+    "spark env": {"--master", "--json", "--help"},
+    "spark submit": {"--master", "--memory", "--conf", "--packages", "--py-files", "--help"},
 }
 
 
