@@ -19,6 +19,25 @@ _ISOLATION = ("read_uncommitted", "read_committed")
 _LONGEST_INSTANCE_ID = 249
 
 
+_LEFT_OUT_TLS = "connections are plaintext: keep brokers on a network you trust"
+LEFT_OUT: Mapping[str, str] = {
+    "group_protocol": "members speak the classic protocol only",
+    "group_remote_assignor": "in the classic protocol partition_assignment_strategy decides",
+    "reconnect_backoff_ms": "retry_backoff_ms paces new connections, too",
+    "reconnect_backoff_max_ms": "retry_backoff_max_ms paces new connections, too",
+    "socket_connection_setup_timeout_max_ms": "socket_connection_setup_timeout_ms does not grow",
+    "connections_max_idle_ms": "connections stay open; the broker's setting of this name ends idle ones",
+    "send_buffer_bytes": "the operating system sizes the buffers of sockets",
+    "receive_buffer_bytes": "the operating system sizes the buffers of sockets",
+    "interceptor_classes": "pass objects: interceptors",
+    "internal_throw_on_fetch_stable_offset_unsupported": "older brokers are asked for what they can tell",
+    "security_protocol": _LEFT_OUT_TLS,
+    "sasl_mechanism": _LEFT_OUT_TLS,
+    "ssl_cafile": _LEFT_OUT_TLS,
+}
+"""Settings of Kafka's consumer that do not exist here, and what to do instead."""
+
+
 class SettingError(KohortError):
     """A setting that does not exist, or a value it cannot have."""
 
@@ -47,6 +66,7 @@ class ConsumerOptions(TypedDict, total=False):
     check_crcs: bool
     key_deserializer: Deserializer | None
     value_deserializer: Deserializer | None
+    socket_connection_setup_timeout_ms: int
     request_timeout_ms: int
     default_api_timeout_ms: int
     retry_backoff_ms: int
@@ -55,6 +75,7 @@ class ConsumerOptions(TypedDict, total=False):
     allow_auto_create_topics: bool
     exclude_internal_topics: bool
     interceptors: Sequence[object]
+    internal_leave_group_on_close: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +103,7 @@ class ConsumerSettings:
     check_crcs: bool = True
     key_deserializer: Deserializer | None = None
     value_deserializer: Deserializer | None = None
+    socket_connection_setup_timeout_ms: int = 10_000
     request_timeout_ms: int = 30_000
     default_api_timeout_ms: int = 60_000
     retry_backoff_ms: int = 100
@@ -90,6 +112,7 @@ class ConsumerSettings:
     allow_auto_create_topics: bool = True
     exclude_internal_topics: bool = True
     interceptors: Sequence[object] = ()
+    internal_leave_group_on_close: bool = True
 
     def __post_init__(self) -> None:
         _check(self.group_id != "", "group_id must not be empty", "name the group, or leave it out")
@@ -105,6 +128,11 @@ class ConsumerSettings:
         instance = self.group_instance_id
         _check(instance is None or _is_legal(instance), f"group_instance_id {instance!r} is not legal",
                "1 to 249 of a-z A-Z 0-9 . _ -, and not . or ..")  # fmt: skip
+        for each in fields(self):
+            value = getattr(self, each.name)
+            is_negative = each.name.endswith(("_ms", "_bytes")) and value < 0
+            _check(not is_negative, f"{each.name} cannot be {value}", "it must not be negative")
+        self.membership()  # refuses what a member cannot live with
 
     @property
     def bootstrap(self) -> str:
@@ -138,6 +166,7 @@ class ConsumerSettings:
             name = f"consumer-{self.group_id}-{which}" if self.group_id else f"consumer-{which}"
         return ClientOptions(
             client_id=name,
+            connect_timeout_ms=self.socket_connection_setup_timeout_ms,
             request_timeout_ms=self.request_timeout_ms,
             api_timeout_ms=self.default_api_timeout_ms,
             retry_backoff_ms=self.retry_backoff_ms,
@@ -162,6 +191,7 @@ class ConsumerSettings:
             auto_commit_interval_ms=self.auto_commit_interval_ms,
             client_rack=self.client_rack,
             exclude_internal_topics=self.exclude_internal_topics,
+            leave_group_on_close=self.internal_leave_group_on_close,
         )
 
 
@@ -170,9 +200,10 @@ def consumer_settings(given: Mapping[str, Any]) -> ConsumerSettings:
     known = [each.name for each in fields(ConsumerSettings)]
     for name in given:
         if name not in known:
-            close = get_close_matches(name.replace(".", "_").lower(), known, n=1)
+            plain = name.replace(".", "_").lower()
+            close = get_close_matches(plain, known, n=1)
             hint = f"did you mean {close[0]}?" if close else "see docs/howto/consume.md for those there are"
-            raise SettingError(f"a consumer has no setting {name!r}", hint=hint)
+            raise SettingError(f"a consumer has no setting {name!r}", hint=LEFT_OUT.get(plain, hint))
     return ConsumerSettings(**given)
 
 

@@ -5,18 +5,46 @@ from pathlib import Path
 
 import pytest
 
+from kohort.client.consumer import Consumer
 from kohort.client.consumer.settings import (
+    LEFT_OUT,
     ConsumerOptions,
     ConsumerSettings,
     SettingError,
     consumer_settings,
 )
 from kohort.client.fetching.positions import ResetPolicy
+from kohort.client.membership.errors import MembershipSettingsError
 
 
 def test_every_setting_is_described() -> None:
     page = (Path(__file__).parents[4] / "docs" / "howto" / "consume.md").read_text()
     assert [each.name for each in fields(ConsumerSettings) if f"`{each.name}`" not in page] == []
+    assert [name for name in LEFT_OUT if f"`{name}`" not in page] == []
+
+
+KAFKAS = (
+    "bootstrap.servers client.id client.rack group.id group.instance.id group.protocol group.remote.assignor "
+    "session.timeout.ms heartbeat.interval.ms max.poll.interval.ms max.poll.records "
+    "partition.assignment.strategy enable.auto.commit auto.commit.interval.ms auto.offset.reset "
+    "isolation.level fetch.min.bytes fetch.max.bytes max.partition.fetch.bytes fetch.max.wait.ms check.crcs "
+    "request.timeout.ms default.api.timeout.ms retry.backoff.ms retry.backoff.max.ms reconnect.backoff.ms "
+    "reconnect.backoff.max.ms socket.connection.setup.timeout.ms socket.connection.setup.timeout.max.ms "
+    "connections.max.idle.ms metadata.max.age.ms allow.auto.create.topics exclude.internal.topics "
+    "send.buffer.bytes receive.buffer.bytes interceptor.classes internal.leave.group.on.close "
+    "internal.throw.on.fetch.stable.offset.unsupported key.deserializer value.deserializer"
+)
+
+
+def test_every_setting_of_kafkas_consumer_exists_or_says_why_not() -> None:
+    known = {each.name for each in fields(ConsumerSettings)} | set(LEFT_OUT)
+    assert {name.replace(".", "_") for name in KAFKAS.split()} <= known
+
+
+def test_a_setting_that_was_left_out_says_what_to_do_instead() -> None:
+    with pytest.raises(SettingError, match=r"no setting 'group\.protocol'") as refused:
+        consumer_settings({"group.protocol": "consumer"})
+    assert refused.value.hint == "members speak the classic protocol only"
 
 
 def test_the_typed_options_are_the_settings() -> None:
@@ -46,11 +74,18 @@ def test_an_unknown_setting_is_refused_with_the_nearest_one(given: str, suggesti
         ({"max_poll_records": 0}, "at least 1"),
         ({"group_instance_id": ".."}, "not legal"),
         ({"group_instance_id": "a b"}, "not legal"),
+        ({"fetch_max_wait_ms": -1}, "fetch_max_wait_ms cannot be -1"),
     ],
 )
 def test_values_that_cannot_be_are_refused(given: dict[str, object], words: str) -> None:
     with pytest.raises(SettingError, match=words):
         consumer_settings(given)
+
+
+def test_heartbeats_that_do_not_fit_into_the_session_are_refused_when_the_consumer_is_made() -> None:
+    """T37."""
+    with pytest.raises(MembershipSettingsError, match=r"heartbeat.interval.ms \(10\).*session.timeout.ms"):
+        Consumer(group_id="g", session_timeout_ms=10, heartbeat_interval_ms=10)
 
 
 def test_auto_commit_is_on_with_a_group_and_off_without() -> None:
@@ -68,6 +103,8 @@ def test_settings_reach_the_parts() -> None:
             "auto_offset_reset": "none",
             "isolation_level": "read_committed",
             "session_timeout_ms": 7_000,
+            "socket_connection_setup_timeout_ms": 77,
+            "internal_leave_group_on_close": False,
         }
     )
     assert settings.bootstrap == "a:1,b:2"
@@ -76,6 +113,8 @@ def test_settings_reach_the_parts() -> None:
     membership = settings.membership()
     assert membership is not None
     assert (membership.session_timeout_ms, membership.instance_id) == (7_000, "i-1")
+    assert not membership.leave_group_on_close
     assert settings.client().client_id == "consumer-g-i-1"
+    assert settings.client().connect_timeout_ms == 77
     assert consumer_settings({}).membership() is None
     assert consumer_settings({"client_id": "me"}).client().client_id == "me"
