@@ -1,0 +1,1 @@
+"""Standing jobs made of the source and the sink. The modules without Spark in them need no JVM."""

@@ -1,0 +1,183 @@
+"""What an archive asks of a file system, and the file system of this machine.
+
+Tests put another one in its place, which dies at any step. Errors are ``OSError``s, as they come.
+"""
+
+import ctypes
+import fcntl
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from kohort.model.errors import KohortError
+
+_AT_FDCWD = -100
+_EXCHANGE = 2  # RENAME_EXCHANGE of Linux; RENAME_SWAP of macOS has the same number
+
+
+class CannotExchangeError(KohortError):
+    """This system has no way to exchange two directories in one step."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"small files cannot be merged here: {reason}",
+            hint="it takes Linux or macOS, and a file system of its own such as ext4, xfs, btrfs or apfs",
+        )
+
+
+class Entry(NamedTuple):
+    """One name in a directory."""
+
+    name: str
+    size: int
+    is_directory: bool
+
+
+class Files(Protocol):
+    """A tree of files; paths start at its root."""
+
+    def read(self, path: str) -> bytes | None:
+        """A whole file, None if there is none."""
+        ...
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Put a file there in one step: after a crash it is the old one or the new one. Durable."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def sync(self, path: str) -> None:
+        """Return when the content of a finished file is on the disk."""
+        ...
+
+    def move(self, source: str, target: str) -> None:
+        """Give a file another name, in a directory that is made if need be. Durable."""
+        ...
+
+    def entries(self, directory: str) -> list[Entry]:
+        """What is in a directory, by name; nothing if there is no such directory."""
+        ...
+
+    def locked(self, path: str) -> AbstractContextManager[None]:
+        """Hold the lock of this name in the block; waits for whoever has it. It ends with its process."""
+        ...
+
+
+class LocalFiles:
+    """The files under one directory of this machine, or of a mounted one whose locks work."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def at(self, path: str) -> Path:
+        return self.root / path
+
+    def read(self, path: str) -> bytes | None:
+        try:
+            return self.at(path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def replace(self, path: str, content: bytes) -> None:
+        target = self.at(path)
+        self._make(target.parent)
+        beside = target.with_name(f"{target.name}.new")
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(target)
+        _sync_directory(target.parent)
+
+    def exists(self, path: str) -> bool:
+        return self.at(path).exists()
+
+    def sync(self, path: str) -> None:
+        descriptor = os.open(self.at(path), os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def move(self, source: str, target: str) -> None:
+        there = self.at(target)
+        self._make(there.parent)
+        self.at(source).rename(there)
+        _sync_directory(there.parent)
+
+    def entries(self, directory: str) -> list[Entry]:
+        found = []
+        with suppress(FileNotFoundError), os.scandir(self.at(directory)) as scanned:
+            for entry in scanned:
+                with suppress(FileNotFoundError):  # it may go while we look
+                    found.append(Entry(entry.name, entry.stat().st_size, entry.is_dir()))
+        return sorted(found)
+
+    @contextmanager
+    def locked(self, path: str) -> Iterator[None]:
+        with self.lock_file(path) as descriptor:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+
+    @contextmanager
+    def locked_if_free(self, path: str) -> Iterator[bool]:
+        """Hold the lock in the block and yield True, or yield False if somebody else has it."""
+        with self.lock_file(path) as descriptor:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+
+    @contextmanager
+    def lock_file(self, path: str) -> Iterator[int]:
+        target = self.at(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(target, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def remove_tree(self, path: str) -> None:
+        shutil.rmtree(self.at(path), ignore_errors=True)
+
+    def exchange(self, one: str, other: str) -> None:
+        """Let two directories change places in one step, durably; raises CannotExchangeError."""
+        first, second = self.at(one), self.at(other)
+        _exchange(os.fsencode(first), os.fsencode(second))
+        _sync_directory(first.parent)
+        _sync_directory(second.parent)
+
+    def _make(self, directory: Path) -> None:
+        if directory.is_dir():
+            return
+        self._make(directory.parent)
+        directory.mkdir(exist_ok=True)
+        _sync_directory(directory.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _exchange(first: bytes, second: bytes) -> None:
+    library = ctypes.CDLL(None, use_errno=True)
+    try:
+        if sys.platform == "darwin":
+            failed = library.renamex_np(first, second, _EXCHANGE)
+        else:
+            failed = library.renameat2(_AT_FDCWD, first, _AT_FDCWD, second, _EXCHANGE)
+    except AttributeError as error:
+        raise CannotExchangeError("this system does not know how") from error
+    if failed:
+        raise CannotExchangeError(os.strerror(ctypes.get_errno()))

@@ -1,0 +1,132 @@
+"""The ledger of one archived topic: which offsets have landed. It is the truth; files only follow it.
+
+A batch lands in one step, the replacement of the ledger's file. The new ledger says that the batch's
+offsets are there, and names the files that are still to be moved into place; whoever opens the table next
+moves those that are not. So there is no moment at which a record could get lost or be taken twice.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from kohort.model.errors import KohortError
+from kohort.spark.pipelines.spans import Span, Spans, add, subtract
+
+VERSION = 1
+
+
+class LedgerError(KohortError):
+    """A ledger that cannot be read, or a table whose ledger is gone."""
+
+
+class OverlapError(KohortError):
+    """Some of these offsets have landed meanwhile, from another instance: cut them off and land the rest."""
+
+    def __init__(self, topic: str, partition: int, span: Span) -> None:
+        super().__init__(
+            f"offsets {span.first} to {span.end - 1} of {topic}-{partition} have landed in part",
+            hint="another instance of the pipeline was faster; the rest can be landed again",
+            retriable=True,
+        )
+
+
+class Place(NamedTuple):
+    """One partition of one life of a topic: one deleted and made again begins anew, at offset 0."""
+
+    topic_id: str
+    partition: int
+
+
+class Landed(NamedTuple):
+    """What of a partition is in the table: its offsets, how many records, and how many of them were bad."""
+
+    spans: Spans = ()
+    rows: int = 0
+    bad: int = 0
+
+
+class Landing(NamedTuple):
+    """A span of a partition that is about to land, and how many records there are in it."""
+
+    place: Place
+    span: Span
+    rows: int
+    bad: int = 0
+
+
+class Move(NamedTuple):
+    """A finished file, and where in the table it belongs. Paths start at the archive's root."""
+
+    staged: str
+    final: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What has landed of one topic. ``moves`` are the files of the last landing, moved or not."""
+
+    topic: str
+    sequence: int = 0
+    landed: Mapping[Place, Landed] = field(default_factory=dict)
+    moves: tuple[Move, ...] = ()
+
+    def missing(self, place: Place, span: Span) -> Spans:
+        """What of ``span`` has not landed yet."""
+        return subtract(span, self.landed.get(place, Landed()).spans)
+
+    def after(self, landings: Iterable[Landing], moves: Iterable[Move]) -> "Ledger":
+        """The ledger once these have landed; raises OverlapError if any of it has landed before."""
+        landed = dict(self.landed)
+        for landing in landings:
+            before = landed.get(landing.place, Landed())
+            if subtract(landing.span, before.spans) != (landing.span,):
+                raise OverlapError(self.topic, landing.place.partition, landing.span)
+            landed[landing.place] = Landed(
+                add(before.spans, landing.span), before.rows + landing.rows, before.bad + landing.bad
+            )
+        return replace(self, sequence=self.sequence + 1, landed=landed, moves=tuple(moves))
+
+
+def encode(ledger: Ledger) -> bytes:
+    document = {
+        "version": VERSION,
+        "topic": ledger.topic,
+        "sequence": ledger.sequence,
+        "landed": [
+            {
+                "topic_id": place.topic_id,
+                "partition": place.partition,
+                "offsets": [list(span) for span in one.spans],
+                "rows": one.rows,
+                "bad": one.bad,
+            }
+            for place, one in sorted(ledger.landed.items())
+        ],
+        "moves": [list(move) for move in ledger.moves],
+    }
+    return json.dumps(document, indent=1).encode() + b"\n"
+
+
+def decode(content: bytes) -> Ledger:
+    """Raises LedgerError."""
+    try:
+        document = json.loads(content)
+        if document["version"] != VERSION:
+            raise LedgerError(
+                f"the ledger has version {document['version']}, this program reads {VERSION}",
+                hint="use the version of Kohort that wrote it",
+            )
+        return Ledger(
+            topic=document["topic"],
+            sequence=document["sequence"],
+            landed={
+                Place(one["topic_id"], one["partition"]): Landed(
+                    tuple(Span(first, end) for first, end in one["offsets"]), one["rows"], one["bad"]
+                )
+                for one in document["landed"]
+            },
+            moves=tuple(Move(staged, final) for staged, final in document["moves"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise LedgerError(f"the ledger cannot be read: {error}", hint="restore it from a copy") from error

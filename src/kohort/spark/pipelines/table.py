@@ -1,0 +1,101 @@
+"""One archived topic on the disk, and the one way files get into it.
+
+    DIR/orders/date=2026-11-16/…parquet     records, by the day of their timestamps
+    DIR/orders+bad/date=2026-11-16/…        records that were not what ``--values`` said, with a reason
+    DIR/orders/_kohort/ledger.json          which offsets have landed
+    DIR/_kohort/…                           checkpoints, files being written
+
+Names that begin with ``_`` are invisible to whoever reads the table as Parquet, and ``+`` is in no topic's
+name. Every change is made under the table's lock, which the kernel takes from a process that dies.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from kohort.spark.pipelines.files import Entry, Files, LocalFiles
+from kohort.spark.pipelines.ledger import Landing, Ledger, LedgerError, Move, decode, encode
+
+STATE = "_kohort"
+BAD = "+bad"
+DATE = "date="
+PARQUET = ".parquet"
+
+
+class Table:
+    """The table of one topic. Any number of processes may have it open."""
+
+    def __init__(self, files: Files, topic: str) -> None:
+        self.files = files
+        self.topic = topic
+        self.path = topic
+        self.bad_path = f"{topic}{BAD}"
+        self._ledger = f"{topic}/{STATE}/ledger.json"
+        self.lock = f"{topic}/{STATE}/lock"
+
+    def ledger(self) -> Ledger:
+        """What has landed, as it was a moment ago; raises LedgerError."""
+        content = self.files.read(self._ledger)
+        if content is not None:
+            return decode(content)
+        if self.dates():
+            raise LedgerError(
+                f"the table {self.topic!r} has records but no ledger: what has landed is not known",
+                hint=f"restore {self._ledger}, or move the table away to archive the topic anew",
+            )
+        return Ledger(self.topic)
+
+    def publish(self, landings: Sequence[Landing], moves: Sequence[Move]) -> Ledger:
+        """Land finished files. All of it counts, or, after an OverlapError, none of it.
+
+        Once the ledger is replaced the batch has landed, whatever happens to this process; the moves are
+        finished here, or by whoever opens the table next.
+        """
+        with self.files.locked(self.lock):
+            ledger = self._finish(self.ledger()).after(landings, moves)
+            for move in moves:
+                self.files.sync(move.staged)
+            self.files.replace(self._ledger, encode(ledger))
+            return self._finish(ledger)
+
+    def recover(self) -> Ledger:
+        """Finish what the last process to publish has not."""
+        with self.files.locked(self.lock):
+            return self._finish(self.ledger())
+
+    def _finish(self, ledger: Ledger) -> Ledger:
+        for move in ledger.moves:
+            if self.files.exists(move.staged):
+                self.files.move(move.staged, move.final)
+        return ledger
+
+    def dates(self) -> list[str]:
+        """The directories of the days there are records of, by path, those of bad records last."""
+        return [
+            f"{path}/{entry.name}"
+            for path in (self.path, self.bad_path)
+            for entry in self.files.entries(path)
+            if entry.is_directory and entry.name.startswith(DATE)
+        ]
+
+    def parquet_files(self, date: str) -> list[Entry]:
+        """The files of a day, by name."""
+        return [entry for entry in self.files.entries(date) if is_visible_parquet(entry)]
+
+
+def is_visible_parquet(entry: Entry) -> bool:
+    return entry.name.endswith(PARQUET) and not entry.is_directory and entry.name[0] not in "._"
+
+
+def tables(root: Path) -> list[Table]:
+    """All tables of an archive, by name."""
+    files = LocalFiles(root)
+    return [
+        Table(files, entry.name)
+        for entry in files.entries("")
+        if entry.is_directory and files.exists(f"{entry.name}/{STATE}/ledger.json")
+    ]
+
+
+def recover_all(opened: Iterable[Table]) -> None:
+    for table in opened:
+        table.recover()
