@@ -1,0 +1,77 @@
+"""``kafka.*`` options: settings of the Java consumer as settings of our client."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from kohort.spark.errors import OptionError
+from kohort.spark.option_table import (
+    ACCEPTED,
+    FLAG,
+    GROUP_ID,
+    INSTANCE_ID,
+    INT,
+    ONLY,
+    REFUSED,
+    SETTINGS,
+    UNSPOKEN,
+    Setting,
+)
+
+SettingValue = int | bool | str | tuple[str, ...]
+
+_ISOLATION = ("read_uncommitted", "read_committed")
+_ASSIGNORS = {
+    "rangeassignor": "range",
+    "roundrobinassignor": "roundrobin",
+    "stickyassignor": "sticky",
+    "cooperativestickyassignor": "cooperative-sticky",
+}
+
+
+def client_settings(kafka: Mapping[str, str]) -> dict[str, SettingValue]:
+    """Keyword arguments of ``ConsumerSettings`` from options without their ``kafka.``; raises OptionError.
+
+    What has no meaning here is left out; what is unknown, refused or not spoken raises.
+    """
+    settings: dict[str, SettingValue] = {}
+    for name, text in kafka.items():
+        _check(name, text)
+        if name in SETTINGS:
+            settings[SETTINGS[name].ours] = _value(name, SETTINGS[name], text)
+    return settings
+
+
+def _check(name: str, text: str) -> None:
+    if name in REFUSED:
+        raise OptionError(f"kafka.{name} is not supported", hint=REFUSED[name])
+    if name in ONLY and text.lower() != ONLY[name].lower():
+        raise OptionError(f"kafka.{name} cannot be {text!r} yet", hint=f"only {ONLY[name]} works")
+    if name.startswith(UNSPOKEN):
+        raise OptionError(f"kafka.{name} is not supported yet", hint="our client speaks plain text only")
+    if name not in SETTINGS and name not in ACCEPTED and name not in ONLY:
+        known = [*SETTINGS, *ACCEPTED, *ONLY, GROUP_ID, INSTANCE_ID, "bootstrap.servers"]
+        close = get_close_matches(name, known, n=1)
+        hint = f"did you mean kafka.{close[0]}?" if close else "see docs/reference/spark-options.md"
+        raise OptionError(f"a consumer has no setting {name!r}", hint=hint)
+
+
+def _value(name: str, setting: Setting, text: str) -> SettingValue:
+    if setting.kind == INT:
+        try:
+            return int(text)
+        except ValueError:
+            raise OptionError(f"kafka.{name} cannot be {text!r}", hint="it is a whole number") from None
+    if setting.kind == FLAG:
+        if text.lower() not in ("true", "false"):
+            raise OptionError(f"kafka.{name} cannot be {text!r}", hint="it is true or false")
+        return text.lower() == "true"
+    if name == "isolation.level" and text not in _ISOLATION:
+        raise OptionError(f"kafka.{name} cannot be {text!r}", hint=f"it is one of {', '.join(_ISOLATION)}")
+    if name == "partition.assignment.strategy":
+        return tuple(_assignor(each.strip()) for each in text.split(","))
+    return text
+
+
+def _assignor(name: str) -> str:
+    """Ours by its name, or by that of Kafka's class."""
+    return _ASSIGNORS.get(name.rpartition(".")[2].lower(), name)

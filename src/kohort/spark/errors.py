@@ -1,0 +1,59 @@
+"""What can go wrong between a Spark job and its topics.
+
+KohortError
+ ├── OptionError            an option that does not exist, or a value it cannot have
+ ├── DataLossError          records that were to be read are gone; ``failOnDataLoss`` decides whether to raise
+ ├── NoMatchingOffsetError  a partition has no record at or after the timestamp to start from
+ ├── GroupInUseError        ``commit=group`` found members in the group
+ └── FencedError            the group went on without us; ``failOnFenced`` decides whether to raise
+"""
+
+from collections.abc import Collection
+
+from kohort.model.errors import KohortError
+from kohort.model.topics import TopicPartition
+
+
+class OptionError(KohortError):
+    """An option that does not exist, or a value it cannot have."""
+
+
+class DataLossError(KohortError):
+    """Records that were to be read are no longer there: expired, or their topic was deleted."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}: some records may have been missed",
+            hint='they expired or the topic was deleted; set "failOnDataLoss" to "false" to go on',
+        )
+
+
+class NoMatchingOffsetError(KohortError):
+    """A partition has no record at or after the timestamp to start from."""
+
+    def __init__(self, partition: TopicPartition, timestamp: int) -> None:
+        super().__init__(
+            f"{partition} has no record at or after timestamp {timestamp}",
+            hint='set "startingOffsetsByTimestampStrategy" to "latest" to start such partitions at their end',
+        )
+
+
+class GroupInUseError(KohortError):
+    """Offsets can be committed to a group from outside only while it has no members."""
+
+    def __init__(self, group_id: str, reason: str) -> None:
+        super().__init__(
+            f"cannot commit to group {group_id!r}: {reason}",
+            hint='the group has members: join them with "commit" set to "member", or use a group of its own',
+        )
+
+
+class FencedError(KohortError):
+    """The group gave partitions of ours to somebody else while a batch was running."""
+
+    def __init__(self, group_id: str, lost: Collection[TopicPartition], reason: str) -> None:
+        named = ", ".join(map(str, sorted(lost)))
+        super().__init__(
+            f"group {group_id!r} went on without this query and gave {named} to somebody else: {reason}",
+            hint='raise "kafka.max.poll.interval.ms" above the time of a batch, or unset "failOnFenced"',
+        )

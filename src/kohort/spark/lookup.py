@@ -1,0 +1,188 @@
+"""What a driver asks a cluster: partitions, log starts and ends, times, committed offsets. Blocking."""
+
+import re
+import time
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from kohort.client.admin import Admin
+from kohort.client.consumer.private_loop import PrivateLoop
+from kohort.client.consumer.settings import consumer_settings
+from kohort.client.errors import BrokerError, UnknownTopicError
+from kohort.client.metadata import TopicInfo
+from kohort.client.offset_admin import OffsetSpec
+from kohort.client.options import ClientOptions
+from kohort.client.results import CommittedOffset
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import Offset, TopicName
+from kohort.model.topics import TopicPartition
+from kohort.spark.errors import GroupInUseError
+from kohort.spark.offsets import Assign, Offsets, Subscribe, SubscribePattern
+from kohort.spark.options import SourceOptions
+
+T = TypeVar("T")
+
+_CLIENT_ID = "kohort-spark"
+_IN_USE = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.STALE_MEMBER_EPOCH,
+)
+
+
+def client_options(options: SourceOptions) -> ClientOptions:
+    """How patient our clients are; raises SettingError."""
+    given = {"client_id": _CLIENT_ID} | options.consumer_settings
+    return consumer_settings(given).client()
+
+
+class Lookup:
+    """Opened by the first question, on a loop of its own; a copy that was pickled opens its own again.
+
+    Raises what the client raises: NoBrokerError, UnknownTopicError, BrokerError.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._loop: PrivateLoop | None = None
+        self._admin: Admin | None = None
+        self._known: tuple[float, list[TopicInfo]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_options": self._options, "_loop": None, "_admin": None, "_known": None}
+
+    def close(self) -> None:
+        """Give up the connections; the next question opens new ones."""
+        if self._loop is None or self._admin is None:
+            return
+        loop, admin = self._loop, self._admin
+        self._loop = self._admin = None
+        loop.run(_close(admin))
+        loop.stop()
+
+    def _ask(self, question: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
+        if self._loop is None or self._admin is None:
+            loop = PrivateLoop("kohort spark lookup")
+            admin = Admin(self._options.bootstrap, client_options(self._options))
+            try:
+                loop.run(admin.__aenter__())
+            except BaseException:
+                loop.stop()
+                raise
+            self._loop, self._admin = loop, admin
+        return self._loop.run(question(self._admin))
+
+    # Topics
+
+    def partitions(self, *, missing_ok: bool = False) -> list[TopicPartition]:
+        """The partitions of the subscription, in order.
+
+        A topic or partition that was named and does not exist raises UnknownTopicError, or is left out.
+        """
+        found = {
+            TopicPartition(topic.name, one.partition)
+            for topic in self._topics(missing_ok)
+            for one in topic.partitions
+        }
+        wanted = self._options.topics
+        if isinstance(wanted, Assign):
+            if not missing_ok and (missing := set(wanted.partitions) - found):
+                first = min(missing)
+                raise UnknownTopicError(first.topic, f"there is no partition {first.partition}")
+            found &= set(wanted.partitions)
+        return sorted(found)
+
+    def topic_ids(self) -> dict[TopicName, bytes]:
+        """The ids of the topics that ``partitions`` saw last: a topic made anew has another one."""
+        return {topic.name: bytes(topic.topic_id) for topic in self._known[1]} if self._known else {}
+
+    def _topics(self, missing_ok: bool) -> list[TopicInfo]:
+        if self._known is not None:
+            age_ms = (time.monotonic() - self._known[0]) * 1_000
+            if age_ms < self._options.metadata_ttl_ms:
+                return self._known[1]
+        match self._options.topics:
+            case SubscribePattern(pattern):
+                matches = re.compile(pattern).fullmatch
+                everything = self._ask(lambda admin: admin.list_topics())
+                topics = [each for each in everything if not each.is_internal and matches(each.name)]
+            case Subscribe(names):
+                topics = self._named(names, missing_ok)
+            case Assign(partitions):
+                topics = self._named({each.topic for each in partitions}, missing_ok)
+        self._known = (time.monotonic(), topics)
+        return topics
+
+    def _named(self, names: Collection[str], missing_ok: bool) -> list[TopicInfo]:
+        described = self._ask(lambda admin: admin.describe_topics(names))
+        topics = []
+        for found in described.values():
+            if isinstance(found, TopicInfo):
+                topics.append(found)
+            elif not (missing_ok and isinstance(found, UnknownTopicError)):
+                raise found
+        return topics
+
+    # Offsets of logs
+
+    def log_starts(self, partitions: Collection[TopicPartition]) -> Offsets:
+        """The first offset there is of each."""
+        return self._offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
+
+    def log_ends(self, partitions: Collection[TopicPartition]) -> Offsets:
+        """The offset behind the last record that may be read, under the isolation level of the options."""
+        return self._offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """The first offset at or after each time in milliseconds; None where no record is that late."""
+        return {where: offset if offset >= 0 else None for where, offset in self._offsets(times).items()}
+
+    def _offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
+        if not wanted:
+            return {}
+        committed = self._options.isolation_level == "read_committed"
+        listed = self._ask(lambda admin: admin.list_offsets(wanted, read_committed=committed))
+        offsets: Offsets = {}
+        for where in sorted(wanted):
+            found = listed[where]
+            if isinstance(found, BrokerError):
+                raise found
+            offsets[where] = found.offset
+        return offsets
+
+    # Offsets of the group
+
+    def committed(self, partitions: Collection[TopicPartition]) -> Offsets:
+        """What the group of the options has committed; nothing for a partition without a commit."""
+        group = self._group
+        found = self._ask(lambda admin: admin.list_group_offsets(group, partitions))
+        return {where: int(found[where].offset) for where in partitions if where in found}
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit to the group from outside; raises GroupInUseError if it has members."""
+        if not offsets:
+            return
+        group = self._group
+        wanted = {where: CommittedOffset(Offset(offset)) for where, offset in offsets.items()}
+        refusals = self._ask(lambda admin: admin.alter_group_offsets(group, wanted))
+        for refusal in refusals.values():
+            if refusal is not None:
+                raise GroupInUseError(group, refusal.name) if refusal.code in _IN_USE else refusal
+
+    @property
+    def _group(self) -> str:
+        assert self._options.group_id is not None, "the options were checked to name a group"
+        return self._options.group_id
+
+
+def task_client_options(options: SourceOptions) -> ClientOptions:
+    """The same for tasks, which wait for ``kafkaConsumer.pollTimeoutMs`` if that was given."""
+    patience = options.poll_timeout_ms
+    found = client_options(options)
+    return found if patience is None else replace(found, api_timeout_ms=patience)
+
+
+async def _close(admin: Admin) -> None:
+    admin.cluster.close()

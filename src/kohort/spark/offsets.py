@@ -1,0 +1,171 @@
+"""Offsets of many partitions: as Spark's checkpoint has them, and as options describe them. Pure."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kohort.model.ids import Partition, TopicName
+from kohort.model.topics import TopicPartition
+from kohort.spark.errors import OptionError
+
+LATEST = -1
+EARLIEST = -2
+"""In JSON of the options: the end, the beginning of a partition."""
+
+Offsets = dict[TopicPartition, int]
+"""Where each partition stands: the offset of its next record."""
+
+OffsetJson = dict[str, dict[str, int]]
+"""The connector's form, ``{"topic": {"0": 23}}``: topics in order, partitions in order of their numbers."""
+
+
+class OffsetRange(NamedTuple):
+    """Records of one partition: ``start <= offset < end``."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets; compaction and transactions may leave fewer records."""
+        return self.end - self.start
+
+    @property
+    def where(self) -> TopicPartition:
+        return topic_partition(self.topic, self.partition)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} [{self.start}, {self.end})"
+
+
+# What to read
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """All partitions of these topics."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribePattern:
+    """All partitions of the topics whose whole name matches a regular expression."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """These partitions and no others."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+Topics = Subscribe | SubscribePattern | Assign
+
+
+# Where to start or to end
+
+
+@dataclass(frozen=True, slots=True)
+class Earliest:
+    """The first record there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """Behind the last record there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class FromGroup:
+    """What the group has committed; without a commit as ``offset_reset`` says."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffsets:
+    """An offset for every partition; EARLIEST and LATEST are allowed."""
+
+    offsets: Mapping[TopicPartition, int] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimestamp:
+    """The first record of each partition at or after a time in milliseconds since 1970."""
+
+    timestamp: int
+    or_latest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimestamps:
+    """The same with a time for every partition."""
+
+    timestamps: Mapping[TopicPartition, int] = field(hash=False)
+    or_latest: bool = False
+
+
+Place = Earliest | Latest | FromGroup | AtOffsets | AtTimestamp | AtTimestamps
+
+
+def topic_partition(topic: str, partition: int) -> TopicPartition:
+    return TopicPartition(TopicName(topic), Partition(partition))
+
+
+def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetJson:
+    """In order: Spark compares the text, and another order would look like new data."""
+    nested: OffsetJson = {}
+    for topic, partition in sorted(offsets):
+        nested.setdefault(topic, {})[str(partition)] = offsets[TopicPartition(topic, partition)]
+    return nested
+
+
+def from_json(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
+    """The reverse of ``to_json``, and of the connector's own checkpoints."""
+    return {
+        topic_partition(topic, int(partition)): offset
+        for topic, partitions in nested.items()
+        for partition, offset in partitions.items()
+    }
+
+
+def parse_offsets(option: str, text: str) -> Offsets:
+    """The value of an option like ``{"topicA": {"0": 23, "1": -1}}``; raises OptionError."""
+    try:
+        nested = json.loads(text)
+        parsed = from_json({topic: dict(numbers) for topic, numbers in nested.items()})
+    except (ValueError, AttributeError, TypeError):
+        parsed = {}
+    if not parsed or not all(type(offset) is int for offset in parsed.values()):
+        raise OptionError(
+            f"{option} cannot be {text!r}",
+            hint='expected for example {"topicA": {"0": 23, "1": -1}, "topicB": {"0": -2}}',
+        )
+    return parsed
+
+
+def parse_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
+    """The value of an option like ``{"topicA": [0, 1]}``, in order; raises OptionError."""
+    try:
+        named = {
+            topic_partition(topic, number)
+            for topic, numbers in json.loads(text).items()
+            for number in numbers
+        }
+    except (ValueError, AttributeError, TypeError):
+        named = set()
+    if not named or not all(type(one.partition) is int for one in named):
+        raise OptionError(
+            f"{option} cannot be {text!r}", hint='expected for example {"topicA": [0, 1], "topicB": [2]}'
+        )
+    return tuple(sorted(named))
+
+
+def show(partitions: Iterable[TopicPartition]) -> str:
+    """Some of them for a message."""
+    named = [str(partition) for partition in sorted(partitions)]
+    return ", ".join(named[:5]) + (f" and {len(named) - 5} more" if len(named) > 5 else "")

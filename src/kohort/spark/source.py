@@ -1,0 +1,94 @@
+"""``.format("kohort")``: chooses the reader or writer that the options ask for.
+
+Imported in four of Spark's processes: everything else is imported when it is chosen.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from kohort.spark.errors import OptionError
+from kohort.spark.options import COLUMNS, HEADERS, SourceOptions, includes_headers, parse_source_options
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+    from pyspark.sql.types import StructType
+
+TYPES = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    HEADERS: "array<struct<key:string,value:binary>>",
+}
+"""The columns of Spark's own connector, in its order."""
+
+
+class KohortDataSource(DataSource):
+    """Topics as tables and streams, with the options and columns of Spark's Kafka connector."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kohort"
+
+    def schema(self) -> str:
+        names = (*COLUMNS, HEADERS) if includes_headers(self.options) else COLUMNS
+        return ", ".join(f"{name} {TYPES[name]}" for name in names)
+
+    def reader(self, schema: "StructType") -> "DataSourceReader":
+        options = source_options(self.options, schema, streaming=False)
+        if options.push_filters:
+            from kohort.spark.pruning import PruningReader
+
+            return PruningReader(options)
+        from kohort.spark.batch import BatchReader
+
+        return BatchReader(options)
+
+    def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":  # noqa: N802  (Spark's name)
+        options = source_options(self.options, schema, streaming=True)
+        if options.is_member:
+            from kohort.spark.group import GroupStreamReader
+
+            return GroupStreamReader(options, schema)
+        from kohort.spark.stream import StreamReader
+
+        return StreamReader(options)
+
+    def writer(self, schema: "StructType", overwrite: bool) -> "DataSourceWriter":
+        from kohort.spark.sink import BatchArrowWriter
+
+        return BatchArrowWriter(self.options, schema)
+
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> "DataSourceStreamWriter":  # noqa: N802  (Spark's name)
+        from kohort.spark.sink import StreamArrowWriter
+
+        return StreamArrowWriter(self.options, schema)
+
+
+def source_options(options: Mapping[str, str], schema: "StructType", *, streaming: bool) -> SourceOptions:
+    """The options with the columns of the user's schema, which may name some of ours in any order."""
+    columns = []
+    for field in schema.fields:
+        found = field.dataType.simpleString()
+        if TYPES.get(field.name) != found or not field.nullable:
+            known = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
+            nullable = "" if field.nullable else " not null"
+            raise OptionError(
+                f"there is no column {field.name} {found}{nullable}",
+                hint=f"choose from {known}, all nullable",
+            )
+        columns.append(field.name)
+    parsed = parse_source_options(options, streaming=streaming)
+    if HEADERS in columns and not parsed.include_headers:
+        raise OptionError("the schema has a column headers", hint='set "includeHeaders" to "true"')
+    return parsed.with_columns(tuple(columns))

@@ -1,0 +1,174 @@
+"""Streams that choose their own partitions, as Spark's connector does; ``commit=group`` tells a group.
+
+The checkpoint has the connector's offsets, ``{"topic": {"0": 23}}``.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from kohort.model.ids import TopicName
+from kohort.model.topics import TopicPartition
+from kohort.spark import planning
+from kohort.spark.errors import DataLossError
+from kohort.spark.lifecycle import stop_on_sigterm
+from kohort.spark.lookup import Lookup
+from kohort.spark.offsets import OffsetJson, Offsets, from_json, show, to_json
+from kohort.spark.options import SourceOptions
+from kohort.spark.positions import resolve
+from kohort.spark.progress import Patience, Survey, compare
+from kohort.spark.tasks import RangePartition, read_range
+
+if TYPE_CHECKING:
+    from pyarrow import lib as pa
+
+_log = logging.getLogger(__name__)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """``spark.readStream.format("kohort")`` without membership."""
+
+    def __init__(self, options: SourceOptions, now_ms: Callable[[], float] | None = None) -> None:
+        self._options = options
+        self._lookup = Lookup(options)
+        self._patience = Patience(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
+        self._now_ms = now_ms or _monotonic_ms
+        self._initial: OffsetJson | None = None
+        self._ends: Offsets = {}
+        self._topic_ids: dict[TopicName, bytes] = {}
+        self._committed: Offsets | None = None
+        self._is_available_now = False
+        self._target: Offsets | None = None
+
+    # --- what Spark asks ----------------------------------------------------------------------
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  (Spark's name)
+        """Spark knows no limit with both bounds: the lower one is ours to keep then."""
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's name)
+        self._is_available_now = True
+
+    def initialOffset(self) -> OffsetJson:  # noqa: N802  (Spark's name)
+        """Where a new query starts; Spark asks twice and must hear the same."""
+        stop_on_sigterm()
+        if self._initial is None:
+            options = self._options
+            partitions = self._lookup.partitions()
+            found = resolve(options.starting, partitions, self._lookup, reset=options.offset_reset)
+            self._initial = to_json(found)
+            _log.info("starting at %s", self._initial)
+        return self._initial
+
+    def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:  # noqa: N802  (Spark's name)
+        stop_on_sigterm()
+        starts = from_json(start)
+        self._ends = self._log_ends(starts)
+        self._commit({where: offset for where, offset in starts.items() if where in self._ends})
+        reached = to_json(self._limited(starts, self._ends, limit))
+        return start if reached == start else reached
+
+    def reportLatestOffset(self) -> OffsetJson | None:  # noqa: N802  (Spark's name)
+        """The log ends as of the last batch, for lag in Spark's progress reports."""
+        return to_json(self._ends) if self._ends else None
+
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[RangePartition]:
+        """From the two alone, for a replay; a partition that is new in ``end`` starts at its beginning."""
+        stop_on_sigterm()
+        starts, ends = from_json(start), from_json(end)
+        fresh = [where for where in ends if where not in starts]
+        planned = planning.ranges(starts | self._first_offsets(fresh), ends)
+        cut = planning.tasks(
+            planned,
+            min_partitions=self._options.min_partitions,
+            max_records=self._options.max_records_per_partition,
+        )
+        return [RangePartition(one) for one in cut]
+
+    def read(self, partition: RangePartition) -> "Iterator[pa.RecordBatch]":  # type: ignore[override]  # ours
+        return read_range(self._options, partition)
+
+    def stop(self) -> None:
+        self._lookup.close()
+
+    # --- how it is answered -------------------------------------------------------------------
+
+    def _commit(self, done: Offsets) -> None:
+        """Spark has made everything before these offsets durable: let the group know, once."""
+        if self._options.commit == "group" and done != self._committed:
+            self._lookup.commit(done)
+            self._committed = done
+
+    def _log_ends(self, starts: Offsets) -> Offsets:
+        if self._target is not None:
+            return self._target
+        survey = self._survey(starts)
+        for loss in compare(starts, survey, self._topic_ids):
+            self._lose(loss.message)
+            if loss.begins_anew:
+                # Left out of one batch it is a new partition in the next, and starts at its beginning.
+                survey.ends.pop(loss.partition, None)
+        self._topic_ids.update(survey.topic_ids)
+        if self._is_available_now:
+            self._target = survey.ends
+        return survey.ends
+
+    def _survey(self, starts: Offsets) -> Survey:
+        """Ends and ids of the topics now. A log that seems to have shrunk is asked for again: its new
+        leader may not know the end yet."""
+        options = self._options
+        for attempt in range(options.offset_retries + 1):
+            if attempt:
+                time.sleep(options.offset_retry_ms / 1_000)
+            partitions = self._lookup.partitions(missing_ok=True)
+            survey = Survey(self._lookup.log_ends(partitions), self._lookup.topic_ids())
+            if all(survey.ends.get(where, start) >= start for where, start in starts.items()):
+                break
+        return survey
+
+    def _limited(self, starts: Offsets, ends: Offsets, limit: ReadLimit) -> Offsets:
+        if isinstance(limit, ReadAllAvailable):
+            return ends
+        first = self._lookup.log_starts(ends)  # what is gone already needs no share of the limit
+        begin = {where: max(starts.get(where, offset), offset) for where, offset in first.items()}
+        may_wait = not self._is_available_now and starts.keys() <= ends.keys()
+        if may_wait and self._patience.waits(planning.volume(begin, ends), self._now_ms()):
+            return starts
+        return planning.limit(begin, ends, limit.max_rows) if isinstance(limit, ReadMaxRows) else ends
+
+    def _first_offsets(self, fresh: Sequence[TopicPartition]) -> Offsets:
+        if not fresh:
+            return {}
+        existing = set(self._lookup.partitions(missing_ok=True))
+        gone = [where for where in fresh if where not in existing]
+        if gone:
+            self._lose(f"{show(gone)} disappeared before they were read")
+        found = self._lookup.log_starts([where for where in fresh if where in existing])
+        late = [where for where, offset in found.items() if offset > 0]
+        if late:
+            self._lose(f"{show(late)} are new and have lost their first records already")
+        return found
+
+    def _lose(self, what: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(what)
+        _log.warning("%s: some records may have been missed", what)
+
+
+def _monotonic_ms() -> float:
+    return time.monotonic() * 1_000

@@ -1,0 +1,104 @@
+"""What runs in Spark's tasks: fetch a range of offsets and yield Arrow batches.
+
+Workers are reused: connections stay open between tasks. Arrow is imported by the first one that reads.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+from kohort.client.columnar import ColumnOptions, ColumnReader, ReadTimeoutError
+from kohort.client.errors import BrokerError, UnknownTopicError
+from kohort.client.options import ClientOptions
+from kohort.model.errors import ErrorCode, KohortError
+from kohort.spark.errors import DataLossError
+from kohort.spark.lookup import Lookup, task_client_options
+from kohort.spark.offsets import OffsetRange
+from kohort.spark.options import SourceOptions
+
+if TYPE_CHECKING:
+    from pyarrow import lib as pa
+
+_log = logging.getLogger(__name__)
+_readers: dict[tuple[str, ClientOptions], ColumnReader] = {}
+
+
+class RangePartition(InputPartition):
+    """One task's share: a range of offsets of one partition."""
+
+    def __init__(self, value: OffsetRange) -> None:
+        super().__init__(value)
+
+    @property
+    def range(self) -> OffsetRange:
+        return OffsetRange(*self.value)
+
+
+def read_range(options: SourceOptions, partition: RangePartition) -> "Iterator[pa.RecordBatch]":
+    """The records of a range, in order, with the columns of the options.
+
+    Records that are gone raise DataLossError, or are left out with a warning: ``fail_on_data_loss``.
+    """
+    columns = column_options(options)
+    reader = _reader(options)
+    left: OffsetRange | None = partition.range
+    while left is not None:
+        try:
+            yield from reader.fetch(left.topic, left.partition, left.start, left.end, columns)
+            return
+        except (BrokerError, ReadTimeoutError) as error:
+            left = _after_loss(options, left, error)
+
+
+def _after_loss(options: SourceOptions, asked: OffsetRange, error: KohortError) -> OffsetRange | None:
+    """What is left of a range whose records are gone; raises what is no loss, or must not be one."""
+    if not (isinstance(error, UnknownTopicError | ReadTimeoutError) or _is_out_of_range(error)):
+        raise error
+    left = None if isinstance(error, UnknownTopicError) else _still_there(options, asked)
+    if left == asked:
+        raise error  # all of it is there: the broker has a reason of its own
+    lost = f"cannot read {asked}: {error}"
+    if options.fail_on_data_loss:
+        raise DataLossError(lost) from error
+    _log.warning("%s; going on at %s", lost, left.start if left else "the next range")
+    return left
+
+
+def _is_out_of_range(error: KohortError) -> bool:
+    return isinstance(error, BrokerError) and error.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def _still_there(options: SourceOptions, asked: OffsetRange) -> OffsetRange | None:
+    """The range without what expired; nothing if the log was cut before its end."""
+    lookup = Lookup(options)
+    try:
+        start, end = (
+            lookup.log_starts([asked.where])[asked.where],
+            lookup.log_ends([asked.where])[asked.where],
+        )
+    finally:
+        lookup.close()
+    return asked._replace(start=max(start, asked.start)) if start < asked.end <= end else None
+
+
+def column_options(options: SourceOptions) -> ColumnOptions:
+    """How records are fetched and decoded."""
+    given = options.consumer_settings
+    ours = {"max_bytes": "max_partition_fetch_bytes", "max_wait_ms": "fetch_max_wait_ms"}
+    numbers = {name: int(str(given[theirs])) for name, theirs in ours.items() if theirs in given}
+    return ColumnOptions(
+        columns=options.columns,
+        rows=options.batch_rows,
+        isolation_level=options.isolation_level,
+        check_crcs=bool(given.get("check_crcs", True)),
+        **numbers,
+    )
+
+
+def _reader(options: SourceOptions) -> ColumnReader:
+    key = (options.bootstrap, task_client_options(options))
+    if key not in _readers:
+        _readers[key] = ColumnReader(*key)
+    return _readers[key]
