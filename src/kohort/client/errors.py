@@ -70,7 +70,7 @@ class RequestTimeoutError(KohortError):
     def __init__(self, name: str, address: Address, seconds: float) -> None:
         super().__init__(
             f"{address} did not answer {name} within {seconds:g} s",
-            hint="the broker may be overloaded or cut off; see its log",
+            hint="the broker may be overloaded or cut off: see its log, or raise request.timeout.ms",
             retriable=True,
         )
 

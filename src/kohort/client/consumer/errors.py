@@ -40,6 +40,6 @@ class PositionTimeoutError(KohortError):
     def __init__(self, partition: object, millis: float) -> None:
         super().__init__(
             f"the position of {partition} was not known after {millis:g} ms",
-            hint="is its leader there? allow more time",
+            hint="is its leader there? else raise default.api.timeout.ms",
             retriable=True,
         )

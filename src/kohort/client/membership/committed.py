@@ -134,7 +134,7 @@ class CommittedOffsets:
             topics = {each.topic for each, row in (rows or {}).items() if row.error_code == code}
             self._finish(asking, {}, TopicAuthorizationFailedError(what, topics))
         else:
-            error.retriable = False
+            error.retriable, error.hint = False, reaction.hint or error.hint
             self._finish(asking, {}, error)
 
     def _try_later(self, asking: _Asking, error: KohortError) -> None:

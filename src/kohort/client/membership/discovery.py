@@ -110,10 +110,13 @@ class Discovery:
     def _failed(self, found: Coordinator) -> None:
         group_id = self._context.settings.group_id
         what = f"find the coordinator of group {group_id!r}"
-        if reaction_to(Asked.FIND_COORDINATOR, found.error_code).then is Then.RETRY:
+        reaction = reaction_to(Asked.FIND_COORDINATOR, found.error_code)
+        if reaction.then is Then.RETRY:
             self._try_later(BrokerError(found.error_code, what, found.error_message))
         else:
-            self._refused(CoordinatorNotFoundError(found.error_code, what, found.error_message))
+            error = CoordinatorNotFoundError(found.error_code, what, found.error_message)
+            error.hint = reaction.hint or error.hint
+            self._refused(error)
 
     def _unanswered(self, error: KohortError) -> None:
         self._is_looking = False

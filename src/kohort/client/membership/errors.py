@@ -65,7 +65,7 @@ class CommitTimeoutError(KohortError):
     def __init__(self, group_id: str) -> None:
         super().__init__(
             f"committing to group {group_id!r} did not succeed in time",
-            hint="the coordinator may be moving or overloaded; see its log, or allow more time",
+            hint="the coordinator may be moving or overloaded: see its log, or raise default.api.timeout.ms",
             retriable=True,
         )
 
@@ -76,7 +76,7 @@ class OffsetFetchTimeoutError(KohortError):
     def __init__(self, group_id: str) -> None:
         super().__init__(
             f"fetching the committed offsets of group {group_id!r} did not succeed in time",
-            hint="the coordinator may be moving or overloaded; see its log, or allow more time",
+            hint="the coordinator may be moving or overloaded: see its log, or raise default.api.timeout.ms",
             retriable=True,
         )
 

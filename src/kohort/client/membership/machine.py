@@ -111,6 +111,12 @@ class Membership:
         return self._context.member.rejoin_needed
 
     @property
+    def has_settled(self) -> bool:
+        """In a generation, with its assignment taken over, and no reason known to join again."""
+        member = self._context.member
+        return member.state is MemberState.STABLE and member.attempt is None and not member.rejoin_needed
+
+    @property
     def rebalances_failed(self) -> int:
         """How many attempts to join came to nothing so far."""
         return self._context.member.rebalances_failed

@@ -70,6 +70,7 @@ _UNKNOWN_THEN_JOIN = Reaction(Then.JOIN_LATER, coordinator_unknown=True)
 _RAISE = Reaction(Then.RAISE)
 _FAIL = Reaction(Then.FAIL)
 _RETRY = Reaction(Then.RETRY)
+_RIGHTS = "this client may not use the group that group.id names: ask for the right to"
 _UNKNOWN_THEN_RETRY = Reaction(Then.RETRY, coordinator_unknown=True)
 _UNKNOWN_THEN_BEAT = Reaction(Then.BEAT_LATER, coordinator_unknown=True)
 
@@ -77,8 +78,8 @@ REACTIONS: Mapping[Asked, Mapping[ErrorCode | Special, Reaction]] = {
     Asked.FIND_COORDINATOR: {
         _E.COORDINATOR_NOT_AVAILABLE: _RETRY,
         _E.COORDINATOR_LOAD_IN_PROGRESS: _RETRY,
-        _E.GROUP_AUTHORIZATION_FAILED: _RAISE,
-        _E.INVALID_GROUP_ID: _RAISE,
+        _E.GROUP_AUTHORIZATION_FAILED: Reaction(Then.RAISE, hint=_RIGHTS),
+        _E.INVALID_GROUP_ID: Reaction(Then.RAISE, hint="see group.id"),
         NO_ANSWER: _RETRY,
         ANY_OTHER: _RAISE,
     },
@@ -97,7 +98,7 @@ REACTIONS: Mapping[Asked, Mapping[ErrorCode | Special, Reaction]] = {
             "and group.max.session.timeout.ms",
         ),
         _E.INVALID_GROUP_ID: Reaction(Then.RAISE, hint="see group.id"),
-        _E.GROUP_AUTHORIZATION_FAILED: _RAISE,
+        _E.GROUP_AUTHORIZATION_FAILED: Reaction(Then.RAISE, hint=_RIGHTS),
         _E.GROUP_MAX_SIZE_REACHED: Reaction(Then.RAISE, hint="the broker's group.max.size is reached"),
         _E.UNSUPPORTED_VERSION: Reaction(
             Then.RAISE, hint="the broker may be too old for static members: unset group.instance.id"
@@ -116,7 +117,7 @@ REACTIONS: Mapping[Asked, Mapping[ErrorCode | Special, Reaction]] = {
         # Kafka's client gives up here; brokers may send it while they load a partition.
         _E.COORDINATOR_LOAD_IN_PROGRESS: Reaction(Then.JOIN_LATER),
         _E.FENCED_INSTANCE_ID: _RAISE,
-        _E.GROUP_AUTHORIZATION_FAILED: _RAISE,
+        _E.GROUP_AUTHORIZATION_FAILED: Reaction(Then.RAISE, hint=_RIGHTS),
         NO_ANSWER: _UNKNOWN_THEN_JOIN,
         ANY_OTHER: _RAISE,
     },
@@ -138,7 +139,7 @@ REACTIONS: Mapping[Asked, Mapping[ErrorCode | Special, Reaction]] = {
     },
     Asked.OFFSET_COMMIT: {
         _E.TOPIC_AUTHORIZATION_FAILED: Reaction(Then.FAIL_TOPICS),
-        _E.GROUP_AUTHORIZATION_FAILED: _FAIL,
+        _E.GROUP_AUTHORIZATION_FAILED: Reaction(Then.FAIL, hint=_RIGHTS),
         _E.OFFSET_METADATA_TOO_LARGE: Reaction(
             Then.FAIL, hint="shorten the metadata, or raise the broker's offset.metadata.max.bytes"
         ),
@@ -162,7 +163,7 @@ REACTIONS: Mapping[Asked, Mapping[ErrorCode | Special, Reaction]] = {
         _E.UNSTABLE_OFFSET_COMMIT: _RETRY,
         _E.TOPIC_AUTHORIZATION_FAILED: Reaction(Then.FAIL_TOPICS),
         _E.UNKNOWN_TOPIC_OR_PARTITION: _FAIL,
-        _E.GROUP_AUTHORIZATION_FAILED: _FAIL,
+        _E.GROUP_AUTHORIZATION_FAILED: Reaction(Then.FAIL, hint=_RIGHTS),
         NO_ANSWER: _UNKNOWN_THEN_RETRY,
         ANY_OTHER: _FAIL,
     },
