@@ -186,6 +186,21 @@ class AsyncConsumer:
         finally:
             self._is_polling = False
 
+    async def take_part(self, timeout_ms: float = 0) -> bool:
+        """Be a member and read nothing: rebalances advance and callbacks run, as in ``poll``.
+
+        Whether the group has settled in time: then ``assignment`` is what this generation gave. For programs
+        that read the records elsewhere; they commit with ``commit(offsets)``.
+        """
+        engine = self._working()
+        if self._is_polling:
+            raise ConcurrentUseError("task")
+        self._is_polling = True
+        try:
+            return await engine.take_part(timeout_ms)
+        finally:
+            self._is_polling = False
+
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Records one at a time, for ever. A commit covers those that were handed out."""
         while True:

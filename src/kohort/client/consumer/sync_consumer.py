@@ -164,6 +164,10 @@ class Consumer:
         self._handing = {}
         return records
 
+    def take_part(self, timeout_ms: float = 0) -> bool:
+        """Be a member and read nothing; whether the group has settled in time."""
+        return self._run(lambda: self._consumer.take_part(timeout_ms))
+
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records one at a time, for ever. A commit covers those that were handed out."""
         remaining: Remaining = self._remaining
