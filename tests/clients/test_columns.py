@@ -1,6 +1,7 @@
 """Arrow batches out of a broker."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from kohort.model.topics import TopicPartition
 from kohort.testing.plugin import Kohort
 
 
-def fill(bootstrap: str, topic: str, count: int, codec: str = "none") -> None:
+def fill(bootstrap: str, topic: str, count: int, codec: Any = "none") -> None:
     with Producer(
         bootstrap_servers=bootstrap, compression_type=codec, linger_ms=5, batch_size=4_000
     ) as producer:

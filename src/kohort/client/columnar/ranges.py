@@ -10,17 +10,17 @@ from pyarrow import lib as pa
 from kohort.client.columnar.options import ColumnOptions
 from kohort.client.fetching.aborted import AbortedProducers
 from kohort.model.topics import TopicPartition
+from kohort.primitives.buffers import Buffer
 from kohort.records.batch import BatchHeader, CorruptBatchError
 from kohort.records.columns.arrow import Place, Wanted, record_batches
 from kohort.records.columns.read import read_columns
-from kohort.records.columns.sections import LeavesOut, Sifting, next_offset
+from kohort.records.columns.table import BatchTable, LeavesOut, Sifting, find_batches
 from kohort.wire.messages.fetch import PartitionData
-
-Blob = bytes | memoryview
 
 # A first request for a short range asks for no more than records of this size would fill.
 _GUESSED_RECORD = 1_024
 _LEAST_BYTES = 64 * 1024
+_MARGIN = 1.25  # asked for above what the range seems to need
 
 
 class OffsetRange:
@@ -53,30 +53,31 @@ class OffsetRange:
         after the records before it.
         """
         blob = answered.records if isinstance(answered.records, bytes | memoryview) else b""
-        start, following = self.position, next_offset(blob)
+        start, table = self.position, find_batches(blob)
+        following = table.next_offset
         if following is not None and following > start:
-            self._bytes_per_offset = 1.25 * len(blob) / (following - start)
+            self._bytes_per_offset = _MARGIN * len(blob) / (following - start)
             self.position = following
         elif len(blob):
             # Nothing in it leads further: say why, or that nothing is wrong but the offsets.
-            for _ in self._batches(answered, blob, start):
+            for _ in self._batches(answered, table, start):
                 break
             raise CorruptBatchError(
                 f"cannot read {self.partition} at offset {start}: {len(blob)} bytes hold no record behind it"
             )
-        return self._batches(answered, blob, start)
+        return self._batches(answered, table, start)
 
-    def _batches(self, answered: PartitionData, blob: Blob, start: int) -> Iterator[pa.RecordBatch]:
+    def _batches(self, answered: PartitionData, table: BatchTable, start: int) -> Iterator[pa.RecordBatch]:
         options = self._options
-        leaves_out = _leaves_out(answered, blob) if options.read_committed else None
+        leaves_out = _leaves_out(answered, table.blob) if options.read_committed else None
         sifting = Sifting(start, options.check_crcs, leaves_out)
         wanted = Wanted(options.columns, options.rows, start, self.end)
         place = Place(*self.partition)
         reached = start
         try:
-            for columns in read_columns(blob, sifting):
+            for columns in read_columns(table, sifting):
                 yield from record_batches(columns, place, wanted)
-                if len(columns):
+                if len(columns.offsets):
                     reached = max(reached, int(columns.offsets[-1]) + 1)
         except CorruptBatchError as error:
             raise type(error)(
@@ -84,7 +85,7 @@ class OffsetRange:
             ) from error
 
 
-def _leaves_out(answered: PartitionData, blob: Blob) -> LeavesOut:
+def _leaves_out(answered: PartitionData, blob: Buffer) -> LeavesOut:
     aborted = AbortedProducers(answered.aborted_transactions or ())
 
     def leaves_out(position: int, header: BatchHeader) -> bool:

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable
 
+from kohort.primitives.buffers import Buffer
 from kohort.records.batch import BatchHeader, read_records
 from kohort.records.control import ControlType, control_type
 from kohort.wire.messages.fetch import AbortedTransaction
@@ -21,7 +22,7 @@ class AbortedProducers:
             self._active.add(self._upcoming.popleft()[1])
         return header.is_transactional and header.producer_id in self._active
 
-    def see_marker(self, blob: bytes | memoryview, position: int, header: BatchHeader) -> None:
+    def see_marker(self, blob: Buffer, position: int, header: BatchHeader) -> None:
         """A control batch: an ABORT ends the aborted transaction of its producer."""
         for record in read_records(blob, position, header):
             if control_type(record.key) is ControlType.ABORT:

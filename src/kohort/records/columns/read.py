@@ -5,35 +5,38 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from kohort.primitives.buffers import Buffer
-from kohort.records.columns import walk
-from kohort.records.columns.sections import EVERYTHING, Sifting, sections
+from kohort.records.columns import lanes, walk
+from kohort.records.columns.sections import sections
 from kohort.records.columns.spans import Columns, Section, Spans
+from kohort.records.columns.table import BatchTable, Sifting, find_batches, sift
 from kohort.records.errors import CorruptBatchError
 
 Decoder = Callable[[Section], Spans]
+EVERYTHING = Sifting()
 
 
 def read_columns(
-    blob: Buffer, sifting: Sifting = EVERYTHING, decoder: Decoder = walk.decode
+    log: Buffer | BatchTable, sifting: Sifting = EVERYTHING, decoder: Decoder = lanes.decode
 ) -> Iterator[Columns]:
     """The records of all whole batches that are wanted, a few megabytes at a time.
 
     Of a batch that ``sifting.start`` lies in, all records come. Raises ``CorruptBatchError`` for a batch that
     cannot be read, after the records of all batches before it.
     """
-    for section in sections(blob, sifting):
+    table = log if isinstance(log, BatchTable) else find_batches(log)
+    for section in sections(sift(table, sifting), sifting.limit):
         try:
             columns = _columns(section, decoder(section))
         except CorruptBatchError:
             yield from _until_corrupt(section)
-            continue
+            raise
         yield columns
 
 
 def _until_corrupt(section: Section) -> Iterator[Columns]:
     """One batch at a time, up to the one that raises."""
     for index in range(len(section.starts)):
-        batch = section.batch(index)
+        batch = section.part(slice(index, index + 1))
         try:
             columns = _columns(batch, walk.decode(batch))
         except CorruptBatchError as error:

@@ -27,20 +27,14 @@ class Section(NamedTuple):
     base_timestamps: Ints
     append_times: Ints  # meant only where ``appended`` is not 0
     appended: Ints
-    next_offsets: Ints
 
     @property
     def records(self) -> int:
         return int(self.counts.sum())
 
-    @property
-    def next_offset(self) -> int:
-        """The offset behind its last batch."""
-        return int(self.next_offsets[-1])
-
-    def batch(self, index: int) -> "Section":
-        """One of its batches alone."""
-        return Section(self.data, *(vector[index : index + 1] for vector in self[1:]))
+    def part(self, which: slice) -> "Section":
+        """Some of its batches alone."""
+        return Section(self.data, *(vector[which] for vector in self[1:]))
 
 
 class HeaderSpans(NamedTuple):
@@ -77,6 +71,3 @@ class Columns(NamedTuple):
     keys: Flags
     values: Flags
     headers: HeaderSpans | None
-
-    def __len__(self) -> int:
-        return len(self.offsets)
