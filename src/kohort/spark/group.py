@@ -1,0 +1,135 @@
+"""The reader of a streaming query that is a member of a consumer group: ``kafka.group.id`` is given.
+
+Spark's calls come in and are passed on; ``group_query`` has the run, ``group_plan`` the decisions. The rules
+of commits, rebalances and hand-over are in ``docs/howto/spark-groups.md``.
+"""
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from kohort.model.topics import TopicPartition
+from kohort.spark import offsets, planning
+from kohort.spark.group_checkpoint import Checkpoint, local_path
+from kohort.spark.group_offsets import GroupOffsetJson, from_json, ranges_of
+from kohort.spark.group_query import GroupQuery, Surroundings
+from kohort.spark.lifecycle import stop_on_sigterm
+from kohort.spark.lookup import Lookup
+from kohort.spark.member import ClassicMember, assigned_in_a_group
+from kohort.spark.offsets import Assign, Offsets
+from kohort.spark.options import SourceOptions
+from kohort.spark.tasks import RangePartition, read_range
+
+if TYPE_CHECKING:
+    from pyarrow import lib as pa
+
+_log = logging.getLogger(__name__)
+
+
+class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One query, one member. Made twice and pickled by Spark: it joins with its first offset method."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        if isinstance(options.topics, Assign):
+            raise assigned_in_a_group()
+        self._options = options
+        self._schema = schema
+        self._query: GroupQuery | None = None
+        self._checkpoint: Checkpoint | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_query": None, "_checkpoint": None}
+
+    # --- offsets, in the runner ---------------------------------------------------------------
+
+    def initialOffset(self) -> GroupOffsetJson:  # noqa: N802  (Spark's name)
+        """Nothing: where a partition starts is decided when the group assigns it."""
+        stop_on_sigterm()
+        return {}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  (Spark's name)
+        at_most = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if at_most is None else ReadMaxRows(at_most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's name)
+        """Join, and take the log ends of what the group assigns as the end of the run."""
+        self._running().take_target()
+
+    def latestOffset(self, start: GroupOffsetJson, limit: ReadLimit) -> GroupOffsetJson:  # noqa: N802  (Spark's name)
+        """Commit what is durable, take part in the group, plan the next batch; ``start`` if there is none."""
+        query = self._running()
+        if self._checkpoint is not None and (token := self._checkpoint.drain_wanted()) is not None:
+            query.commit(from_json(start))
+            self._checkpoint.answer_drain(token)
+            return start
+        return query.next_end(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  (Spark's name)
+        """The log ends of what the query holds, in the connector's form."""
+        return offsets.to_json(self._query.log_ends) if self._query is not None else None
+
+    def partitions(self, start: GroupOffsetJson, end: GroupOffsetJson) -> Sequence[InputPartition]:
+        """The ranges that ``end`` describes, cut for tasks. Asks nobody: a replay comes before the group."""
+        stop_on_sigterm()
+        if start == end:
+            return []
+        pieces = planning.tasks(
+            ranges_of(from_json(end)),
+            min_partitions=self._options.min_partitions,
+            max_records=self._options.max_records_per_partition,
+        )
+        return [RangePartition(piece) for piece in pieces]
+
+    def commit(self, end: GroupOffsetJson) -> None:
+        """Nothing: it comes late or never; ``latestOffset`` has committed ``end`` already."""
+
+    def stop(self) -> None:
+        """Commit the last batch, if the checkpoint shows that it is done, and leave the group."""
+        query, self._query = self._query, None
+        if query is None:
+            return
+        checkpoint = self._checkpoint
+        query.stop(checkpoint.has_finished if checkpoint is not None else lambda _: False)
+
+    def _running(self) -> GroupQuery:
+        if self._query is None:
+            stop_on_sigterm()
+            self._checkpoint = self._known_checkpoint()
+            given = Surroundings(ClassicMember(self._options), Lookup(self._options), self._uncommitted_ends)
+            self._query = GroupQuery(self._options, given)
+        return self._query
+
+    def _known_checkpoint(self) -> Checkpoint | None:
+        location = self._options.checkpoint
+        directory = local_path(location) if location is not None else None
+        if directory is None:
+            if location is not None:
+                _log.warning("kohort.checkpoint %r is no local path: stops commit no last batch", location)
+            return None
+        checkpoint = Checkpoint(directory)
+        checkpoint.forget_drain()  # of a run before this one
+        return checkpoint
+
+    def _uncommitted_ends(self, partitions: Collection[TopicPartition]) -> Offsets:
+        logs = Lookup(replace(self._options, isolation_level="read_uncommitted"))
+        try:
+            return logs.log_ends(partitions)
+        finally:
+            logs.close()
+
+    # --- records, in tasks --------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """The records of one range."""
+        assert isinstance(partition, RangePartition)
+        return read_range(self._options, partition)

@@ -1,0 +1,65 @@
+"""The offset of a query that is a member of a group: it describes its own ranges. Pure.
+
+``{"orders": {"0": {"from": 500, "to": 700, "epoch": 7}}}``: the batch that ends here reads 500 to 699 of
+orders-0, planned as a member of generation 7. A partition with nothing to read in the batch is carried along
+with ``from`` equal to ``to``: up to there this checkpoint has it behind itself. So a batch can be read again
+from its end offset alone, whoever owns its partitions by then, and a partition may go, come back and start
+anywhere without a record being read twice under one checkpoint.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kohort.model.topics import TopicPartition
+from kohort.spark.errors import OptionError
+from kohort.spark.offsets import OffsetRange, topic_partition
+
+GroupOffsetJson = dict[str, dict[str, dict[str, int]]]
+
+
+class Span(NamedTuple):
+    """One partition in one batch: records with ``start <= offset < end``."""
+
+    start: int
+    end: int
+    epoch: int  # the generation it was planned in
+
+
+Spans = Mapping[TopicPartition, Span]
+
+
+def to_json(spans: Spans) -> GroupOffsetJson:
+    """In order of topics and partition numbers: Spark compares the text."""
+    nested: GroupOffsetJson = {}
+    for where in sorted(spans):
+        start, end, epoch = spans[where]
+        nested.setdefault(where.topic, {})[str(where.partition)] = {"from": start, "to": end, "epoch": epoch}
+    return nested
+
+
+def from_json(offset: Mapping[str, Mapping[str, object]]) -> dict[TopicPartition, Span]:
+    """The reverse. OptionError for the offset of a query that was no member: its checkpoint is another's."""
+    return {
+        topic_partition(topic, int(number)): _span(span)
+        for topic, numbers in offset.items()
+        for number, span in numbers.items()
+    }
+
+
+def _span(span: object) -> Span:
+    if not isinstance(span, dict) or not {"from", "to", "epoch"} <= span.keys():
+        raise OptionError(
+            "the checkpoint was written by a query that was not a member of a group",
+            hint='start with a new checkpoint; with "commit" set to "group" before, its offsets are the '
+            "group's, and nothing is lost",
+        )
+    return Span(span["from"], span["to"], span["epoch"])
+
+
+def ranges_of(spans: Spans) -> list[OffsetRange]:
+    """What there is to read, in order."""
+    return [
+        OffsetRange(where.topic, where.partition, spans[where].start, spans[where].end)
+        for where in sorted(spans)
+        if spans[where].start < spans[where].end
+    ]

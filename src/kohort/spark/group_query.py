@@ -1,0 +1,282 @@
+"""A streaming query in its group: asks the member and the logs, lets ``group_plan`` decide, carries it out.
+
+Lives in Spark's runner process for one run of the query. Every wait in here has an end: a trigger that finds
+the group rebalancing or a broker away returns without news, and the next one tries again.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple, Protocol, assert_never
+
+from kohort.client.errors import BrokerError
+from kohort.model.errors import ErrorCode, KohortError
+from kohort.model.topics import TopicPartition
+from kohort.spark.errors import DataLossError, FencedError
+from kohort.spark.group_offsets import GroupOffsetJson, Spans, from_json, to_json
+from kohort.spark.group_plan import (
+    NOT_ASSIGNED,
+    Assignment,
+    Holdings,
+    Limits,
+    caught_up,
+    due_commits,
+    known_of,
+    losses,
+    newest_only,
+    next_batch,
+    taken_over,
+)
+from kohort.spark.member import Member, NotJoinedError, Verdict, verdict
+from kohort.spark.offsets import AtOffsets, AtTimestamps, Earliest, FromGroup, Latest, Offsets, Place, show
+from kohort.spark.options import SourceOptions
+from kohort.spark.positions import Logs, resolve
+
+_log = logging.getLogger(__name__)
+
+_JOIN_MS = 10_000.0  # the first join of a run; brokers alone wait three seconds for more members
+_REJOIN_MS = 3_000.0  # a rebalance that leaves nothing to do meanwhile
+_WHILE_HOLDING_MS = 200.0  # one that leaves some partitions: they go on
+_WHOLE_RUN_MS = 60_000.0  # a query that ends by itself must not mistake a slow group for an empty one
+_ASK_MS = 10_000.0  # a commit, or a question about commits
+_GOODBYE_MS = 3_000.0
+_GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+class QueryLogs(Logs, Protocol):
+    """The part of ``Lookup`` a query asks."""
+
+    def partitions(self, *, missing_ok: bool = False) -> list[TopicPartition]: ...
+    def close(self) -> None: ...
+
+
+class Surroundings(NamedTuple):
+    """What a query is given besides its options."""
+
+    member: Member
+    logs: QueryLogs
+    uncommitted: Callable[[Collection[TopicPartition]], Offsets]  # log ends, whatever the isolation level
+    clock: Callable[[], float] = time.monotonic
+
+
+class GroupQuery:
+    """One run of a query as a member of its group."""
+
+    def __init__(self, options: SourceOptions, given: Surroundings) -> None:
+        self._options = options
+        self._member, self._logs, self._uncommitted, self._clock = given
+        self._holdings = Holdings()
+        self._has_joined = False
+        self._target: Offsets | None = None
+        self._ends: Offsets = {}
+        self._planned: GroupOffsetJson | None = None
+        self._planned_at: float | None = None
+        self._idle_since = self._clock()
+
+    @property
+    def log_ends(self) -> Offsets:
+        """Of what the query holds, as last seen."""
+        return self._ends
+
+    # --- a trigger ----------------------------------------------------------------------------
+
+    def next_end(self, start: GroupOffsetJson, at_most: int | None) -> GroupOffsetJson:
+        """The end of the next batch, or ``start`` itself if there is nothing to read.
+
+        ``start`` is durable: what it says is committed first, before the group hears anything else of us.
+        """
+        self._note_time_of_batch()
+        done = from_json(start)
+        self.commit(done)
+        try:
+            return self._plan(start, done, at_most)
+        except KohortError as error:
+            is_running = self._has_joined and self._target is None
+            if not (error.retriable and is_running):
+                raise
+            _log.warning("no new batch for group %r, trying again: %s", self._options.group_id, error)
+            return start
+
+    def _plan(self, start: GroupOffsetJson, done: Spans, at_most: int | None) -> GroupOffsetJson:
+        is_new = self._take_part(done)
+        ends = self._existing_ends()
+        self._check_losses(ends, every=is_new)
+        if is_new:
+            self.commit(done)  # where the query starts, and what could not be committed before
+        self._ends = ends
+        readable = ends if self._target is None else newest_only(ends, self._target)
+        spans = next_batch(self._holdings, done, readable, Limits(at_most, self._at_least()))
+        if spans is None:
+            return start
+        self._idle_since = self._planned_at = self._clock()
+        self._planned = to_json(spans)
+        return self._planned
+
+    def _at_least(self) -> int:
+        waited_ms = (self._clock() - self._idle_since) * 1_000
+        is_due = self._target is not None or waited_ms >= self._options.max_trigger_delay_ms
+        return 0 if is_due else self._options.min_offsets_per_trigger or 0
+
+    def _note_time_of_batch(self) -> None:
+        """The group hears of us only between batches: say so before a batch takes too long for it."""
+        if self._planned_at is None:
+            return
+        taken_ms = (self._clock() - self._planned_at) * 1_000
+        self._planned_at = None
+        limit_ms = int(str(self._options.consumer_settings.get("max_poll_interval_ms", 300_000)))
+        if taken_ms > limit_ms / 2:
+            _log.warning(
+                "a batch took %.1f s; group %r waits %.1f s for a member between batches before it gives its "
+                'partitions away: raise "kafka.max.poll.interval.ms" or lower "maxOffsetsPerTrigger"',
+                taken_ms / 1_000,
+                self._options.group_id,
+                limit_ms / 1_000,
+            )
+
+    # --- commits ------------------------------------------------------------------------------
+
+    def commit(self, done: Spans, timeout_ms: float = _ASK_MS) -> None:
+        """Tell the group what is behind us, if it does not know; FencedError under ``failOnFenced``."""
+        self._holdings = caught_up(self._holdings, done)
+        offsets = due_commits(self._holdings)
+        if not offsets:
+            return
+        try:
+            self._member.commit(offsets, timeout_ms)
+        except KohortError as error:
+            self._not_committed(offsets, error)
+        else:
+            self._holdings = self._holdings.committed(offsets)
+
+    def _not_committed(self, offsets: Offsets, error: KohortError) -> None:
+        group_id = self._options.group_id or ""
+        match verdict(error):
+            case Verdict.FENCED:
+                self._holdings = self._holdings.dropped()
+                fenced = FencedError(group_id, offsets.keys(), str(error))
+                if self._options.fail_on_fenced:
+                    raise fenced from error
+                _log.warning("%s; whoever has them now may process records again", fenced)
+            case Verdict.LATER:
+                _log.warning("offsets of %s are not committed yet: %s", show(offsets), error)
+            case Verdict.FATAL:
+                raise error
+            case never:
+                assert_never(never)
+
+    # --- the assignment -----------------------------------------------------------------------
+
+    def _take_part(self, done: Spans) -> bool:
+        """Answer what the group asks; whether the assignment is another one than before."""
+        assignment = self._member.poll(self._patience_ms())
+        self._has_joined = self._has_joined or assignment != NOT_ASSIGNED
+        if assignment == self._holdings.assignment:
+            return False
+        before, self._holdings = self._holdings, self._holdings.dropped()
+        self._holdings = self._taken_over(assignment, done, before)
+        _log.info(
+            "group %r, generation %d: this query has %s",
+            self._options.group_id,
+            assignment.generation,
+            show(assignment.partitions) or "nothing",
+        )
+        return True
+
+    def _patience_ms(self) -> float:
+        if self._target is not None:
+            return _WHOLE_RUN_MS
+        if not self._has_joined:
+            return _JOIN_MS
+        return _WHILE_HOLDING_MS if self._holdings.held else _REJOIN_MS
+
+    def _taken_over(self, assignment: Assignment, done: Spans, before: Holdings) -> Holdings:
+        """Find out where the partitions of a new assignment go on."""
+        committed = self._member.committed(assignment.partitions, _ASK_MS)
+        known = known_of(assignment, committed, done, before)
+        for where, offset in known.set_back(done).items():
+            _log.warning(
+                "group %r has committed %d for %s, this checkpoint has processed it up to %d: going on there",
+                self._options.group_id,
+                offset,
+                where,
+                known.positions[where],
+            )
+        there = self._existing([*known.unknown, *known.new])
+        unknown = [where for where in known.unknown if where in there]
+        starts = resolve(self._place(unknown), unknown, self._logs, reset=self._options.offset_reset)
+        starts |= self._logs.log_starts([where for where in known.new if where in there])
+        return taken_over(assignment, known, starts, before)
+
+    def _place(self, partitions: Collection[TopicPartition]) -> Place:
+        """Where to start without a commit. JSON names all partitions of a topic, a member holds some."""
+        match self._options.starting:
+            case FromGroup():
+                return Earliest() if self._options.offset_reset == "earliest" else Latest()
+            case AtOffsets(offsets):
+                return AtOffsets({where: offsets[where] for where in partitions if where in offsets})
+            case AtTimestamps(times, or_latest):
+                chosen = {where: times[where] for where in partitions if where in times}
+                return AtTimestamps(chosen, or_latest)
+            case place:
+                return place
+
+    def take_target(self) -> None:
+        """Read what is there now and no more; NotJoinedError if the group does not settle in time."""
+        assignment = self._member.poll(_WHOLE_RUN_MS)
+        if assignment == NOT_ASSIGNED:
+            raise NotJoinedError(self._options.group_id, _WHOLE_RUN_MS)
+        self._target = self._logs.log_ends(assignment.partitions)
+
+    # --- logs ---------------------------------------------------------------------------------
+
+    def _existing_ends(self) -> Offsets:
+        held = list(self._holdings.held)
+        try:
+            return self._logs.log_ends(held)
+        except BrokerError as error:
+            if error.code not in _GONE:
+                raise
+            return self._logs.log_ends(self._existing(held))
+
+    def _existing(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
+        """Those whose topic is there; DataLossError for the others, under ``failOnDataLoss``."""
+        if not partitions:
+            return []
+        there = set(self._logs.partitions(missing_ok=True))
+        gone = [where for where in partitions if where not in there]
+        if gone:
+            self._lose(f"there is no {show(gone)} any more")
+        return [where for where in partitions if where in there]
+
+    def _check_losses(self, ends: Mapping[TopicPartition, int], *, every: bool) -> None:
+        """Positions outside their log: of a new assignment all are looked at, later those behind the end."""
+        positions = self._holdings.positions
+        doubtful = {where: positions[where] for where, end in ends.items() if every or positions[where] > end}
+        if not doubtful:
+            return
+        # What others have read under read_uncommitted may lie behind the end that read_committed sees.
+        true_ends = self._uncommitted(doubtful) if any(doubtful[w] > ends[w] for w in doubtful) else ends
+        found = losses(doubtful, self._logs.log_starts(doubtful), true_ends)
+        if found:
+            self._lose("; ".join(map(str, found)))
+            self._holdings = self._holdings.restarted({loss.where: loss.log_start for loss in found})
+
+    def _lose(self, what: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(what)
+        _log.warning("%s: going on without these records", what)
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def stop(self, is_durable: Callable[[GroupOffsetJson], bool]) -> None:
+        """Commit the last batch if it is known to be durable, and leave."""
+        try:
+            if self._planned is not None and is_durable(self._planned):
+                self.commit(from_json(self._planned), _GOODBYE_MS)
+        except KohortError as error:
+            _log.warning("the last batch was not committed to group %r: %s", self._options.group_id, error)
+        finally:
+            try:
+                self._member.leave(_GOODBYE_MS)
+            finally:
+                self._logs.close()

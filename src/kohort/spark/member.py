@@ -1,0 +1,145 @@
+"""The membership of a streaming query: our consumer, in the runner's process, that never fetches.
+
+JoinGroup, SyncGroup and heartbeats run on the consumer's own thread. What a rebalance does to the query
+(giving partitions back, taking new ones) happens inside ``poll`` alone, and the reader polls between
+micro-batches.
+"""
+
+from collections.abc import Collection, Mapping
+from enum import Enum
+from typing import Any, Protocol
+
+from kohort.client.consumer import Consumer
+from kohort.client.errors import BrokerError
+from kohort.client.membership.errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    OffsetFetchTimeoutError,
+    RebalanceInProgressError,
+)
+from kohort.model.errors import ErrorCode, KohortError
+from kohort.model.topics import TopicPartition
+from kohort.spark.errors import OptionError
+from kohort.spark.group_plan import NOT_ASSIGNED, Assignment
+from kohort.spark.offsets import Assign, Subscribe, SubscribePattern
+from kohort.spark.options import SourceOptions
+
+METADATA_MAX_AGE_MS = 30_000  # new topics and partitions; Kafka's five minutes are long for a stream
+
+
+class Member(Protocol):
+    """What the reader needs of a membership, whatever protocol the group speaks.
+
+    ``ClassicMember`` speaks JoinGroup and SyncGroup. A member of KIP-848 fits in here: its heartbeats run by
+    themselves, ``poll`` acknowledges what was revoked since the last batch, ``generation`` is the member
+    epoch, and ``commit`` tries again once with the newest epoch after STALE_MEMBER_EPOCH.
+    """
+
+    def poll(self, timeout_ms: float) -> Assignment:
+        """Take part in rebalances, at most so long; what the member holds now. Raises what ends it.
+
+        NOT_ASSIGNED while it is in no generation, or waits for its part of one.
+        """
+
+    def commit(self, offsets: Mapping[TopicPartition, int], timeout_ms: float) -> None:
+        """Commit in the current generation; raises the error as it was, see ``verdict``."""
+
+    def committed(
+        self, partitions: Collection[TopicPartition], timeout_ms: float
+    ) -> Mapping[TopicPartition, int | None]:
+        """What the group has committed; None where nothing is."""
+
+    def leave(self, timeout_ms: float) -> None:
+        """Leave the group (a static member only goes silent) and let go of everything."""
+
+
+class NotJoinedError(KohortError):
+    """The group did not settle in time, so a query that ends by itself has nothing to read."""
+
+    def __init__(self, group_id: str | None, millis: float) -> None:
+        super().__init__(
+            f"group {group_id!r} gave this query no assignment within {millis / 1_000:g} s",
+            hint="another member may not have answered the rebalance yet: see `kohort groups describe`; "
+            "start the query again",
+            retriable=True,
+        )
+
+
+class Verdict(Enum):
+    """What an error of a commit means for the query."""
+
+    FENCED = "somebody else has the partitions: drop them"
+    LATER = "still a member: commit again after the next poll"
+    FATAL = "no later attempt will do better"
+
+
+_FENCING = (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+
+
+def verdict(error: KohortError) -> Verdict:
+    """Judge what ``Member.commit`` or ``Member.committed`` raised."""
+    if isinstance(error, CommitFailedError | FencedInstanceIdError):
+        return Verdict.FENCED
+    if isinstance(error, BrokerError) and error.code in _FENCING:
+        return Verdict.FENCED
+    if error.retriable or isinstance(error, RebalanceInProgressError | OffsetFetchTimeoutError):
+        return Verdict.LATER
+    return Verdict.FATAL
+
+
+class ClassicMember:
+    """A ``Member`` of a group of the classic protocol, with any of our assignors, eager or cooperative."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        """Connects with the first poll, not here."""
+        self._consumer = Consumer(**member_settings(options))
+        match options.topics:
+            case Subscribe(names):
+                self._consumer.subscribe(names)
+            case SubscribePattern(pattern):
+                self._consumer.subscribe(pattern=pattern)
+            case Assign():
+                raise assigned_in_a_group()
+
+    def poll(self, timeout_ms: float) -> Assignment:
+        self._consumer.start()
+        has_settled = self._consumer.take_part(timeout_ms)
+        current = self._consumer.group_metadata()
+        held = tuple(sorted(self._consumer.assignment()))
+        if current.is_unknown_to_the_group or not (has_settled or held):
+            return NOT_ASSIGNED  # what it held may be anybody's by now
+        return Assignment(held, current.generation_id, current.member_id)
+
+    def commit(self, offsets: Mapping[TopicPartition, int], timeout_ms: float) -> None:
+        self._consumer.commit(dict(offsets.items()), timeout_ms)
+
+    def committed(
+        self, partitions: Collection[TopicPartition], timeout_ms: float
+    ) -> dict[TopicPartition, int | None]:
+        found = self._consumer.committed(*partitions, timeout_ms=timeout_ms) if partitions else {}
+        return {where: None if offset is None else offset.offset for where, offset in found.items()}
+
+    def leave(self, timeout_ms: float) -> None:
+        self._consumer.close(timeout_ms)
+
+
+def member_settings(options: SourceOptions) -> dict[str, Any]:
+    """The settings of the consumer behind a member: the query's, and what a member of Spark must not do."""
+    return {
+        "client_id": f"spark-{options.group_id}",
+        "metadata_max_age_ms": METADATA_MAX_AGE_MS,
+        **options.consumer_settings,
+        "bootstrap_servers": options.bootstrap,
+        "group_id": options.group_id,
+        "group_instance_id": options.instance_id,
+        "enable_auto_commit": False,
+        "allow_auto_create_topics": False,
+    }
+
+
+def assigned_in_a_group() -> OptionError:
+    """Partitions that the user assigns and partitions that a group assigns exclude each other."""
+    return OptionError(
+        "a member of a group cannot assign its own partitions",
+        hint='use "subscribe", or set "commit" to "group" to commit without being a member',
+    )

@@ -1,0 +1,47 @@
+"""The offset of a member: it says what its batch reads, in one text for one meaning."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kohort.spark.errors import OptionError
+from kohort.spark.group_offsets import Span, from_json, ranges_of, to_json
+from kohort.spark.offsets import OffsetRange, topic_partition
+
+ANY_SPANS = st.dictionaries(
+    st.builds(topic_partition, st.sampled_from(["a", "b-2", "orders"]), st.integers(0, 120)),
+    st.builds(Span, st.integers(0, 50), st.integers(50, 100), st.integers(0, 9)),
+)
+
+
+def test_topics_are_in_order_and_partitions_in_the_order_of_their_numbers() -> None:
+    spans = {
+        topic_partition("orders", 10): Span(1, 2, 7),
+        topic_partition("orders", 9): Span(500, 700, 7),
+        topic_partition("bills", 0): Span(0, 0, 6),
+    }
+    assert json.dumps(to_json(spans)) == json.dumps(
+        {
+            "bills": {"0": {"from": 0, "to": 0, "epoch": 6}},
+            "orders": {"9": {"from": 500, "to": 700, "epoch": 7}, "10": {"from": 1, "to": 2, "epoch": 7}},
+        }
+    )
+
+
+@given(ANY_SPANS)
+def test_what_is_written_is_read_back_and_written_the_same(spans: dict[object, Span]) -> None:
+    text = json.dumps(to_json(spans))  # type: ignore[arg-type]  # made of partitions
+    assert from_json(json.loads(text)) == spans
+    assert json.dumps(to_json(from_json(json.loads(text)))) == text
+
+
+def test_only_what_has_records_in_the_batch_is_read() -> None:
+    spans = {topic_partition("t", 1): Span(5, 9, 1), topic_partition("t", 0): Span(3, 3, 1)}
+    assert ranges_of(spans) == [OffsetRange("t", 1, 5, 9)]
+
+
+def test_the_checkpoint_of_another_kind_of_query_is_refused() -> None:
+    with pytest.raises(OptionError, match="new checkpoint"):
+        from_json({"t": {"0": 23}})
