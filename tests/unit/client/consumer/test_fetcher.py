@@ -1,14 +1,15 @@
 """Fetches on the wire: sessions that are ended, leaders that say who leads now."""
 
 import asyncio
+from typing import Unpack
 
 import pytest
 from tests.unit.client.consumer.stage import Stage, on_stage, read
-from tests.unit.client.scripted import ScriptedCluster, on_loop, topic_id_of
+from tests.unit.client.scripted import Hangup, ScriptedCluster, on_loop, topic_id_of
 
 from kohort.client.consumer.engine import Engine, Surroundings, start
 from kohort.client.consumer.listening import invoke_here
-from kohort.client.consumer.settings import ConsumerSettings
+from kohort.client.consumer.settings import ConsumerOptions, ConsumerSettings
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.subscription import Position, Subscriptions
 from kohort.model.errors import ErrorCode
@@ -17,6 +18,7 @@ from kohort.model.topics import TopicPartition
 from kohort.records.build import BatchFields, build_batch
 from kohort.records.record import NewRecord
 from kohort.testing.intercept import cut_off, swallow, watch
+from kohort.wire.apis import ApiKey
 from kohort.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -25,12 +27,14 @@ from kohort.wire.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from kohort.wire.messages.list_offsets import ListOffsetsRequest
 from kohort.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from kohort.wire.schema import Versions
 
 T0 = TopicPartition(TopicName("t"), Partition(0))
 
@@ -86,19 +90,24 @@ class Moving:
                 ),
                 NodeEndpoint(node_id=2, host="host", port=9002),
             )
-        batch = build_batch([NewRecord(timestamp=0, key=None, value=b"a")], BatchFields(base_offset=4))
-        return response(request, PartitionData(high_watermark=5, records=batch))
+        return response(request, PartitionData(high_watermark=5, records=batch_at(4)))
 
     def validate(self, _request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
         row = EpochEndOffset(partition=0, leader_epoch=3, end_offset=10)
         return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[row])])
 
-    async def engine(self, position: Position) -> Engine:
-        settings = ConsumerSettings(bootstrap_servers="host:9001", retry_backoff_ms=60_000)
-        subscriptions = Subscriptions()
-        subscriptions.assign([T0])
-        subscriptions.state(T0).seek(position)
-        return await start(settings, Surroundings(subscriptions, (), invoke_here, self.brokers.dial))
+
+async def engine_of(brokers: ScriptedCluster, position: Position, **more: Unpack[ConsumerOptions]) -> Engine:
+    """A reader of the partition, from there on."""
+    settings = ConsumerSettings(**({"bootstrap_servers": "host:9001", "retry_backoff_ms": 10} | more))
+    subscriptions = Subscriptions()
+    subscriptions.assign([T0])
+    subscriptions.state(T0).seek(position)
+    return await start(settings, Surroundings(subscriptions, (), invoke_here, brokers.dial))
+
+
+def batch_at(offset: int) -> bytes:
+    return build_batch([NewRecord(timestamp=0, key=None, value=b"a")], BatchFields(base_offset=offset))
 
 
 def response(request: FetchRequest, one: PartitionData, *nodes: NodeEndpoint) -> FetchResponse:
@@ -115,7 +124,7 @@ async def polled(engine: Engine) -> list[ConsumerRecord]:
 @on_loop
 async def test_a_leader_that_moved_is_followed_at_once_where_the_old_one_says() -> None:
     moving = Moving()
-    engine = await moving.engine(Position(4))
+    engine = await engine_of(moving.brokers, Position(4), retry_backoff_ms=60_000)
     records = await asyncio.wait_for(polled(engine), 10)  # the backoff alone would take a minute
     assert [one.offset for one in records] == [4]
     assert [one.node_id for one in moving.brokers.asked(FetchRequest)][:2] == [1, 2]
@@ -129,8 +138,64 @@ async def test_a_leader_that_moved_is_followed_at_once_where_the_old_one_says() 
 @on_loop
 async def test_the_leader_that_is_followed_must_confirm_a_position_with_an_epoch() -> None:
     moving = Moving()
-    engine = await moving.engine(Position(4, 3, 1, 0))
+    engine = await engine_of(moving.brokers, Position(4, 3, 1, 0))
     assert [one.offset for one in await asyncio.wait_for(polled(engine), 10)] == [4]
     (asked,) = moving.brokers.asked(OffsetForLeaderEpochRequest)
     assert asked.node_id == 2
+    await engine.close(0)
+
+
+@on_loop
+async def test_a_follower_that_lacks_the_offset_sends_back_to_the_leader_without_a_reset() -> None:
+    """T66."""
+    brokers = ScriptedCluster(nodes=2, topics={"t": [1]})
+
+    def answer(request: FetchRequest) -> FetchResponse:
+        asked = brokers.asked(FetchRequest)
+        if asked[-1].node_id == 2:
+            return response(request, PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
+        if len(asked) == 1:
+            return response(request, PartitionData(high_watermark=5, preferred_read_replica=2))
+        return response(request, PartitionData(high_watermark=5, records=batch_at(4)))
+
+    brokers.on(FetchRequest, answer)
+    engine = await engine_of(brokers, Position(4), client_rack="b")
+    assert [one.offset for one in await asyncio.wait_for(polled(engine), 10)] == [4]
+    assert [one.node_id for one in brokers.asked(FetchRequest)][:3] == [1, 2, 1]
+    assert brokers.asked(ListOffsetsRequest) == []
+    await engine.close(0)
+
+
+@on_loop
+async def test_a_broker_that_cannot_validate_positions_is_not_asked_to() -> None:
+    """T67."""
+    brokers = ScriptedCluster(topics={"t": [1]})
+    brokers.peers[1].served[ApiKey.OFFSET_FOR_LEADER_EPOCH] = Versions(2, 2)
+    brokers.on(FetchRequest, lambda request: response(request, PartitionData(records=batch_at(4))))
+    engine = await engine_of(brokers, Position(4, offset_epoch=3))
+    assert [one.offset for one in await asyncio.wait_for(polled(engine), 10)] == [4]
+    assert brokers.asked(OffsetForLeaderEpochRequest) == []
+    await engine.close(0)
+
+
+@on_loop
+async def test_brokers_that_are_all_gone_are_not_asked_in_a_hurry() -> None:
+    """T9: turns of the loop and connection attempts are paced by retry.backoff.ms."""
+    brokers = ScriptedCluster(topics={"t": [1]})
+    brokers.on(FetchRequest, lambda _: Hangup())
+    engine = await engine_of(brokers, Position(4))
+    turns = 0
+    wait = engine.tasks.wait
+
+    async def counted(millis: float) -> None:
+        nonlocal turns
+        turns += 1
+        await wait(millis)
+
+    engine.tasks.wait = counted  # type: ignore[method-assign]  # to count
+    brokers.down.add(1)
+    brokers.dialled.clear()
+    assert await engine.poll(200, 10) == {}
+    assert turns <= 60
+    assert len(brokers.dialled) <= 60
     await engine.close(0)
