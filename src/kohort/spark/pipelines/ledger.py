@@ -64,9 +64,13 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What has landed of one topic. ``moves`` are the files of the last landing, moved or not."""
+    """What has landed of one topic. ``moves`` are the files of the last landing, moved or not.
+
+    ``values`` is what became of the values: all files of a table have the same columns.
+    """
 
     topic: str
+    values: str
     sequence: int = 0
     landed: Mapping[Place, Landed] = field(default_factory=dict)
     moves: tuple[Move, ...] = ()
@@ -92,6 +96,7 @@ def encode(ledger: Ledger) -> bytes:
     document = {
         "version": VERSION,
         "topic": ledger.topic,
+        "values": ledger.values,
         "sequence": ledger.sequence,
         "landed": [
             {
@@ -119,6 +124,7 @@ def decode(content: bytes) -> Ledger:
             )
         return Ledger(
             topic=document["topic"],
+            values=document["values"],
             sequence=document["sequence"],
             landed={
                 Place(one["topic_id"], one["partition"]): Landed(

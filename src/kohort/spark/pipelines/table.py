@@ -24,9 +24,11 @@ PARQUET = ".parquet"
 class Table:
     """The table of one topic. Any number of processes may have it open."""
 
-    def __init__(self, files: Files, topic: str) -> None:
+    def __init__(self, files: Files, topic: str, values: str = "") -> None:
+        """``values`` is for those who may be the first to publish."""
         self.files = files
         self.topic = topic
+        self._values = values
         self.path = topic
         self.bad_path = f"{topic}{BAD}"
         self._ledger = f"{topic}/{STATE}/ledger.json"
@@ -36,13 +38,19 @@ class Table:
         """What has landed, as it was a moment ago; raises LedgerError."""
         content = self.files.read(self._ledger)
         if content is not None:
-            return decode(content)
+            ledger = decode(content)
+            if self._values not in ("", ledger.values):
+                raise LedgerError(
+                    f"the table {self.topic!r} has values as {ledger.values}, not as {self._values}",
+                    hint=f"go on with --values {ledger.values}, or archive to another directory",
+                )
+            return ledger
         if self.dates():
             raise LedgerError(
                 f"the table {self.topic!r} has records but no ledger: what has landed is not known",
                 hint=f"restore {self._ledger}, or move the table away to archive the topic anew",
             )
-        return Ledger(self.topic)
+        return Ledger(self.topic, self._values)
 
     def publish(self, landings: Sequence[Landing], moves: Sequence[Move]) -> Ledger:
         """Land finished files. All of it counts, or, after an OverlapError, none of it.

@@ -107,6 +107,14 @@ def test_a_topic_made_again_under_its_name_lands_from_offset_0_again() -> None:
     assert len(rows(files)) == 5
 
 
+def test_a_table_keeps_the_form_of_its_values() -> None:
+    files = MortalFiles()
+    Table(files, TOPIC, "json").publish([Landing(Place(FIRST_LIFE, 0), Span(0, 1), 0)], [])
+    assert Table(files, TOPIC).ledger().values == "json"
+    with pytest.raises(LedgerError, match="values as json, not as utf8"):
+        Table(files, TOPIC, "utf8").recover()
+
+
 def test_records_without_a_ledger_stop_the_pipeline_instead_of_landing_twice() -> None:
     files = MortalFiles()
     Writer(files, "a").land(one_range(0, 3))

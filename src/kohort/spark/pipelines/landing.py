@@ -1,0 +1,193 @@
+"""A micro-batch on its way into the tables: cut off what has landed, write the rest aside, then publish it.
+
+Runs on the driver, in ``foreachBatch``. Whatever fails here fails the batch, and Spark brings it again.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
+
+from kohort.model.errors import KohortError
+from kohort.spark.pipelines.files import LocalFiles
+from kohort.spark.pipelines.ledger import Landing, Move, OverlapError, Place
+from kohort.spark.pipelines.spans import Span, Spans, size, subtract
+from kohort.spark.pipelines.staging import Staged, staged_files
+from kohort.spark.pipelines.table import PARQUET, STATE, Table
+from kohort.spark.pipelines.values import Aside, Values, write_aside
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+STAGING = f"{STATE}/_staging"
+
+# Days are those of UTC, and other readers than Spark want timestamps as the format has them now.
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+_ATTEMPTS = 10
+_OFFSETS_A_TASK = 250_000
+
+Partition = tuple[str, int]
+Planned = Mapping[Partition, Span]
+
+
+class OvertakenError(KohortError):
+    """Another instance has landed the same offsets each time we tried."""
+
+    def __init__(self, topics: Collection[str]) -> None:
+        super().__init__(
+            f"another instance lands the same offsets of {', '.join(sorted(topics))} again and again",
+            hint="instances that share a directory must share their group too",
+            retriable=True,
+        )
+
+
+class StrayRecordError(KohortError):
+    """A record outside the offsets the batch was planned with: the source and its plan disagree."""
+
+
+class BatchReport(NamedTuple):
+    """What became of a micro-batch. ``skipped`` offsets had landed before; ``rows`` are by topic."""
+
+    batch: int
+    rows: Mapping[str, int]
+    bad: int
+    skipped: int
+    files: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lander:
+    """Lands micro-batches in the tables under ``root``."""
+
+    root: Path
+    instance: str
+    values: Values
+    planned: Callable[[int], Planned]  # the offsets of a batch, by its number
+    topic_ids: Callable[[Collection[str]], Mapping[str, str]]
+    report: Callable[[BatchReport], None]
+
+    def land(self, frame: "DataFrame", batch: int) -> None:
+        """For ``foreachBatch``: when it returns, the batch is in the tables and on the disk."""
+        for name, value in _SETTINGS.items():
+            frame.sparkSession.conf.set(name, value)
+        planned = {partition: span for partition, span in self.planned(batch).items() if span.size > 0}
+        topics = {topic for topic, _ in planned}
+        ids = self.topic_ids(topics)
+        tables = {topic: Table(LocalFiles(self.root), topic, self.values) for topic in topics}
+        landed: list[_Part] = []
+        for _ in range(_ATTEMPTS):
+            ledgers = {topic: table.ledger() for topic, table in tables.items()}
+            missing = {
+                partition: ledgers[partition[0]].missing(Place(ids[partition[0]], partition[1]), span)
+                for partition, span in planned.items()
+            }
+            missing = {partition: spans for partition, spans in missing.items() if spans}
+            if not missing:
+                self.report(_summary(batch, planned, landed))
+                return
+            landed += self._attempt(_Cut(frame, batch, planned, missing), tables, ids)
+        raise OvertakenError(topics)
+
+    def _attempt(self, cut: "_Cut", tables: Mapping[str, Table], ids: Mapping[str, str]) -> list["_Part"]:
+        """Write what is missing aside, and publish it table by table; what was overtaken stays missing."""
+        files = LocalFiles(self.root)
+        name = f"{self.instance}-{cut.batch:08}-{uuid4().hex[:8]}"
+        directory = f"{STAGING}/{self.instance}/{name}"
+        tasks = 1 + sum(map(size, cut.missing.values())) // _OFFSETS_A_TASK
+        write_aside(cut.frame_of_missing(), self.values, cut.topics(), Aside(files, directory, tasks))
+        staged = staged_files(files, directory)
+        published = []
+        for topic in sorted(cut.topics()):
+            part = _part(topic, ids[topic], cut, [one for one in staged if one.topic == topic])
+            try:
+                tables[topic].publish(part.landings, _moves(part.files, tables[topic], name))
+            except OverlapError:
+                continue
+            published.append(part)
+        files.remove_tree(directory)
+        return published
+
+
+class _Cut(NamedTuple):
+    """A micro-batch, and which of its offsets have not landed yet."""
+
+    frame: "DataFrame"
+    batch: int
+    planned: Planned
+    missing: Mapping[Partition, Spans]
+
+    def topics(self) -> set[str]:
+        return {topic for topic, _ in self.missing}
+
+    def frame_of_missing(self) -> "DataFrame":
+        """The records that have not landed; the whole batch, without a filter, if none has."""
+        from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+
+        landed = [
+            (F.col("topic") == topic)
+            & (F.col("partition") == partition)
+            & F.col("offset").between(span.first, span.end - 1)
+            for (topic, partition), whole in self.planned.items()
+            for span in subtract(whole, self.missing.get((topic, partition), ()))
+        ]
+        return self.frame.where(~reduce(or_, landed)) if landed else self.frame
+
+
+class _Part(NamedTuple):
+    """What of a micro-batch lands in one table."""
+
+    topic: str
+    landings: Sequence[Landing]
+    files: Sequence[Staged]
+
+
+def _part(topic: str, topic_id: str, cut: _Cut, staged: Sequence[Staged]) -> _Part:
+    """The landings of one topic, with its files' rows; raises StrayRecordError."""
+    missing = {partition: spans for (name, partition), spans in cut.missing.items() if name == topic}
+    good: Counter[int] = Counter()
+    bad: Counter[int] = Counter()
+    for one in staged:
+        for partition, span in one.spans.items():
+            spans = missing.get(partition, ())
+            if not spans or span.first < spans[0].first or span.end > spans[-1].end:
+                found = f"records from {span.first} to {span.end - 1}"
+                raise StrayRecordError(f"{topic}-{partition} has {found} in a batch of {spans}")
+        (bad if one.is_bad else good).update(one.rows)
+    landings = [
+        Landing(
+            Place(topic_id, partition), span, *((good[partition], bad[partition]) if number == 0 else (0, 0))
+        )
+        for partition, spans in sorted(missing.items())
+        for number, span in enumerate(spans)
+    ]
+    return _Part(topic, landings, staged)
+
+
+def _moves(staged: Sequence[Staged], table: Table, name: str) -> list[Move]:
+    return [
+        Move(
+            one.path, f"{table.bad_path if one.is_bad else table.path}/{one.date}/{name}-{number:03}{PARQUET}"
+        )
+        for number, one in enumerate(staged)
+    ]
+
+
+def _summary(batch: int, planned: Planned, parts: Sequence[_Part]) -> BatchReport:
+    landings = [landing for part in parts for landing in part.landings]
+    rows: Counter[str] = Counter()
+    for part in parts:
+        rows[part.topic] += sum(landing.rows for landing in part.landings)
+    return BatchReport(
+        batch=batch,
+        rows=rows,
+        bad=sum(landing.bad for landing in landings),
+        skipped=size(list(planned.values())) - size([landing.span for landing in landings]),
+        files=sum(len(part.files) for part in parts),
+    )
