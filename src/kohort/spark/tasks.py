@@ -54,11 +54,7 @@ def read_range(options: SourceOptions, partition: RangePartition) -> "Iterator[p
 
 def _after_loss(options: SourceOptions, asked: OffsetRange, error: KohortError) -> OffsetRange | None:
     """What is left of a range whose records are gone; raises what is no loss, or must not be one."""
-    if not (isinstance(error, UnknownTopicError | ReadTimeoutError) or _is_out_of_range(error)):
-        raise error
-    left = None if isinstance(error, UnknownTopicError) else _still_there(options, asked)
-    if left == asked:
-        raise error  # all of it is there: the broker has a reason of its own
+    left = _left_of(options, asked, error)
     lost = f"cannot read {asked}: {error}"
     if options.fail_on_data_loss:
         raise DataLossError(lost) from error
@@ -66,34 +62,37 @@ def _after_loss(options: SourceOptions, asked: OffsetRange, error: KohortError) 
     return left
 
 
-def _is_out_of_range(error: KohortError) -> bool:
-    return isinstance(error, BrokerError) and error.code == ErrorCode.OFFSET_OUT_OF_RANGE
-
-
-def _still_there(options: SourceOptions, asked: OffsetRange) -> OffsetRange | None:
-    """The range without what expired; nothing if the log was cut before its end."""
+def _left_of(options: SourceOptions, asked: OffsetRange, error: KohortError) -> OffsetRange | None:
+    if isinstance(error, UnknownTopicError):
+        return None
+    is_short = isinstance(error, ReadTimeoutError)
+    is_outside = isinstance(error, BrokerError) and error.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    if not is_short and not is_outside:
+        raise error
     lookup = Lookup(options)
     try:
-        start, end = (
-            lookup.log_starts([asked.where])[asked.where],
-            lookup.log_ends([asked.where])[asked.where],
-        )
+        start = lookup.log_starts([asked.where])[asked.where]
+        end = lookup.log_ends([asked.where])[asked.where]
     finally:
         lookup.close()
-    return asked._replace(start=max(start, asked.start)) if start < asked.end <= end else None
+    if end < asked.end:
+        return None  # the log was cut, and what it has of the range has been read
+    if start <= asked.start or is_short:
+        raise error  # all of it is there: the broker has a reason of its own
+    return asked._replace(start=min(start, asked.end))
 
 
 def column_options(options: SourceOptions) -> ColumnOptions:
     """How records are fetched and decoded."""
     given = options.consumer_settings
-    ours = {"max_bytes": "max_partition_fetch_bytes", "max_wait_ms": "fetch_max_wait_ms"}
-    numbers = {name: int(str(given[theirs])) for name, theirs in ours.items() if theirs in given}
+    usual = ColumnOptions()
     return ColumnOptions(
         columns=options.columns,
         rows=options.batch_rows,
         isolation_level=options.isolation_level,
-        check_crcs=bool(given.get("check_crcs", True)),
-        **numbers,
+        check_crcs=bool(given.get("check_crcs", usual.check_crcs)),
+        max_bytes=int(str(given.get("max_partition_fetch_bytes", usual.max_bytes))),
+        max_wait_ms=int(str(given.get("fetch_max_wait_ms", usual.max_wait_ms))),
     )
 
 

@@ -1,0 +1,65 @@
+"""Settings of the Java consumer, given as ``kafka.*`` options."""
+
+import pytest
+
+from kohort.client.consumer.settings import consumer_settings
+from kohort.spark.client_settings import client_settings
+from kohort.spark.errors import OptionError
+from kohort.spark.option_table import ACCEPTED, ONLY, REFUSED, SETTINGS
+
+
+def test_settings_with_a_meaning_become_those_of_our_client() -> None:
+    given = {"session.timeout.ms": "9000", "check.crcs": "False", "client.id": "me"}
+    settings = client_settings(given)
+    assert settings == {"session_timeout_ms": 9_000, "check_crcs": False, "client_id": "me"}
+    assert consumer_settings(settings).session_timeout_ms == 9_000
+
+
+def test_every_one_of_them_is_a_setting_of_our_consumer() -> None:
+    values = {"int": 50_000, "flag": True, "text": "read_committed"}
+    ours = {each.ours: values[each.kind] for each in SETTINGS.values()}
+    assert consumer_settings(ours | {"partition_assignment_strategy": ("range",)}).check_crcs
+
+
+@pytest.mark.parametrize("name", sorted(ACCEPTED))
+def test_settings_without_a_meaning_here_are_taken_and_left_out(name: str) -> None:
+    assert client_settings({name: "7"}) == {}
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_the_connector_refuses_is_refused_with_advice(name: str) -> None:
+    with pytest.raises(OptionError, match=f"kafka.{name} is not supported") as refused:
+        client_settings({name: "x"})
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize("name", ["ssl.keystore.location", "sasl.mechanism"])
+def test_what_our_client_does_not_speak_is_not_ignored(name: str) -> None:
+    with pytest.raises(OptionError, match="plain text only"):
+        client_settings({name: "x"})
+
+
+def test_some_settings_have_one_value_that_works() -> None:
+    assert client_settings(ONLY) == {}
+    with pytest.raises(OptionError, match="only PLAINTEXT works"):
+        client_settings({"security.protocol": "SSL"})
+
+
+def test_a_setting_that_does_not_exist_is_refused_with_the_nearest() -> None:
+    with pytest.raises(OptionError, match=r"did you mean kafka\.fetch\.max\.bytes"):
+        client_settings({"fetch.max.byte": "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("fetch.max.bytes", "lots"), ("check.crcs", "1"), ("isolation.level", "serializable")],
+)
+def test_a_value_that_cannot_be_is_refused(name: str, value: str) -> None:
+    with pytest.raises(OptionError, match=f"kafka.{name} cannot be"):
+        client_settings({name: value})
+
+
+def test_assignors_go_by_our_names_and_by_those_of_kafkas_classes() -> None:
+    given = "org.apache.kafka.clients.consumer.RangeAssignor, cooperative-sticky"
+    settings = client_settings({"partition.assignment.strategy": given})
+    assert settings["partition_assignment_strategy"] == ("range", "cooperative-sticky")

@@ -1,0 +1,179 @@
+"""What a task reads of a range."""
+
+import logging
+import pickle
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+from pyarrow import lib as pa
+from tests.unit.spark.conftest import Administer, Feed, OptionsOf
+
+from kohort.client.columnar import ReadTimeoutError
+from kohort.client.errors import BrokerError
+from kohort.model.errors import ErrorCode
+from kohort.records.batch import CorruptBatchError
+from kohort.spark.errors import DataLossError
+from kohort.spark.offsets import OffsetRange, topic_partition
+from kohort.spark.options import SourceOptions
+from kohort.spark.tasks import RangePartition, column_options, read_range
+from kohort.testing.intercept import answer, corrupt, cut_off
+from kohort.testing.plugin import Kohort
+from kohort.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+
+
+@pytest.fixture
+def topic(kohort: Kohort, feed: Feed) -> str:
+    name = kohort.topic()
+    feed(name, 20)
+    return name
+
+
+@pytest.fixture(autouse=True)
+def _no_interception_after(kohort: Kohort) -> Iterator[None]:
+    yield
+    kohort.broker.stop_intercepting()
+
+
+def rows(
+    options: SourceOptions, topic: str, start: int, end: int, partition: int = 0
+) -> list[dict[str, object]]:
+    share = RangePartition(OffsetRange(topic, partition, start, end))
+    return [row for batch in read_range(options, share) for row in batch.to_pylist()]
+
+
+def offsets(options: SourceOptions, topic: str, start: int, end: int) -> list[object]:
+    return [row["offset"] for row in rows(options, topic, start, end)]
+
+
+def test_a_range_is_read_exactly(options_of: OptionsOf, topic: str) -> None:
+    assert offsets(options_of(subscribe=topic), topic, 3, 9) == [3, 4, 5, 6, 7, 8]
+
+
+def test_a_row_has_the_columns_of_the_connector(options_of: OptionsOf, topic: str) -> None:
+    (row,) = rows(options_of(subscribe=topic, includeHeaders="true"), topic, 4, 5)
+    assert row == {
+        "timestamp": datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC),
+        "key": b"k4",
+        "value": b"v4",
+        "topic": topic,
+        "partition": 0,
+        "offset": 4,
+        "timestampType": 0,
+        "headers": [{"key": "n", "value": b"4"}],
+    }
+
+
+def test_only_the_columns_that_are_wanted_are_made(options_of: OptionsOf, topic: str) -> None:
+    options = options_of(subscribe=topic).with_columns(("offset", "value"))
+    assert rows(options, topic, 0, 1) == [{"offset": 0, "value": b"v0"}]
+
+
+def test_batches_have_as_many_rows_as_asked_for(options_of: OptionsOf, topic: str) -> None:
+    share = RangePartition(OffsetRange(topic, 0, 0, 20))
+    batches: list[pa.RecordBatch] = list(
+        read_range(options_of(subscribe=topic, kohort__batch__rows="8"), share)
+    )
+    assert max(batch.num_rows for batch in batches) <= 8
+    assert sum(batch.num_rows for batch in batches) == 20
+
+
+def test_a_share_travels_to_its_task(topic: str) -> None:
+    share = pickle.loads(pickle.dumps(RangePartition(OffsetRange(topic, 0, 3, 9))))
+    assert share.range == OffsetRange(topic, 0, 3, 9)
+
+
+def test_settings_of_the_consumer_reach_the_fetches(options_of: OptionsOf) -> None:
+    options = options_of(
+        subscribe="a", kafka__isolation__level="read_committed", kafka__check__crcs="false",
+        kafka__max__partition__fetch__bytes="1000", kafka__fetch__max__wait__ms="7",
+    )  # fmt: skip
+    columns = column_options(options)
+    assert (columns.isolation_level, columns.check_crcs) == ("read_committed", False)
+    assert (columns.max_bytes, columns.max_wait_ms) == (1_000, 7)
+
+
+def test_expired_records_fail_the_task(administer: Administer, options_of: OptionsOf, topic: str) -> None:
+    administer(lambda admin: admin.delete_records({topic_partition(topic, 0): 6}))
+    with pytest.raises(DataLossError, match=r"\[2, 9\).*OFFSET_OUT_OF_RANGE.*failOnDataLoss"):
+        offsets(options_of(subscribe=topic), topic, 2, 9)
+
+
+def test_expired_records_are_left_out_if_that_is_wanted(
+    administer: Administer, options_of: OptionsOf, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    administer(lambda admin: admin.delete_records({topic_partition(topic, 0): 6}))
+    options = options_of(subscribe=topic, failOnDataLoss="false")
+    with caplog.at_level(logging.WARNING):
+        assert offsets(options, topic, 2, 9) == [6, 7, 8]
+        assert offsets(options, topic, 2, 5) == []
+    assert "going on at 6" in caplog.text
+
+
+def test_a_topic_that_is_gone_is_a_loss(options_of: OptionsOf, topic: str) -> None:
+    gone = f"{topic}-gone"
+    with pytest.raises(DataLossError, match="failOnDataLoss"):
+        offsets(options_of(subscribe=topic), gone, 0, 5)
+    assert offsets(options_of(subscribe=topic, failOnDataLoss="false"), gone, 0, 5) == []
+
+
+def test_a_range_behind_the_log_is_a_loss(options_of: OptionsOf, topic: str) -> None:
+    with pytest.raises(DataLossError, match="failOnDataLoss"):
+        offsets(options_of(subscribe=topic), topic, 40, 50)
+    assert offsets(options_of(subscribe=topic, failOnDataLoss="false"), topic, 40, 50) == []
+
+
+@pytest.mark.slow
+def test_a_log_that_was_cut_inside_the_range_gives_what_it_has(options_of: OptionsOf, topic: str) -> None:
+    patience = {"kafkaConsumer__pollTimeoutMs": "300", "kafka__fetch__max__wait__ms": "50"}
+    with pytest.raises(DataLossError):
+        offsets(options_of(subscribe=topic, **patience), topic, 18, 50)
+    tolerant = options_of(subscribe=topic, failOnDataLoss="false", **patience)
+    assert offsets(tolerant, topic, 18, 50) == [18, 19]
+
+
+@pytest.mark.slow
+def test_records_that_do_not_come_are_not_taken_for_lost(
+    kohort: Kohort, options_of: OptionsOf, topic: str
+) -> None:
+    empty = PartitionData(partition_index=0, high_watermark=20, records=b"")
+    kohort.broker.intercept(
+        answer(lambda _: FetchResponse(responses=[FetchableTopicResponse(topic=topic, partitions=[empty])])),
+        api="Fetch",
+    )
+    options = options_of(subscribe=topic, failOnDataLoss="false", kafkaConsumer__pollTimeoutMs="100")
+    with pytest.raises(ReadTimeoutError):
+        offsets(options, topic, 0, 5)
+
+
+def test_other_refusals_fail_the_task_as_they_are(kohort: Kohort, options_of: OptionsOf, topic: str) -> None:
+    refused = PartitionData(partition_index=0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    kohort.broker.intercept(
+        answer(
+            lambda _: FetchResponse(responses=[FetchableTopicResponse(topic=topic, partitions=[refused])])
+        ),
+        api="Fetch",
+    )
+    with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
+        offsets(options_of(subscribe=topic, failOnDataLoss="false"), topic, 0, 5)
+
+
+def test_a_broker_that_goes_away_and_comes_back_costs_nothing(
+    kohort: Kohort, options_of: OptionsOf, topic: str
+) -> None:
+    rule = kohort.broker.intercept(cut_off, api="Fetch", times=2)
+    assert offsets(options_of(subscribe=topic), topic, 0, 20) == list(range(20))
+    assert len(rule.seen) == 2
+
+
+def test_a_corrupt_batch_fails_the_task_and_is_named(
+    kohort: Kohort, options_of: OptionsOf, topic: str
+) -> None:
+    kohort.broker.intercept(corrupt(_flip_last_value), api="Fetch")
+    with pytest.raises(CorruptBatchError, match=rf"cannot read {topic}-0 at offset \d+"):
+        offsets(options_of(subscribe=topic, failOnDataLoss="false"), topic, 0, 20)
+
+
+def _flip_last_value(body: bytes) -> bytes:
+    at = body.rindex(b"v19")
+    return body[:at] + b"w" + body[at + 1 :]
