@@ -45,7 +45,8 @@ class CommitFailedError(KohortError):
         super().__init__(
             f"cannot commit to group {group_id!r}: the group has rebalanced and given the partitions of "
             "this member to others",
-            hint=STALLED_HINT,
+            hint="either the time between polls was longer than max.poll.interval.ms (raise it, or process "
+            "less at a time with a smaller max.poll.records), or no heartbeat arrived for session.timeout.ms",
         )
 
 
