@@ -48,8 +48,8 @@ coverage: $(READY) ## what the quick tests reach, by branch
 soak: $(READY) ## long rounds: 50 kills, slow disks, deep exploration
 	$(PYTEST) tests -m soak --timeout=7200
 
-fuzz: $(READY) ## mutate valid requests of every API for a long time
-	KOHORT_FUZZ_EXAMPLES=50 $(PYTEST) tests/property/wire tests/fault --timeout=7200
+fuzz: $(READY) ## mutate requests of every API and generate groups for every assignor, for a long time
+	KOHORT_FUZZ_EXAMPLES=50 $(PYTEST) tests/property/wire tests/property/assign tests/fault --timeout=7200
 
 explore: $(READY) ## every interleaving of three members' requests and timers, deeper than in the tests
 	$(BIN)/python tools/explore.py --depth 7

@@ -130,7 +130,7 @@ def test_nothing_acknowledged_is_lost_when_the_power_goes_at_any_moment(survival
 @pytest.mark.slow
 def test_nothing_acknowledged_is_lost_when_the_process_dies_at_any_moment() -> None:
     for policy in SyncPolicy:
-        for moment in range(1, OPERATIONS + 1, 3):
+        for moment in range(1, OPERATIONS + 1, 8):
             disk, day = new_day(policy)
             disk.power_off_at = disk.operations + moment
             with suppress(PowerLossError):  # without commit there are fewer operations

@@ -1,5 +1,6 @@
 """Groups nobody thought of: any topics, any wishes, any claims."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
@@ -17,7 +18,8 @@ _Value = TypeVar("_Value")
 MOST_TOPICS, MOST_MEMBERS, MOST_PARTITIONS = 6, 8, 5
 GENERATIONS = (None, 4, 5, 5, 6)
 
-steady = settings(derandomize=True, deadline=None, max_examples=120, database=None)
+ROUNDS = int(os.environ.get("KOHORT_FUZZ_EXAMPLES", "1"))
+steady = settings(derandomize=True, deadline=None, max_examples=60 * ROUNDS, database=None)
 
 
 class Case(NamedTuple):

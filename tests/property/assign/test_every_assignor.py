@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.assign.generated import Case, Kind, cases, steady
+from tests.property.assign.generated import ROUNDS, Case, Kind, cases, steady
 from tests.property.assign.judgement import (
     check_complete,
     check_even,
@@ -30,7 +30,7 @@ ANYTHING = Kind(racks=True, instances=True)
 
 
 @given(case=cases(ANYTHING))
-@settings(steady, max_examples=200)
+@settings(steady, max_examples=80 * ROUNDS)
 def test_everything_is_assigned_once_and_only_to_subscribers(case: Case) -> None:
     for assignor in choose_assignors(EAGER):
         result = dict(assignor.assign(case.cluster, case.members))

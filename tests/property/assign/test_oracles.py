@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from tests.property.assign.generated import Case, Kind, cases, steady
+from tests.property.assign.generated import ROUNDS, Case, Kind, cases, steady
 from tests.property.assign.judgement import Result, sets, sizes
 from tests.property.assign.others import (
     AioRange,
@@ -44,7 +44,7 @@ from kohort.model.topics import TopicPartition
 
 pytestmark = pytest.mark.slow
 
-many = settings(steady, max_examples=180)
+many = settings(steady, max_examples=90 * ROUNDS)
 Shares = dict[MemberId, set[TopicPartition]]
 
 

@@ -34,7 +34,7 @@ NOW = 1_700_000_000_000
 LIMIT = 1 << 20
 INT32, INT64 = (1 << 31) - 1, (1 << 63) - 1
 
-steady = settings(derandomize=True, deadline=None, max_examples=150)
+steady = settings(derandomize=True, deadline=None, max_examples=70)
 
 blobs = st.none() | st.binary(max_size=40) | st.integers(0, 9000).map(bytes)
 headers = st.lists(st.tuples(st.text(max_size=12), st.none() | st.binary(max_size=12)), max_size=3)
@@ -132,7 +132,7 @@ def produced(batch: bytes) -> None:
 
 
 @pytest.mark.slow
-@settings(steady, max_examples=400)
+@settings(steady, max_examples=120)
 @given(damaged())
 def test_damage_leads_to_a_typed_error_or_to_nothing(batch: bytes) -> None:
     readers: tuple[Callable[[bytes], object], ...] = (
@@ -159,7 +159,7 @@ def outcome(read: Callable[[bytes, BatchHeader], object], payload: bytes, header
 
 
 @pytest.mark.slow
-@settings(steady, max_examples=400)
+@settings(steady, max_examples=120)
 @given(record_lists, st.data())
 def test_a_walk_refuses_what_reading_refuses_and_sees_what_it_sees(
     records: list[NewRecord], data: st.DataObject
@@ -181,7 +181,7 @@ def test_a_walk_refuses_what_reading_refuses_and_sees_what_it_sees(
 
 
 @pytest.mark.slow
-@settings(steady, max_examples=300)
+@settings(steady, max_examples=100)
 @given(codecs, st.binary(max_size=200) | st.integers(0, 200_000).map(bytes), st.data())
 def test_a_damaged_payload_decompresses_or_is_refused(
     codec: Codec, content: bytes, data: st.DataObject

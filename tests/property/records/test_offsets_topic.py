@@ -25,7 +25,7 @@ from kohort.records.offsets_topic import (
     peek_offset,
 )
 
-steady = settings(derandomize=True, deadline=None, max_examples=150)
+steady = settings(derandomize=True, deadline=None, max_examples=70)
 
 names = st.text(max_size=20)
 int32 = st.integers(-(1 << 31), (1 << 31) - 1)
