@@ -54,7 +54,7 @@ def variables(master: str, given: Mapping[str, str], cache: Path | None = None) 
     changed = dict(given)
     ensure_java(cache, environ=changed)
     changed.setdefault("PYSPARK_PYTHON", sys.executable)
-    changed.setdefault("PYSPARK_DRIVER_PYTHON", changed["PYSPARK_PYTHON"])
+    changed.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if on_this_machine(master):
         changed.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     return {name: changed[name] for name in _VARIABLES if name in changed}

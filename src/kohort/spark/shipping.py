@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import kohort
-from kohort.spark.java import cache_directory, replace_file
+from kohort.spark.cache import cache_directory, keep
 
 _PACKAGES = ("kohort", "pyspark_kohort")
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
@@ -24,10 +24,7 @@ def archive(cache: Path | None = None) -> Path:
         return root
     content = _packed(root)
     name = f"kohort-{kohort.__version__}-{sha256(content).hexdigest()[:12]}.zip"
-    path = (cache or cache_directory()).absolute() / name
-    if not path.exists():
-        replace_file(path, content)
-    return path
+    return keep((cache or cache_directory()).absolute() / name, content)
 
 
 def _packed(root: Path) -> bytes:

