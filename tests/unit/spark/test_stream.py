@@ -1,0 +1,338 @@
+"""Streams without membership as plain objects, called as Spark calls them."""
+
+import json
+import logging
+import pickle
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+from tests.unit.spark.conftest import Administer, Feed, OptionsOf
+
+from kohort import Consumer
+from kohort.client.results import NewTopic
+from kohort.spark.errors import DataLossError, GroupInUseError
+from kohort.spark.offsets import topic_partition
+from kohort.spark.stream import StreamReader
+from kohort.testing.plugin import Kohort
+
+EVERYTHING = ReadAllAvailable()
+Streams = Callable[..., StreamReader]
+
+
+@pytest.fixture
+def topic(kohort: Kohort, feed: Feed) -> str:
+    """Ten records in the first of two partitions."""
+    name = kohort.topic(partitions=2)
+    feed(name, 10)
+    return name
+
+
+@pytest.fixture
+def streams(options_of: OptionsOf, topic: str) -> Iterator[Streams]:
+    """Readers of the topic with these options; they are stopped after the test."""
+    made: list[StreamReader] = []
+
+    def make(now_ms: Callable[[], float] | None = None, **given: str) -> StreamReader:
+        named = {"subscribe": topic, "startingOffsets": "earliest"} | given
+        if {"assign", "subscribePattern"} & set(given):
+            del named["subscribe"]
+        made.append(StreamReader(options_of(streaming=True, **named), now_ms))
+        return made[-1]
+
+    yield make
+    for reader in made:
+        reader.stop()
+
+
+def read(reader: StreamReader, start: dict, end: dict) -> list[tuple[int, int]]:  # type: ignore[type-arg]  # JSON
+    """Partition and offset of what a batch reads, by a copy of the reader, as in tasks."""
+    shares = reader.partitions(start, end)
+    copy = pickle.loads(pickle.dumps(reader))
+    rows = [row for share in shares for batch in copy.read(share) for row in batch.to_pylist()]
+    return sorted((row["partition"], row["offset"]) for row in rows)
+
+
+# --- beginning --------------------------------------------------------------------------------
+
+
+def test_a_new_query_starts_where_the_options_say(streams: Streams, topic: str) -> None:
+    assert streams().initialOffset() == {topic: {"0": 0, "1": 0}}
+    assert streams(startingOffsets="latest").initialOffset() == {topic: {"0": 10, "1": 0}}
+    wanted = json.dumps({topic: {"0": 3, "1": -1}})
+    assert streams(startingOffsets=wanted).initialOffset() == {topic: {"0": 3, "1": 0}}
+
+
+def test_the_start_is_the_same_when_spark_asks_again(streams: Streams, topic: str, feed: Feed) -> None:
+    reader = streams(startingOffsets="latest")
+    first = reader.initialOffset()
+    feed(topic, 1)
+    assert reader.initialOffset() == first
+
+
+def test_the_checkpoint_has_the_connectors_form_with_partitions_in_order(
+    kohort: Kohort, options_of: OptionsOf
+) -> None:
+    wide = kohort.topic(partitions=11)
+    reader = StreamReader(options_of(streaming=True, subscribe=wide, startingOffsets="earliest"))
+    assert list(reader.initialOffset()[wide]) == [str(number) for number in range(11)]
+    reader.stop()
+
+
+# --- batches ----------------------------------------------------------------------------------
+
+
+def test_a_batch_reads_what_came_since_the_last(streams: Streams, topic: str, feed: Feed) -> None:
+    reader = streams()
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, EVERYTHING)
+    assert read(reader, start, first) == [(0, offset) for offset in range(10)]
+    feed(topic, 2, partition=1)
+    second = reader.latestOffset(first, EVERYTHING)
+    assert read(reader, first, second) == [(1, 0), (1, 1)]
+    assert reader.reportLatestOffset() == second
+
+
+def test_without_news_the_offset_stays_the_very_same(streams: Streams) -> None:
+    reader = streams()
+    end = reader.latestOffset(reader.initialOffset(), EVERYTHING)
+    again = json.loads(json.dumps(end))
+    assert reader.latestOffset(again, EVERYTHING) is again
+    assert reader.partitions(end, end) == []
+
+
+def test_a_replay_needs_nothing_but_its_two_offsets(streams: Streams, topic: str) -> None:
+    reader = streams()
+    assert read(reader, {topic: {"0": 4, "1": 0}}, {topic: {"0": 6, "1": 0}}) == [(0, 4), (0, 5)]
+
+
+def test_large_ranges_are_cut_into_tasks(streams: Streams, topic: str) -> None:
+    reader = streams(minPartitions="5")
+    assert len(reader.partitions({topic: {"0": 0}}, {topic: {"0": 10}})) == 5
+
+
+# --- limits -----------------------------------------------------------------------------------
+
+
+def test_the_limit_that_spark_hears_of(streams: Streams) -> None:
+    assert streams().getDefaultReadLimit() == ReadAllAvailable()
+    assert streams(maxOffsetsPerTrigger="7").getDefaultReadLimit() == ReadMaxRows(7)
+    assert streams(minOffsetsPerTrigger="7").getDefaultReadLimit() == ReadMinRows(7)
+    both = streams(minOffsetsPerTrigger="3", maxOffsetsPerTrigger="7")
+    assert both.getDefaultReadLimit() == ReadMaxRows(7)
+
+
+def test_a_limit_is_shared_by_volume(streams: Streams, topic: str, feed: Feed) -> None:
+    feed(topic, 30, partition=1)
+    reader = streams()
+    end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(8))
+    assert end == {topic: {"0": 2, "1": 6}}
+    assert reader.reportLatestOffset() == {topic: {"0": 10, "1": 30}}
+
+
+def test_limited_batches_read_everything_once(streams: Streams, topic: str, feed: Feed) -> None:
+    feed(topic, 7, partition=1)
+    reader = streams()
+    at, rows = reader.initialOffset(), []
+    for _ in range(9):
+        end = reader.latestOffset(at, ReadMaxRows(3))
+        rows += read(reader, at, end)
+        at = end
+    assert sorted(rows) == [(0, offset) for offset in range(10)] + [(1, offset) for offset in range(7)]
+
+
+def test_expired_offsets_take_no_share_of_a_limit(
+    streams: Streams, topic: str, administer: Administer
+) -> None:
+    administer(lambda admin: admin.delete_records({topic_partition(topic, 0): 6}))
+    reader = streams(failOnDataLoss="false")
+    start = {topic: {"0": 0, "1": 0}}
+    end = reader.latestOffset(start, ReadMaxRows(2))
+    assert end == {topic: {"0": 8, "1": 0}}
+    assert read(reader, start, end) == [(0, 6), (0, 7)]
+
+
+def test_a_batch_waits_for_enough_records_but_not_for_ever(streams: Streams, topic: str, feed: Feed) -> None:
+    clock = [0.0]
+    reader = streams(lambda: clock[0], minOffsetsPerTrigger="5", maxTriggerDelay="1m")
+    limit = ReadMinRows(5)
+    end = reader.latestOffset(reader.initialOffset(), limit)
+    assert end == {topic: {"0": 10, "1": 0}}
+    feed(topic, 3)
+    assert reader.latestOffset(end, limit) is end
+    clock[0] = 60_000
+    assert reader.latestOffset(end, limit) == {topic: {"0": 13, "1": 0}}
+
+
+def test_both_limits_hold_together(streams: Streams, topic: str, feed: Feed) -> None:
+    reader = streams(lambda: 0.0, minOffsetsPerTrigger="5", maxOffsetsPerTrigger="8")
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    assert end == {topic: {"0": 8, "1": 0}}
+    assert reader.latestOffset(end, reader.getDefaultReadLimit()) is end
+
+
+def test_available_now_reads_up_to_where_it_began_whatever_comes(
+    streams: Streams, topic: str, feed: Feed
+) -> None:
+    reader = streams(minOffsetsPerTrigger="8", maxOffsetsPerTrigger="8")
+    reader.prepareForTriggerAvailableNow()
+    first = reader.latestOffset(reader.initialOffset(), ReadMaxRows(8))
+    feed(topic, 5)
+    second = reader.latestOffset(first, ReadMaxRows(8))
+    assert second == {topic: {"0": 10, "1": 0}}, "the last two do not wait for more"
+    assert reader.latestOffset(second, ReadMaxRows(8)) is second
+
+
+# --- topics that change -----------------------------------------------------------------------
+
+
+def test_a_new_partition_starts_at_its_beginning(
+    streams: Streams, topic: str, feed: Feed, administer: Administer
+) -> None:
+    reader = streams(startingOffsets="latest")
+    start = reader.latestOffset(reader.initialOffset(), EVERYTHING)
+    administer(lambda admin: admin.create_partitions({topic: 3}))
+    feed(topic, 2, partition=2)
+    end = reader.latestOffset(start, EVERYTHING)
+    assert end == {topic: {"0": 10, "1": 0, "2": 2}}
+    assert read(reader, start, end) == [(2, 0), (2, 1)]
+
+
+def test_a_new_topic_of_a_pattern_starts_at_its_beginning(
+    streams: Streams, topic: str, feed: Feed, administer: Administer
+) -> None:
+    reader = streams(subscribePattern=f"{topic}.*", startingOffsets="latest")
+    start = reader.initialOffset()
+    administer(lambda admin: admin.create_topic(NewTopic(name=f"{topic}-too", partitions=1)))
+    feed(f"{topic}-too", 3)
+    end = reader.latestOffset(start, EVERYTHING)
+    assert end == start | {f"{topic}-too": {"0": 3}}
+    assert read(reader, start, end) == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_a_new_partition_with_a_limit_gets_its_share(
+    streams: Streams, topic: str, feed: Feed, administer: Administer
+) -> None:
+    reader = streams(startingOffsets="latest")
+    start = reader.initialOffset()
+    administer(lambda admin: admin.create_partitions({topic: 3}))
+    feed(topic, 9, partition=2)
+    end = reader.latestOffset(start, ReadMaxRows(4))
+    assert read(reader, start, end) == [(2, offset) for offset in range(4)]
+
+
+def test_a_new_partition_that_lost_its_first_records_is_a_loss(
+    streams: Streams, topic: str, administer: Administer
+) -> None:
+    administer(lambda admin: admin.delete_records({topic_partition(topic, 0): 6}))
+    start, end = {topic: {"1": 0}}, {topic: {"0": 10, "1": 0}}
+    with pytest.raises(DataLossError, match="are new and have lost their first records"):
+        streams().partitions(start, end)
+    assert read(streams(failOnDataLoss="false"), start, end) == [(0, 6), (0, 7), (0, 8), (0, 9)]
+
+
+def test_a_deleted_topic_fails_the_query(streams: Streams, topic: str, administer: Administer) -> None:
+    reader = streams()
+    start = reader.latestOffset(reader.initialOffset(), EVERYTHING)
+    administer(lambda admin: admin.delete_topics([topic]))
+    with pytest.raises(DataLossError, match=f"{topic}-0 is gone; it was read up to offset 10"):
+        reader.latestOffset(start, EVERYTHING)
+
+
+def test_a_deleted_topic_is_left_out_if_that_is_wanted(
+    streams: Streams, topic: str, administer: Administer, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = streams(failOnDataLoss="false")
+    start = reader.latestOffset(reader.initialOffset(), EVERYTHING)
+    administer(lambda admin: admin.delete_topics([topic]))
+    with caplog.at_level(logging.WARNING):
+        end = reader.latestOffset(start, EVERYTHING)
+    assert end == {}
+    assert reader.partitions(start, end) == []
+    assert "is gone" in caplog.text
+
+
+@pytest.mark.parametrize("count", [3, 10, 14])
+def test_a_topic_made_again_is_read_from_its_beginning(
+    streams: Streams, topic: str, feed: Feed, administer: Administer, count: int
+) -> None:
+    reader = streams(failOnDataLoss="false", fetchOffset__retryIntervalMs="0")
+    start = reader.latestOffset(reader.initialOffset(), EVERYTHING)
+    administer(lambda admin: admin.delete_topics([topic]))
+    administer(lambda admin: admin.create_topic(NewTopic(name=topic, partitions=1)))
+    feed(topic, count)
+    without = reader.latestOffset(start, EVERYTHING)
+    assert without == {}, "for one batch it is not there"
+    end = reader.latestOffset(without, EVERYTHING)
+    assert read(reader, without, end) == [(0, offset) for offset in range(count)]
+
+
+def test_a_topic_made_again_fails_the_query_unless_that_is_wanted(
+    streams: Streams, topic: str, feed: Feed, administer: Administer
+) -> None:
+    reader = streams()
+    start = reader.latestOffset(reader.initialOffset(), EVERYTHING)
+    administer(lambda admin: admin.delete_topics([topic]))
+    administer(lambda admin: admin.create_topic(NewTopic(name=topic, partitions=2)))
+    feed(topic, 40)
+    with pytest.raises(DataLossError, match="was deleted and made again"):
+        reader.latestOffset(start, EVERYTHING)
+
+
+def test_a_checkpoint_ahead_of_its_log_is_a_loss(streams: Streams, topic: str) -> None:
+    reader = streams(fetchOffset__retryIntervalMs="0")
+    with pytest.raises(DataLossError, match=f"{topic}-0 now ends at 10; it was read up to offset 99"):
+        reader.latestOffset({topic: {"0": 99, "1": 0}}, EVERYTHING)
+
+
+# --- groups -----------------------------------------------------------------------------------
+
+
+def test_a_group_hears_of_what_spark_has_made_durable(
+    kohort: Kohort, streams: Streams, topic: str, administer: Administer
+) -> None:
+    group = kohort.group()
+    reader = streams(commit="group", kafka__group__id=group)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadMaxRows(4))
+    assert _committed(administer, group) == {0: 0, 1: 0}, "of the batch that is planned nothing is known yet"
+    reader.latestOffset(end, ReadMaxRows(4))
+    assert _committed(administer, group) == {0: 4, 1: 0}
+
+
+def test_a_group_hears_of_each_offset_once(kohort: Kohort, streams: Streams) -> None:
+    from kohort.testing.intercept import watch
+
+    commits = kohort.broker.intercept(watch, api="OffsetCommit")
+    reader = streams(commit="group", kafka__group__id=kohort.group())
+    end = reader.latestOffset(reader.initialOffset(), EVERYTHING)
+    for _ in range(3):
+        reader.latestOffset(end, EVERYTHING)
+    kohort.broker.stop_intercepting()
+    assert len(commits.seen) == 2
+
+
+def test_a_new_query_starts_where_a_group_is(kohort: Kohort, streams: Streams, topic: str) -> None:
+    group = {"commit": "group", "kafka__group__id": kohort.group()}
+    streams(**group).latestOffset({topic: {"0": 7}}, EVERYTHING)
+    reader = streams(startingOffsets="group", **group)
+    assert reader.initialOffset() == {topic: {"0": 7, "1": 0}}
+
+
+@pytest.mark.slow
+def test_a_group_with_members_refuses_commits_from_outside(
+    kohort: Kohort, streams: Streams, topic: str
+) -> None:
+    group = kohort.group()
+    reader = streams(commit="group", kafka__group__id=group)
+    start = reader.initialOffset()
+    with Consumer(topic, bootstrap_servers=kohort.bootstrap, group_id=group) as member:
+        while not member.assignment():
+            member.poll(100)
+        with pytest.raises(GroupInUseError, match=group):
+            reader.latestOffset(start, EVERYTHING)
+
+
+def _committed(administer: Administer, group: str) -> dict[int, int]:
+    found = administer(lambda admin: admin.list_group_offsets(group))
+    return {where.partition: one.offset for where, one in found.items()}
