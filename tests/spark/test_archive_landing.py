@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kohort.spark.pipelines.forms import Values
 from kohort.spark.pipelines.landing import BatchReport, Lander, Planned
 from kohort.spark.pipelines.spans import Span
-from kohort.spark.pipelines.values import Values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,8 +1,8 @@
 """Many small files of a day become few: beside the table, then in its place in one step.
 
 The directory that is to be is built aside: the merged file, and a second name for each file that stays. Then
-the two directories change places, which a file system does in one step. So a reader finds the old files or the
-new ones, never both and never neither; and a crash leaves nothing but the directory that is not in use.
+the two directories change places, which a file system does in one step. So a reader finds the old files or
+the new ones, never both and never neither; and a crash leaves nothing but a directory that is not in use.
 """
 
 import os

@@ -14,11 +14,12 @@ from uuid import uuid4
 
 from kohort.model.errors import KohortError
 from kohort.spark.pipelines.files import LocalFiles
+from kohort.spark.pipelines.forms import Values
 from kohort.spark.pipelines.ledger import Landing, Move, OverlapError, Place
 from kohort.spark.pipelines.spans import Span, Spans, size, subtract
 from kohort.spark.pipelines.staging import Staged, staged_files
 from kohort.spark.pipelines.table import PARQUET, STATE, Table
-from kohort.spark.pipelines.values import Aside, Values, write_aside
+from kohort.spark.pipelines.values import Aside, write_aside
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -4,12 +4,12 @@ Each way writes the good records of a micro-batch aside and, apart from them, th
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.spark.pipelines import json_shape
 from kohort.spark.pipelines.files import LocalFiles
+from kohort.spark.pipelines.forms import Values
 from kohort.spark.pipelines.json_shape import Fields
 from kohort.spark.pipelines.staging import BAD, GOOD
 from kohort.spark.pipelines.table import STATE, Table
@@ -24,14 +24,6 @@ MOST_ROWS_A_FILE = 2_000_000
 _COLUMNS = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
 _RAW = "key binary, value binary, headers array<struct<key: string, value: binary>>, topic string, "
 _PLACE = "partition int, offset bigint, timestamp timestamp"
-
-
-class Values(StrEnum):
-    """What the values of the topics are."""
-
-    BINARY = "binary"
-    UTF8 = "utf8"
-    JSON = "json"
 
 
 class Aside(NamedTuple):

@@ -1,0 +1,280 @@
+"""The archive: a Spark query, member of its group, that lands topics in tables of Parquet files.
+
+What makes it exact is in ``landing`` and ``table``; here is the process around them.
+"""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Collection
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kohort.client.admin import Admin
+from kohort.client.errors import BrokerError
+from kohort.client.offset_admin import OffsetSpec
+from kohort.client.options import ClientOptions
+from kohort.model.errors import KohortError
+from kohort.model.ids import Partition, TopicName
+from kohort.model.topics import TopicPartition, is_legal_name, show_topic_id
+from kohort.spark.group_offsets import from_json
+from kohort.spark.pipelines.compaction import Sizes, compact
+from kohort.spark.pipelines.files import CannotExchangeError, LocalFiles
+from kohort.spark.pipelines.forms import Values
+from kohort.spark.pipelines.instances import checkpoint_of, claimed
+from kohort.spark.pipelines.landing import BatchReport, Lander, Planned
+from kohort.spark.pipelines.progress import Ended, Landed, MergedFiles, Started, Tell, Trouble
+from kohort.spark.pipelines.spans import Span
+from kohort.spark.pipelines.table import tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_LOOK_SECONDS = 0.1
+_LAST_BATCH_SECONDS = 60.0
+_MERGE_SECONDS = 60.0
+_CLIENT = ClientOptions(client_id="kohort-archive", connect_timeout_ms=5_000, api_timeout_ms=15_000)
+
+
+class PipelineError(KohortError):
+    """The query failed. What has landed stays; the next run goes on from there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveOptions:
+    """What to archive, and how. ``topics``: names with commas between, or a regular expression."""
+
+    bootstrap: str
+    topics: str
+    to: Path
+    group: str
+    values: Values = Values.BINARY
+    trigger_seconds: float = 10.0
+    once: bool = False
+    start: str = "earliest"
+    max_records: int | None = None
+    instance: str | None = None
+    master: str | None = None
+    memory: str = "1g"
+    merge: Sizes = field(default_factory=Sizes)
+
+
+def subscription(topics: str) -> tuple[str, str]:
+    """The option that says which topics: names if all parts could be names, else a regular expression."""
+    names = [name.strip() for name in topics.split(",")]
+    return ("subscribe", ",".join(names)) if all(map(is_legal_name, names)) else ("subscribePattern", topics)
+
+
+def source_options(options: ArchiveOptions, checkpoint: Path) -> dict[str, str]:
+    """The options of the source for this pipeline."""
+    how, which = subscription(options.topics)
+    chosen = {
+        how: which,
+        "kafka.bootstrap.servers": options.bootstrap,
+        "kafka.group.id": options.group,
+        "kafka.client.id": _CLIENT.client_id,
+        "kafka.metadata.max.age.ms": "5000",  # a new topic is to be seen soon
+        "includeHeaders": "true",
+        "startingOffsets": "group",
+        "kohort.offset.reset": options.start,
+        "kohort.checkpoint": str(checkpoint),
+        "failOnDataLoss": "false",  # what is gone is a gap in the table, and the rest goes on
+    }
+    if options.max_records is not None:
+        chosen["maxOffsetsPerTrigger"] = str(options.max_records)
+    if options.instance is not None:
+        chosen["kohort.instance"] = options.instance
+    return chosen
+
+
+def planned_offsets(checkpoint: Path, batch: int) -> Planned:
+    """What a batch reads, from the note Spark makes of it before it runs: a replay reads exactly the same."""
+    line = (checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1]
+    spans = from_json(json.loads(line))
+    return {(where.topic, int(where.partition)): Span(span.start, span.end) for where, span in spans.items()}
+
+
+def topic_ids(bootstrap: str, topics: Collection[str]) -> dict[str, str]:
+    """The ids of topics, as text; empty for a topic that is gone, and from brokers that have none."""
+
+    async def ask() -> dict[str, str]:
+        async with Admin(bootstrap, _CLIENT) as admin:
+            found = await admin.describe_topics(topics)
+        return {
+            name: ""
+            if isinstance(info, BrokerError) or not any(info.topic_id)
+            else show_topic_id(info.topic_id)
+            for name, info in found.items()
+        }
+
+    return asyncio.run(ask())
+
+
+def lag_behind(bootstrap: str, done: Planned) -> int | None:
+    """How many offsets are waiting behind these; None if nobody can be asked."""
+    wanted = {
+        TopicPartition(TopicName(topic), Partition(number)): span for (topic, number), span in done.items()
+    }
+
+    async def ask() -> int:
+        async with Admin(bootstrap, _CLIENT) as admin:
+            ends = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.LATEST))
+        return sum(
+            max(0, end.offset - wanted[where].end)
+            for where, end in ends.items()
+            if not isinstance(end, BrokerError)
+        )
+
+    try:
+        return asyncio.run(ask())
+    except KohortError:
+        return None
+
+
+def cluster_id(bootstrap: str) -> str:
+    """Which cluster it is; raises NoBrokerError at once rather than after Spark has started."""
+
+    async def ask() -> str:
+        async with Admin(bootstrap, _CLIENT) as admin:
+            return (await admin.describe_cluster()).cluster_id or "none"
+
+    return asyncio.run(ask())
+
+
+def archive(options: ArchiveOptions, tell: Tell, stopping: threading.Event) -> None:
+    """Run until ``stopping`` is set or, with ``once``, until everything there is has landed.
+
+    Raises KohortError.
+    """
+    cluster = cluster_id(options.bootstrap)
+    options.to.mkdir(parents=True, exist_ok=True)
+    files = LocalFiles(options.to.resolve())
+    with ExitStack() as held:
+        instance = held.enter_context(claimed(files, options.instance))
+        checkpoint = files.at(checkpoint_of(cluster, options.group, instance))
+        if stopping.is_set():
+            return
+        spark = start_spark(options)
+        held.callback(spark.stop)
+        run = _Run(options, files, tell, stopping)
+        query = run.start(spark, instance, checkpoint)
+        tell(Started(instance, options.group))
+        run.watch(query, checkpoint)
+        tell(Ended(run.batches, run.rows))
+
+
+def start_spark(options: ArchiveOptions) -> "SparkSession":
+    """A session that is no larger than the work: it runs beside other things."""
+    from kohort.spark.sessions import session
+
+    return session(
+        f"kohort archive {options.group}",
+        master=options.master,
+        conf={
+            "spark.driver.memory": options.memory,
+            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xss4m",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.streaming.minBatchesToRetain": "20",
+        },
+    )
+
+
+class _Run:
+    """One run of the query. Batches land in a thread of Spark's; everything else happens in ours."""
+
+    def __init__(
+        self, options: ArchiveOptions, files: LocalFiles, tell: Tell, stopping: threading.Event
+    ) -> None:
+        self._options = options
+        self._files = files
+        self._tell = tell
+        self._stopping = stopping
+        self._merges = True
+        self._merged_at = time.monotonic()
+        self.batches = 0
+        self.rows = 0
+
+    def start(self, spark: "SparkSession", instance: str, checkpoint: Path) -> "StreamingQuery":
+        reports: list[BatchReport] = []
+        lander = Lander(
+            root=self._files.root,
+            instance=instance,
+            values=self._options.values,
+            planned=lambda batch: planned_offsets(checkpoint, batch),
+            topic_ids=lambda topics: topic_ids(self._options.bootstrap, topics),
+            report=reports.append,
+        )
+
+        def land(frame: "DataFrame", batch: int) -> None:
+            began = time.monotonic()
+            lander.land(frame, batch)
+            lag = lag_behind(self._options.bootstrap, planned_offsets(checkpoint, batch))
+            self._landed(reports.pop(), round(time.monotonic() - began, 3), lag)
+
+        records = (
+            spark.readStream.format("kohort").options(**source_options(self._options, checkpoint)).load()
+        )
+        writer = records.writeStream.foreachBatch(land).option("checkpointLocation", checkpoint.as_uri())
+        if self._options.once:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(
+                processingTime=f"{int(self._options.trigger_seconds * 1_000)} milliseconds"
+            )
+        return writer.start()
+
+    def _landed(self, report: BatchReport, seconds: float, lag: int | None) -> None:
+        self.batches += 1
+        self.rows += sum(report.rows.values())
+        self._tell(Landed(*report, seconds=seconds, lag=lag))
+
+    def watch(self, query: "StreamingQuery", checkpoint: Path) -> None:
+        """Until the query ends or is to end; raises PipelineError if it fails."""
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            while not self._stopping.is_set():
+                if query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type]  # seconds may be fractions
+                    return
+                self._merge_now_and_then()
+            self._come_to_rest(query, checkpoint)
+        except StreamingQueryException as error:
+            raise PipelineError(explain(str(error)), retriable=True) from error
+
+    def _come_to_rest(self, query: "StreamingQuery", checkpoint: Path) -> None:
+        """Stop between two batches: the source commits the last one then, and leaves the group."""
+        from kohort.spark.group_drain import drain_at
+
+        if self._options.once or self._options.trigger_seconds <= 1:
+            drain_at(query, checkpoint, _LAST_BATCH_SECONDS)
+            return
+        deadline = time.monotonic() + _LAST_BATCH_SECONDS
+        while query.status["isTriggerActive"] and time.monotonic() < deadline:
+            query.awaitTermination(_LOOK_SECONDS)  # type: ignore[arg-type]  # seconds may be fractions
+        query.stop()
+
+    def _merge_now_and_then(self) -> None:
+        if not self._merges or time.monotonic() - self._merged_at < _MERGE_SECONDS:
+            return
+        self._merged_at = time.monotonic()
+        try:
+            root = self._files.root
+            for done in compact(tables(root), root, self._options.merge, lambda: not self._stopping.is_set()):
+                self._tell(MergedFiles(*done))
+        except (CannotExchangeError, OSError) as error:
+            self._merges = False
+            self._tell(Trouble(f"small files stay as they are: {error}"))
+
+
+def explain(message: str) -> str:
+    """The line of a failed query's message that says why: the last error Python named, or the first line."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    named = [line for line in lines if "Error: " in line and not line.startswith("org.")]
+    chosen = named[-1] if named else lines[0] if lines else "the query failed"
+    return chosen.rpartition("Error: ")[2] if named else chosen
