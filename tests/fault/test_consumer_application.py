@@ -291,6 +291,7 @@ def test_a_leader_that_never_syncs_is_left_behind(tmp_path: Path) -> None:
                 polls.cancel()
                 await asyncio.wait([polls])
                 assert leader.assignment() == set()
+                await leader.close(timeout_ms=50)  # its connection waits for an answer that never comes
 
     asyncio.run(asyncio.wait_for(story(), 30))
 
