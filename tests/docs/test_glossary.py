@@ -16,6 +16,12 @@ DEMANDED = [
     *("DelayedOperation", "tryComplete", "forceComplete", "onComplete", "onExpiration"),
     *("DelayedOperationPurgatory", "DelayedJoin", "InitialDelayedJoin", "DelayedSync", "DelayedHeartbeat"),
     *("timing wheel", "protocol vote", "leader choice", "pending members", "static members"),
+    # The walk of the consumer's poll.
+    *("KafkaConsumer.poll", "ConsumerCoordinator.poll", "updateAssignmentMetadataIfNeeded"),
+    *("ensureCoordinatorReady", "lookupCoordinator", "sendFindCoordinatorRequest", "ensureActiveGroup"),
+    *("joinGroupIfNeeded", "onJoinPrepare", "initiateJoinGroup", "sendJoinGroupRequest"),
+    *("JoinGroupResponseHandler", "onJoinLeader", "onJoinFollower", "performAssignment"),
+    *("sendSyncGroupRequest", "SyncGroupResponseHandler", "onJoinComplete", "updateFetchPositions"),
 ]
 
 

@@ -94,7 +94,9 @@ class Engine:
     async def poll(self, timeout_ms: float, limit: int) -> Records:
         """Records as soon as there are some, at most ``limit``; nothing when the time is up.
 
-        An empty result also comes early, when a position moved over nothing but transaction markers.
+        Kafka's ``KafkaConsumer.poll``: first the group and the positions, then records (``pollForFetches``), and
+        the next fetches are on their way before anybody sees them. An empty result also comes early, when a
+        position moved over nothing but transaction markers.
         """
         deadline = self.tasks.now() + timeout_ms
         while True:
@@ -140,7 +142,10 @@ class Engine:
         self._watch.raise_error()
 
     async def _turn(self) -> list[Instant | None]:
-        """Let the group and the positions advance; when time alone will take them further."""
+        """Let the group and the positions advance; when time alone will take them further.
+
+        Kafka's ``updateAssignmentMetadataIfNeeded``: the coordinator's turn, then ``updateFetchPositions``.
+        """
         if await self._group_turn():
             self._lookups.start(self.tasks)
         poll_again = self.member.membership.poll_again_at() if self.member is not None else None

@@ -72,7 +72,7 @@ class ConsumerCoordinator:
         return True
 
     def _ensure_active_group(self) -> Step[bool]:
-        """Heartbeats need no start of their own here: they begin with the answer to JoinGroup."""
+        """Kafka's ``ensureActiveGroup``; heartbeats begin by themselves, with the answer to JoinGroup."""
         if not self.discovery.ensure_coordinator_ready():
             return False
         return (yield from self.join.join_group_if_needed())

@@ -118,7 +118,10 @@ class JoinGroup:
     # --- the request --------------------------------------------------------------------------
 
     def _initiate_join_group(self) -> JoinAttempt:
-        """The attempt under way, or a new one: a poll that was cut short does not send a second JoinGroup."""
+        """Kafka's ``initiateJoinGroup``: the attempt under way, or a new one.
+
+        So a poll that was cut short does not send a second JoinGroup.
+        """
         member = self._context.member
         if member.attempt is None:
             member.attempt = JoinAttempt()

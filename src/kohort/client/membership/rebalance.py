@@ -61,7 +61,10 @@ class Rebalance:
     # --- before JoinGroup ---------------------------------------------------------------------
 
     def on_join_prepare(self) -> Step[bool]:
-        """Commit, then tell the application what it loses; False while the commit is on its way."""
+        """Kafka's ``onJoinPrepare``: commit, then tell the application what it loses.
+
+        False while the commit is on its way.
+        """
         context, member = self._context, self._context.member
         is_eager = context.protocol is RebalanceProtocol.EAGER
         if self._prepare is None:
@@ -103,9 +106,9 @@ class Rebalance:
     # --- after SyncGroup ----------------------------------------------------------------------
 
     def on_join_complete(self, blob: bytes) -> Step[bool]:
-        """Take over the assignment of this generation; False while a last commit is on its way.
+        """Kafka's ``onJoinComplete``: take over the assignment of this generation.
 
-        Callbacks cannot veto: their first error is raised when everything is done.
+        False while a last commit is on its way. Callbacks cannot veto: their first error is raised when everything is done.
         """
         context, member = self._context, self._context.member
         if not member.is_leader:
