@@ -94,7 +94,7 @@ class Engine:
     async def poll(self, timeout_ms: float, limit: int) -> Records:
         """Records as soon as there are some, at most ``limit``; nothing when the time is up.
 
-        Kafka's ``KafkaConsumer.poll``: first the group and the positions, then records (``pollForFetches``), and
+        Kafka's ``KafkaConsumer.poll``: first the group and the positions, then records (``pollForFetches``);
         the next fetches are on their way before anybody sees them. An empty result also comes early, when a
         position moved over nothing but transaction markers.
         """

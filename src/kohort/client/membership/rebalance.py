@@ -108,7 +108,8 @@ class Rebalance:
     def on_join_complete(self, blob: bytes) -> Step[bool]:
         """Kafka's ``onJoinComplete``: take over the assignment of this generation.
 
-        False while a last commit is on its way. Callbacks cannot veto: their first error is raised when everything is done.
+        False while a last commit is on its way. Callbacks cannot veto: their first error is raised when
+        everything is done.
         """
         context, member = self._context, self._context.member
         if not member.is_leader:
