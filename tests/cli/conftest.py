@@ -43,7 +43,8 @@ def served(*options: str, cwd: Path | None = None) -> Iterator[tuple["subprocess
 
 @contextmanager
 def _kohort(home: Path) -> Iterator[str]:
-    with served("--data", str(home), "--log-level", "error") as (_, address):
+    hasty = ("--set", "group.initial.rebalance.delay.ms=0")
+    with served("--data", str(home), "--log-level", "error", *hasty) as (_, address):
         yield address
 
 

@@ -12,7 +12,7 @@ from kohort.client.admin import Admin
 from kohort.client.errors import BrokerError
 from kohort.client.fetch import StartAt, plan, read
 from kohort.client.offset_admin import OffsetSpec
-from kohort.client.produce import Outgoing, TopicWriter, WriteOptions
+from kohort.client.produce import Outgoing, TopicWriter
 from kohort.client.results import CommittedOffset, GroupInfo, NewTopic, Resource, ResourceType
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, Offset, Partition, TopicName
@@ -83,7 +83,7 @@ def test_batches_larger_than_the_topic_allows_are_split(broker: str, topic: str)
         ]
         assert [one.record.value for one in found] == texts
         with pytest.raises(BrokerError, match="MESSAGE_TOO_LARGE"):
-            await TopicWriter(admin.cluster, topic, WriteOptions()).write([Outgoing(b"x" * 3_000)])
+            await TopicWriter(admin.cluster, topic).write([Outgoing(b"x" * 3_000)])
 
     with_admin(broker, story)
 

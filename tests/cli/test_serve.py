@@ -39,7 +39,7 @@ def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
         Kohort(address).ok("produce", "t", "kept")
         before = json.loads(Kohort(address).ok("cluster", "--json"))["cluster_id"]
     with served("--data", str(tmp_path / "data")) as (_, address):
-        assert Kohort(address).ok("fetch", "t", "-q") == "kept\n"
+        assert Kohort(address).ok("consume", "t", "-e", "-f", "value") == "kept\n"
         assert json.loads(Kohort(address).ok("cluster", "--json"))["cluster_id"] == before
 
 
@@ -120,7 +120,7 @@ def test_up_starts_a_broker_says_what_to_try_and_stops_on_ctrl_c(tmp_path: Path)
         kohort = Kohort(address)
         kohort.ok("topics", "create", "orders", "--partitions", "3")
         kohort.ok("produce", "orders", "--key-separator", ":", "alice:apples", "bob:pears")
-        assert "alice = apples" in kohort.ok("fetch", "orders")
+        assert "alice = apples" in kohort.ok("consume", "orders", "-e")
         process.send_signal(signal.SIGINT)
         assert process.wait(STOP_SECONDS) == 0
         assert f"export KOHORT_BOOTSTRAP={address}" in process.stdout.read()

@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from kohort import __version__
-from kohort.cli import brokers, fetch, groups, produce, spark, topics, up
+from kohort.cli import brokers, consume, fetch, groups, pipeline, produce, spark, topics, up
 from kohort.cli.serve import serve
 from kohort.cli.serve_options import DESCRIPTION, OPTIONS, Option
 
@@ -20,7 +20,19 @@ class InOrder(TyperGroup):
 
 
 # First what runs a broker, then what uses one, then what runs on Spark.
-_ORDER = ("up", "serve", "topics", "groups", "produce", "fetch", "cluster", "apis", "spark")
+_ORDER = (
+    "up",
+    "serve",
+    "topics",
+    "groups",
+    "produce",
+    "consume",
+    "fetch",
+    "cluster",
+    "apis",
+    "pipeline",
+    "spark",
+)
 
 app = typer.Typer(
     name="kohort",
@@ -94,7 +106,9 @@ app.command("serve", help=DESCRIPTION, rich_help_panel=_RUN)(_serve_from_here)
 app.add_typer(topics.app, name="topics", rich_help_panel=_USE)
 app.add_typer(groups.app, name="groups", rich_help_panel=_USE)
 app.command("produce", rich_help_panel=_USE)(produce.produce)
-app.command("fetch", rich_help_panel=_USE)(fetch.fetch)
+app.command("consume", rich_help_panel=_USE)(consume.consume)
+app.command("fetch", hidden=True)(fetch.fetch)  # its old name, which scripts may still use
 app.command("cluster", rich_help_panel=_USE)(brokers.cluster)
 app.command("apis", rich_help_panel=_USE)(brokers.apis)
+app.add_typer(pipeline.app, name="pipeline", rich_help_panel=_JOBS)
 app.add_typer(spark.app, name="spark", rich_help_panel=_JOBS)

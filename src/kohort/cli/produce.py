@@ -1,24 +1,32 @@
 """``kohort produce``: lines become records."""
 
-import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from kohort.cli.record_text import Format, InputStyle, parse_header, parse_record
-from kohort.cli.screen import counted, note, say, show_json_line
+from kohort.cli.commentary import Commentary
+from kohort.cli.produce_input import Pace, Synthetic, chunks_of, records_of
+from kohort.cli.produce_receipts import Receipts
+from kohort.cli.record_input import Input, InputError, InputStyle, parse_header, parse_record
 from kohort.cli.serve import OK
-from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, talk
+from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Quiet, refuse, talk
+from kohort.cli.settings_text import parse_settings
 from kohort.client.admin import Admin
-from kohort.client.produce import TopicWriter, WriteOptions, Written
+from kohort.client.produce import Outgoing, TopicWriter
+from kohort.client.producer import ProducerSettings
 from kohort.model.errors import KohortError
-from kohort.records.compression import Codec
 
-_CHUNK = 256 * 1024
+Rounds = AsyncIterator[list[Outgoing]]
+
+_REQUEST_MS, _DELIVERY_MS = 10_000, 30_000  # a person is waiting
+_SIZE, _KEYS = 100, 1_000
+_LINE, _MADE, _SENT = "What a line is", "Records made up", "How they are sent"
 
 
 class Compression(StrEnum):
@@ -31,104 +39,248 @@ class Compression(StrEnum):
     ZSTD = "zstd"
 
 
+class Acks(StrEnum):
+    """Who has a record before it counts as written."""
+
+    ALL = "all"
+    LEADER = "1"
+    NOBODY = "0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is to be written, and how."""
+
+    topic: str
+    rounds: Rounds
+    settings: dict[str, Any]
+    limit: int | None = None
+    rate: float | None = None
+    is_typed: bool = False  # somebody sits at a keyboard and wants an answer to every line
+
+
 def produce(  # noqa: PLR0913 - each parameter is an option
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where the records go.")],
     values: Annotated[
         list[str] | None, typer.Argument(metavar="VALUE", help="Records; without any, lines of stdin.")
     ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file",
+            "-i",
+            metavar="PATH",
+            exists=True,
+            dir_okay=False,
+            allow_dash=True,
+            help="Take the lines of a file.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--max", "-m", metavar="N", min=1, help="Stop after this many records.")
+    ] = None,
+    format_: Annotated[
+        Input,
+        typer.Option(
+            "--format",
+            "-f",
+            help="The value as it is, a JSON object as `kohort consume` prints it, or hexadecimal.",
+            rich_help_panel=_LINE,
+        ),
+    ] = Input.TEXT,
     key_separator: Annotated[
         str | None,
-        typer.Option("--key-separator", "-k", metavar="TEXT", help="What stands between key and value."),
+        typer.Option(
+            "--key-separator",
+            "-k",
+            metavar="TEXT",
+            help="What stands between key and value.",
+            rich_help_panel=_LINE,
+        ),
+    ] = None,
+    null: Annotated[
+        str | None,
+        typer.Option(
+            "--null",
+            metavar="TEXT",
+            help="What stands for no value (a tombstone) or no key.",
+            rich_help_panel=_LINE,
+        ),
     ] = None,
     header: Annotated[
         list[str] | None,
         typer.Option(
-            "--header", "-H", metavar="NAME=VALUE", help="A header for every record; may be repeated."
+            "--header",
+            "-H",
+            metavar="NAME=VALUE",
+            help="A header for every record; may be repeated.",
+            rich_help_panel=_LINE,
         ),
     ] = None,
+    made_up: Annotated[
+        int | None,
+        typer.Option(
+            "--random",
+            metavar="N",
+            min=1,
+            help="Write N records of printable nonsense, the same ones for the same seed.",
+            rich_help_panel=_MADE,
+        ),
+    ] = None,
+    size: Annotated[
+        int,
+        typer.Option(
+            "--size", metavar="BYTES", min=0, help="How long their values are.", rich_help_panel=_MADE
+        ),
+    ] = _SIZE,
+    keys: Annotated[
+        int,
+        typer.Option(
+            "--keys", metavar="N", min=0, help="How many different keys; 0 for none.", rich_help_panel=_MADE
+        ),
+    ] = _KEYS,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Another seed, other records.", rich_help_panel=_MADE)
+    ] = 0,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="Where all records go, whatever their key.")
+        int | None,
+        typer.Option(
+            "--partition",
+            "-p",
+            min=0,
+            help="Where all records go, whatever their key.",
+            rich_help_panel=_SENT,
+        ),
     ] = None,
     compression: Annotated[
-        Compression, typer.Option("--compression", "-z", help="How batches are compressed.")
+        Compression,
+        typer.Option("--compression", "-z", help="How batches are compressed.", rich_help_panel=_SENT),
     ] = Compression.NONE,
-    format_: Annotated[
-        Format,
+    acks: Annotated[
+        Acks,
         typer.Option(
-            "--format",
-            "-f",
-            help="What a line is: the value, a JSON object with key and value, or hexadecimal.",
+            "--acks", help="Who must have a record: all replicas, the leader, nobody.", rich_help_panel=_SENT
         ),
-    ] = Format.TEXT,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    ] = Acks.ALL,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            "--rate", metavar="N", min=0.001, help="At most so many records a second.", rich_help_panel=_SENT
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property",
+            "-X",
+            metavar="NAME=VALUE",
+            help="Any other setting of a producer; may be repeated.",
+            rich_help_panel=_SENT,
+        ),
+    ] = None,
+    quiet: Quiet = False,
     as_json: AsJson = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Write records to a topic, and say where they went."""
-    codec = Codec[compression.name]
     try:
         headers = [parse_header(text) for text in header or []]
-        style = InputStyle(format_, key_separator, headers, partition)
+        style = InputStyle(format_, key_separator, headers, partition, null)
         given = [parse_record(value, style) for value in values or []]
+        _check_one_source(given, file, made_up)
+        chosen = _settings(compression, acks, settings or ())
     except KohortError as error:
         raise refuse(str(error.args[0]), error.hint) from None
+    synthetic = (
+        None
+        if made_up is None
+        else Synthetic(count=made_up, size=size, keys=keys, seed=seed, headers=headers, partition=partition)
+    )
+    is_typed = not given and file is None and synthetic is None and sys.stdin.isatty()
+    commentary = Commentary("writing", quiet=quiet or is_typed or bool(given), draws=True)
+    if synthetic is not None:
+        commentary.expect(min(synthetic.count, limit or synthetic.count))
 
     async def command(admin: Admin) -> int:
-        writer = TopicWriter(admin.cluster, topic, WriteOptions(codec=codec))
-        if given:
-            _show(topic, await writer.write(given), as_json)
-            return OK
-        total = 0
-        async for lines in _lines_of_stdin():
-            records = [parse_record(line, style) for line in lines]
-            _show(topic, await writer.write(records), as_json)
-            total += len(records)
-        if not total and not as_json:
-            note("nothing to write: standard input was empty")
-        return OK
+        if synthetic is not None:
+            rounds = synthetic.rounds()
+        elif given:
+            rounds = _one_round(given)
+        else:
+            rounds = records_of(chunks_of(_open(file)), style)
+        job = Job(topic=topic, rounds=rounds, settings=chosen, limit=limit, rate=rate, is_typed=is_typed)
+        return await _write(admin, job, Receipts(topic, as_json=as_json, commentary=commentary), commentary)
 
     talk(bootstrap, command)
 
 
-async def _lines_of_stdin() -> AsyncIterator[list[str]]:
-    """Lines as they come: one by one from a keyboard, as many as there are from a file or a pipe."""
-    left = b""
-    while received := await asyncio.to_thread(os.read, sys.stdin.fileno(), _CHUNK):
-        *whole, left = (left + received).split(b"\n")
-        if whole:
-            yield [_text(line) for line in whole]
-    if left:
-        yield [_text(left)]
+def _check_one_source(given: Sequence[Outgoing], file: Path | None, made_up: int | None) -> None:
+    if bool(given) + (file is not None) + (made_up is not None) > 1:
+        raise InputError(
+            "records come from the command line, from a file or from --random",
+            hint="give only one of VALUE, --file and --random",
+        )
 
 
-def _text(line: bytes) -> str:
-    return line.removesuffix(b"\r").decode("utf-8", "surrogateescape")
+def _settings(compression: Compression, acks: Acks, texts: Sequence[str]) -> dict[str, Any]:
+    """What was asked for by name, with the patience of a person; raises InputError, ProducerSettingsError."""
+    chosen: dict[str, Any] = {
+        "client_id": "kohort-cli",
+        "request_timeout_ms": _REQUEST_MS,
+        "delivery_timeout_ms": _DELIVERY_MS,
+        "compression_type": compression.value,
+        "acks": acks.value if acks is Acks.ALL else int(acks.value),
+        **parse_settings(texts, ProducerSettings),
+    }
+    ProducerSettings.from_kwargs(**chosen)
+    return chosen
 
 
-def _show(topic: str, written: Sequence[Written], as_json: bool) -> None:
-    if as_json:
-        for one in written:
-            show_json_line(
-                {
-                    "topic": topic,
-                    "partition": one.partition,
-                    "offset": one.offset,
-                    "timestamp": one.timestamp,
-                }
-            )
-        return
-    for text in summaries(topic, written):
-        say(text)
-    sys.stdout.flush()
+def _open(file: Path | None) -> int:
+    return sys.stdin.fileno() if file is None or str(file) == "-" else os.open(file, os.O_RDONLY)
 
 
-def summaries(topic: str, written: Sequence[Written]) -> list[str]:
-    """One line for each run of offsets: ``orders-0: offsets 3 to 9 (7 records)``."""
-    by_partition: dict[int, list[int]] = {}
-    for one in written:
-        by_partition.setdefault(one.partition, []).append(one.offset)
-    lines = []
-    for partition, offsets in sorted(by_partition.items()):
-        first, last = offsets[0], offsets[-1]
-        where = f"offset {first}" if first == last else f"offsets {first} to {last}"
-        lines.append(f"{topic}-{partition}: {where} ({counted(len(offsets), 'record')})")
-    return lines
+async def _one_round(records: list[Outgoing]) -> Rounds:
+    yield records
+
+
+# The work
+
+
+async def _write(admin: Admin, job: Job, receipts: Receipts, commentary: Commentary) -> int:
+    """Write it all; whatever ends it, what was written by then is shown."""
+    try:
+        with commentary:
+            try:
+                async with TopicWriter(admin.cluster, job.topic, **job.settings) as writer:
+                    await _send_all(writer, job, receipts)
+            finally:
+                receipts.settle()
+        receipts.check()
+    finally:
+        receipts.show()
+        commentary.note(commentary.total() if commentary.records else "nothing was written")
+    return OK
+
+
+async def _send_all(writer: TopicWriter, job: Job, receipts: Receipts) -> None:
+    pace = None if job.rate is None else Pace(job.rate)
+    left = job.limit
+    async for records in job.rounds:
+        chosen = records if left is None else records[:left]
+        for record in chosen:
+            if pace is not None:
+                await pace.turn()
+                receipts.settle()
+            delivered = await writer.send(record)
+            receipts.expect(delivered, len(record.key or b"") + len(record.value or b""))
+        if job.is_typed:
+            await writer.flush()
+            receipts.settle()
+            receipts.show()
+        else:
+            delivered.add_done_callback(receipts.settle)
+            receipts.settle()
+        receipts.check()
+        if left is not None and (left := left - len(chosen)) == 0:
+            break

@@ -1,186 +1,126 @@
-"""Records as text: how lines of input become records, and records lines of output. No I/O."""
+"""Records as lines of output, for people and for programs. No I/O."""
 
 import json
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable
+from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from kohort.client.fetch import Fetched, StartAt
-from kohort.client.offset_admin import OffsetSpec
-from kohort.client.produce import Outgoing
-from kohort.model.errors import KohortError
-from kohort.records.batch import Header
+from kohort.client.fetching.records import ConsumerRecord
 
 
-class Format(StrEnum):
-    """How keys and values are written and read."""
+class Output(StrEnum):
+    """What a line of output shows of a record."""
 
     TEXT = "text"
     JSON = "json"
     HEX = "hex"
+    VALUE = "value"
 
 
-class InputError(KohortError):
-    """A line that is no record."""
+class Look(NamedTuple):
+    """How records are printed: the options, and what is known of the screen."""
+
+    output: Output = Output.TEXT
+    in_json: bool = False
+    with_topic: bool = False  # in front of the partition, when there are several
+    in_colour: bool = False
 
 
-class InputStyle(NamedTuple):
-    """What the options say about every line of input."""
-
-    format: Format = Format.TEXT
-    key_separator: str | None = None
-    headers: Sequence[Header] = ()
-    partition: int | None = None
-
-
-# Input
-
-
-def parse_record(line: str, style: InputStyle) -> Outgoing:
-    """The record a line stands for; raises InputError."""
-    if style.format is Format.JSON:
-        return _parse_json(line, style)
-    key, value = _split(line, style.key_separator)
-    if style.format is Format.HEX:
-        return Outgoing(_unhex(value), None if key is None else _unhex(key), style.headers, style.partition)
-    return Outgoing(
-        encode_text(value), None if key is None else encode_text(key), style.headers, style.partition
-    )
-
-
-def encode_text(text: str) -> bytes:
-    """UTF-8; bytes of the input that were none come through as they were."""
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _split(line: str, separator: str | None) -> tuple[str | None, str]:
-    if separator is None:
-        return None, line
-    key, found, value = line.partition(separator)
-    if not found:
-        raise InputError(
-            f"there is no {separator!r} in {line!r}", hint="with --key-separator every line has a key"
-        )
-    return key, value
-
-
-def _unhex(text: str) -> bytes:
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        raise InputError(f"{text!r} is not hexadecimal", hint="--format text takes it as it is") from None
-
-
-_JSON_HINT = '--format json takes objects such as {"key": "k", "value": "v", "headers": {"h": "x"}}'
-
-
-def _parse_json(line: str, style: InputStyle) -> Outgoing:
-    try:
-        fields = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{line!r} is not JSON: {error}", hint=_JSON_HINT) from None
-    if not isinstance(fields, dict):
-        raise InputError(f"{line!r} is no JSON object", hint=_JSON_HINT)
-    headers = fields.get("headers") or {}
-    pairs = headers.items() if isinstance(headers, dict) else [tuple(pair) for pair in headers]
-    partition = fields.get("partition") if style.partition is None else style.partition
-    return Outgoing(
-        _from_json(fields.get("value")),
-        _from_json(fields.get("key")),
-        [*style.headers, *((str(name), _from_json(value)) for name, value in pairs)],
-        _integer("partition", partition),
-        _integer("timestamp", fields.get("timestamp")),
-    )
-
-
-def _from_json(value: object) -> bytes | None:
-    """Strings as they are, null as null, everything else as compact JSON."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return encode_text(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _integer(name: str, value: object) -> int | None:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-        return value
-    raise InputError(f"the {name} {value!r} is no number", hint=_JSON_HINT)
-
-
-def parse_header(text: str) -> Header:
-    """``NAME=VALUE`` of the option; raises InputError."""
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise InputError(f"--header {text!r} is not NAME=VALUE", hint="for example --header trace=42")
-    return name, encode_text(value)
-
-
-# Output
-
-
-_CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]} | {
+_DIM, _BOLD, _PLAIN = "\x1b[2m", "\x1b[1m", "\x1b[0m"
+# What a terminal might obey, and bytes that were no UTF-8 (as "surrogateescape" keeps them).
+_CONTROL = {
+    code: f"\\x{code & 0xFF:02x}" for code in [*range(32), *range(127, 160), *range(0xDC80, 0xDD00)]
+} | {
     10: "\\n",
     13: "\\r",
     9: "\t",
 }
 
 
-def show_value(value: bytes | None, style: Format) -> str:
+def record_lines(records: Iterable[ConsumerRecord], look: Look) -> bytes:
+    """The records as they are written to standard output, a line each."""
+    if look.in_json or look.output is Output.JSON:
+        lines = [json_line(record_json(record, in_hex=look.output is Output.HEX)) for record in records]
+    elif look.output is Output.VALUE:
+        return b"".join(raw_value(record.value) + b"\n" for record in records)
+    else:
+        lines = [record_line(record, look) for record in records]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def show_value(value: bytes | None, *, in_hex: bool = False) -> str:
     """Bytes on one line: what is no UTF-8, and what could upset a terminal, is escaped."""
     if value is None:
         return "null"
-    if style is Format.HEX:
+    if in_hex:
         return value.hex()
     return value.decode("utf-8", "backslashreplace").translate(_CONTROL)
 
 
-def raw_value(value: bytes | None, style: Format) -> bytes:
-    """The value for other programs: as it is, unless it is asked for in another form."""
-    if value is None:
-        return b"null"
-    return value.hex().encode() if style is Format.HEX else value
+def raw_value(value: bytes | None) -> bytes:
+    """The value for other programs, as it is."""
+    return b"null" if value is None else value
 
 
-def json_value(value: bytes | None, style: Format) -> object:
-    """A key or value inside JSON output: parsed, hexadecimal, or as text."""
+def json_field(name: str, value: bytes | None, *, in_hex: bool) -> dict[str, str | None]:
+    """A member of a JSON object: text under its name, and what is no text under ``<name>_hex``."""
     if value is None:
-        return None
-    if style is Format.HEX:
-        return value.hex()
-    text = value.decode("utf-8", "backslashreplace")
-    if style is Format.JSON:
+        return {name: None}
+    if not in_hex:
         try:
-            return json.loads(text)
-        except json.JSONDecodeError:
-            return text
-    return text
+            return {name: value.decode()}
+        except UnicodeDecodeError:
+            pass
+    return {f"{name}_hex": value.hex()}
 
 
-def record_json(topic: str, fetched: Fetched, style: Format) -> dict[str, object]:
-    record = fetched.record
+def record_json(record: ConsumerRecord, *, in_hex: bool = False) -> dict[str, object]:
+    """Everything of a record, to the byte: what ``kohort produce --format json`` takes back."""
     return {
-        "topic": topic,
-        "partition": fetched.partition,
+        "topic": record.topic,
+        "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": json_value(record.key, style),
-        "value": json_value(record.value, style),
-        "headers": [[name, json_value(value, style)] for name, value in record.headers],
+        **json_field("key", record.key, in_hex=in_hex),
+        **json_field("value", record.value, in_hex=in_hex),
+        "headers": [
+            {"name": name, **json_field("value", value, in_hex=in_hex)} for name, value in record.headers
+        ],
     }
 
 
-def record_line(fetched: Fetched, style: Format) -> str:
+def json_line(document: object) -> str:
+    """One line, readable; a name that is no Unicode is escaped so that it can be written and read back."""
+    text = json.dumps(document, ensure_ascii=False)
+    return text if _is_unicode(text) else json.dumps(document)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def record_line(record: ConsumerRecord, look: Look = Look()) -> str:  # noqa: B008 - a tuple, never changed
     """``0:12  2026-01-31 12:00:00.000  key = value  {header=x}``; the key only if there is one."""
-    record = fetched.record
-    parts = [f"{fetched.partition}:{record.offset}", show_time(record.timestamp)]
-    value = show_value(record.value, style)
-    parts.append(value if record.key is None else f"{show_value(record.key, style)} = {value}")
-    if record.headers:
-        shown = ", ".join(f"{name}={show_value(value, style)}" for name, value in record.headers)
-        parts.append(f"{{{shown}}}")
-    return "  ".join(parts)
+    in_hex = look.output is Output.HEX
+    dim, bold, plain = (_DIM, _BOLD, _PLAIN) if look.in_colour else ("", "", "")
+    place = f"{record.partition}:{record.offset}"
+    if look.with_topic:
+        place = f"{record.topic} {place}"
+    value = show_value(record.value, in_hex=in_hex)
+    if record.key is not None:
+        value = f"{bold}{show_value(record.key, in_hex=in_hex)}{plain} = {value}"
+    line = f"{dim}{place}  {show_time(record.timestamp)}{plain}  {value}"
+    if not record.headers:
+        return line
+    shown = ", ".join(
+        f"{name.translate(_CONTROL)}={show_value(content, in_hex=in_hex)}" for name, content in record.headers
+    )
+    return f"{line}  {dim}{{{shown}}}{plain}"
 
 
 def show_time(timestamp: int) -> str:
@@ -192,34 +132,3 @@ def show_time(timestamp: int) -> str:
     except (OverflowError, ValueError, OSError):
         return str(timestamp)  # a timestamp no calendar has
     return moment.isoformat(" ", "milliseconds")
-
-
-# Where to start
-
-_START_HINT = "say earliest, latest, an offset, -N for the last N, or a time such as 2026-01-31T12:00"
-
-
-def parse_start(text: str) -> StartAt:
-    """``earliest``, ``latest``, an offset, ``-N``, ``@MILLISECONDS`` or a time; raises InputError."""
-    match text:
-        case "earliest" | "beginning":
-            return StartAt(OffsetSpec.EARLIEST)
-        case "latest" | "end":
-            return StartAt(OffsetSpec.LATEST)
-    try:
-        if text.startswith("@"):
-            return StartAt(int(text[1:]))
-        offset = int(text)
-    except ValueError:
-        return StartAt(_milliseconds(text))
-    return StartAt(OffsetSpec.LATEST, offset) if offset < 0 else StartAt(None, offset)
-
-
-def _milliseconds(text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise InputError(f"--from {text!r} is no place to start", hint=_START_HINT) from None
-    if moment.tzinfo is None:
-        moment = moment.astimezone()  # without a zone it is the time on the wall here
-    return round(moment.astimezone(UTC).timestamp() * 1_000)

@@ -29,6 +29,7 @@ Bootstrap = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress on standard error.")]
 
 # A person is waiting: give up sooner than a service would.
 PATIENCE = ClientOptions(client_id="kohort-cli", connect_timeout_ms=5_000, api_timeout_ms=10_000)

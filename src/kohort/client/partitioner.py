@@ -23,19 +23,3 @@ def murmur2(data: bytes) -> int:
 def partition_for_key(key: bytes, partitions: int) -> int:
     """The partition of a key: the same one every Java producer chooses, as long as their number stays."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
-
-
-class Partitioner:
-    """Keys by their hash; records without one stick together, and take turns from call to call."""
-
-    def __init__(self) -> None:
-        self._turn = -1
-
-    def next_turn(self) -> None:
-        """Let records without a key go to the next partition from now on."""
-        self._turn += 1
-
-    def place(self, key: bytes | None, partitions: int) -> int:
-        if key is not None:
-            return partition_for_key(key, partitions)
-        return max(self._turn, 0) % partitions

@@ -33,10 +33,22 @@ COMMANDS = {
     },
     "groups delete": {"--yes", *SHARED},
     "groups delete-offsets": {"--topic", *SHARED},
-    "produce": {"--key-separator", "--header", "--partition", "--compression", "--format", *SHARED},
-    "fetch": {"--partition", "--from", "--max", "--follow", "--format", "--values-only", *SHARED},
+    "produce": {
+        *("--file", "--max", "--format", "--key-separator", "--null", "--header"),
+        *("--random", "--size", "--keys", "--seed"),
+        *("--partition", "--compression", "--acks", "--rate", "--property", "--quiet"),
+        *SHARED,
+    },
+    "consume": {
+        *("--pattern", "--from", "--to", "--until-end", "--max", "--timeout", "--partition", "--isolation"),
+        *("--group", "--commit", "--no-commit", "--instance", "--assignor"),
+        *("--format", "--quiet", "--property"),
+        *SHARED,
+    },
+    "fetch": {"--max", "--follow", "--bootstrap", "--help"},
     "cluster": SHARED,
     "apis": {"--node", *SHARED},
+    "pipeline": {"--help"},
     "spark": {"--help"},
     "spark env": {"--master", "--json", "--help"},
     "spark submit": {"--master", "--memory", "--conf", "--packages", "--py-files", "--help"},
@@ -65,13 +77,20 @@ def test_the_help_of_a_command_shows_exactly_its_options(command: str) -> None:
 def test_the_commands_are_listed_in_order_with_serve_among_them() -> None:
     text = help_of("")
     listed = [line.split()[1] for line in text.splitlines() if line.startswith("│ ") and line[2].isalpha()]
-    assert listed == ["up", "serve", "topics", "groups", "produce", "fetch", "cluster", "apis"]
+    run, use, jobs = (
+        ["up", "serve"],
+        ["topics", "groups", "produce", "consume", "cluster", "apis"],
+        ["pipeline", "spark"],
+    )
+    assert listed == [*run, *use, *jobs]
     assert "Run a broker" in text
 
 
 def test_every_command_is_described_in_this_test() -> None:
     names = {command.name for command in app.registered_commands}
-    assert names | {"topics", "groups"} == {command.split()[0] for command in COMMANDS if command}
+    assert names | {"topics", "groups", "pipeline", "spark"} == {
+        command.split()[0] for command in COMMANDS if command
+    }
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if "--bootstrap" in COMMANDS[command]])

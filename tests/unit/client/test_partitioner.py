@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.client.partitioner import Partitioner, murmur2, partition_for_key
+from kohort.client.partitioner import murmur2, partition_for_key
 
 
 @pytest.mark.parametrize(
@@ -23,13 +23,3 @@ def test_the_hash_of_a_key_is_that_of_java(key: bytes, java: int) -> None:
 
 def test_an_empty_key_is_a_key() -> None:
     assert partition_for_key(b"", 7) == (murmur2(b"") & 0x7FFFFFFF) % 7
-    assert Partitioner().place(b"", 7) == partition_for_key(b"", 7)
-
-
-def test_records_without_a_key_stick_together_and_take_turns() -> None:
-    partitioner = Partitioner()
-    places = []
-    for _ in range(4):
-        partitioner.next_turn()
-        places.append({partitioner.place(None, 3) for _ in range(5)})
-    assert places == [{0}, {1}, {2}, {0}]
