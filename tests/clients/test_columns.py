@@ -1,7 +1,7 @@
 """Arrow batches out of a broker."""
 
 import asyncio
-from typing import Any
+from typing import Literal
 
 import pytest
 
@@ -14,8 +14,10 @@ from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.testing.plugin import Kohort
 
+Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
-def fill(bootstrap: str, topic: str, count: int, codec: Any = "none") -> None:
+
+def fill(bootstrap: str, topic: str, count: int, codec: Codec = "none") -> None:
     with Producer(
         bootstrap_servers=bootstrap, compression_type=codec, linger_ms=5, batch_size=4_000
     ) as producer:
@@ -29,7 +31,7 @@ def fill(bootstrap: str, topic: str, count: int, codec: Any = "none") -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_a_range_is_read_whatever_the_codec(kohort: Kohort, codec: str) -> None:
+def test_a_range_is_read_whatever_the_codec(kohort: Kohort, codec: Codec) -> None:
     topic = kohort.topic()
     fill(kohort.bootstrap, topic, 2_000, codec)
     with ColumnReader(kohort.bootstrap) as reader:

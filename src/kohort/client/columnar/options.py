@@ -25,6 +25,7 @@ class ColumnOptions:
     check_crcs: bool = True
     max_bytes: int = 16 * 1024 * 1024  # at most so many in a reply, unless one batch is larger
     max_wait_ms: int = 500  # how long a broker may wait for more
+    decoder: str = "auto"  # or numpy, numba, python: for comparisons
 
     def __post_init__(self) -> None:
         check_columns(self.columns)

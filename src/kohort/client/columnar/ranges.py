@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pyarrow import lib as pa
 
+from kohort.client.columnar.decoders import decoder_of
 from kohort.client.columnar.options import ColumnOptions
 from kohort.client.fetching.aborted import AbortedProducers
 from kohort.model.topics import TopicPartition
@@ -31,6 +32,7 @@ class OffsetRange:
         self.position = start
         self.end = end
         self._options = options
+        self._decoder = decoder_of(options.decoder)
         self._bytes_per_offset: float = _GUESSED_RECORD
 
     def __repr__(self) -> str:
@@ -75,7 +77,7 @@ class OffsetRange:
         place = Place(*self.partition)
         reached = start
         try:
-            for columns in read_columns(table, sifting):
+            for columns in read_columns(table, sifting, self._decoder):
                 yield from record_batches(columns, place, wanted)
                 if len(columns.offsets):
                     reached = max(reached, int(columns.offsets[-1]) + 1)

@@ -17,7 +17,7 @@ from kohort.records.columns.spans import Bounds, Bytes, Flags, HeaderSpans, Ints
 from kohort.records.errors import CorruptBatchError
 
 # With fewer lanes, a step of numpy costs more than the same steps in Python.
-FEWEST_LANES = 24
+FEWEST_LANES = 96
 _INT32_BYTES, _INT64_BYTES = 5, 10
 _NO_FIELDS = 1  # lengths are zig-zag: 1 is -1, and any other odd number is more negative
 
@@ -52,11 +52,14 @@ def _hop(section: Section, data: Bytes) -> _Places:
         at = _behind(data, positions[:live])
         ends[slots[:live] + step] = positions[:live] = at
     if len(left := np.flatnonzero(descending > steps)):
-        content = bytes(section.data)
+        first, last = int(section.starts[0]), int(section.ends[-1])
+        content = data[first:last].tobytes()
         for lane in left.tolist():
-            found = _hop_alone(content, int(positions[lane]), int(descending[lane]) - steps)
-            ends[slots[lane] + steps : slots[lane] + steps + len(found)] = found
-            positions[lane] = found[-1]
+            found = _hop_alone(content, int(positions[lane]) - first, int(descending[lane]) - steps)
+            slot = int(slots[lane]) + steps
+            ends[slot : slot + len(found)] = found
+            ends[slot : slot + len(found)] += first
+            positions[lane] = found[-1] + first
     _require(positions == section.ends[order], "the records do not end where their batch does")
     starts = np.empty_like(ends)
     starts[1:] = ends[:-1]

@@ -27,21 +27,37 @@ def read_columns(
     for section in sections(sift(table, sifting), sifting.limit):
         try:
             columns = _columns(section, decoder(section))
-        except CorruptBatchError:
-            yield from _until_corrupt(section)
-            raise
-        yield columns
-
-
-def _until_corrupt(section: Section) -> Iterator[Columns]:
-    """One batch at a time, up to the one that raises."""
-    for index in range(len(section.starts)):
-        batch = section.part(slice(index, index + 1))
-        try:
-            columns = _columns(batch, walk.decode(batch))
         except CorruptBatchError as error:
-            raise CorruptBatchError(f"batch at offset {batch.base_offsets[0]}: {error.args[0]}") from error
+            good = _good_batches(section, decoder)
+            if good:
+                before = section.part(slice(0, good))
+                yield _columns(before, decoder(before))
+            raise _named(section.part(slice(good, good + 1)), error) from error
         yield columns
+
+
+def _good_batches(section: Section, decoder: Decoder) -> int:
+    """How many batches of a section can be read before the first that cannot."""
+    good, bad = 0, len(section.starts)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            part = section.part(slice(good, middle))
+            _columns(part, decoder(part))
+        except CorruptBatchError:
+            bad = middle
+        else:
+            good = middle
+    return good
+
+
+def _named(batch: Section, found: CorruptBatchError) -> CorruptBatchError:
+    """What is wrong with one batch, in the words of the decoder that looks at one record at a time."""
+    try:
+        _columns(batch, walk.decode(batch))
+    except CorruptBatchError as error:
+        found = error
+    return CorruptBatchError(f"batch at offset {batch.base_offsets[0]}: {found.args[0]}")
 
 
 def _columns(section: Section, spans: Spans) -> Columns:

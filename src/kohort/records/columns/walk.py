@@ -9,19 +9,21 @@ from kohort.records.errors import CorruptBatchError
 
 def decode(section: Section) -> Spans:
     """Where the fields are; raises ``CorruptBatchError`` for what ``decode_records`` would refuse."""
+    view = memoryview(section.data)
     found = _Found()
-    data = bytes(section.data)
     batches = zip(section.starts.tolist(), section.ends.tolist(), section.counts.tolist(), strict=True)
     for start, end, count in batches:
+        payload = bytes(view[start:end])
+        found.payload_at(start)
         try:
-            position = start
+            position = 0
             for _ in range(count):
-                position = found.walk(data, position)
+                position = found.walk(payload, position)
         except (IndexError, VarintError) as error:
             raise CorruptBatchError("a record is cut off, or is no record") from error
-        if position != end:
-            raise CorruptBatchError(f"{count} records end at byte {position} instead of {end}")
-    return found.spans(len(data))
+        if position != len(payload):
+            raise CorruptBatchError(f"{len(payload) - position} bytes are left after {count} records")
+    return found.spans(len(view))
 
 
 class _Found:
@@ -36,6 +38,11 @@ class _Found:
         self.header_counts: list[int] = []
         self.header_bounds: list[int] = []
         self.header_values: list[bool] = []
+        self._base = 0
+
+    def payload_at(self, start: int) -> None:
+        """Positions from here on count from ``start``."""
+        self._base = start
 
     def walk(self, data: bytes, position: int) -> int:
         """Read the record at ``position``; where it ends."""
@@ -50,7 +57,7 @@ class _Found:
             if size < -1:
                 raise CorruptBatchError(f"the length before byte {position} is negative")
             present.append(size >= 0)
-            self.bounds += (position, position := position + max(size, 0))
+            self.bounds += (self._base + position, self._base + (position := position + max(size, 0)))
         position = self._walk_headers(data, position, end)
         if length < 0 or position != end:
             raise CorruptBatchError(f"the record before byte {position} should end at byte {end}")
@@ -66,12 +73,12 @@ class _Found:
             size, position = read_varint(data, position)
             if size < 0:
                 raise CorruptBatchError(f"the header before byte {position} has no key")
-            self.header_bounds += (position, position := position + size)
+            self.header_bounds += (self._base + position, self._base + (position := position + size))
             size, position = read_varint(data, position)
             if size < -1:
                 raise CorruptBatchError(f"the length before byte {position} is negative")
             self.header_values.append(size >= 0)
-            self.header_bounds += (position, position := position + max(size, 0))
+            self.header_bounds += (self._base + position, self._base + (position := position + max(size, 0)))
         return position
 
     def spans(self, size: int) -> Spans:
