@@ -20,6 +20,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from kohort.client.producer.batch import Batch, Delivery
+from kohort.client.producer.blocks import Block, BlockBatch, Receipt
 from kohort.client.producer.sequences import Sequences
 from kohort.model.ids import NodeId
 from kohort.model.topics import TopicPartition
@@ -100,17 +101,26 @@ class Accumulator:
             lane = self._lanes[partition] = _Lane()
         batch = lane.waiting[-1] if lane.waiting else None
         added = Added.JOINED
-        if batch is None or batch.attempts or batch.size + size > self._limits.batch_size:
+        if batch is None or batch.attempts or batch.is_closed or batch.size + size > self._limits.batch_size:
             added = Added.STARTED if batch is None else Added.FILLED
-            self._last_order += 1
-            now = self.clock()
-            deadline = now + self._limits.delivery_timeout_ms
-            batch = Batch(partition, (self._last_order,), now, deadline)
+            batch = Batch(partition, *self._next_place())
             lane.waiting.append(batch)
             self.buffered += batch.size
         batch.add(record, size, delivery)
         self.buffered += size
         return Added.FILLED if batch.size >= self._limits.batch_size else added
+
+    def put(self, block: Block, receipt: Receipt) -> None:
+        """Put an encoded batch behind all records of its partition; ``receipt`` hears of it."""
+        batch = BlockBatch(block, receipt, *self._next_place())
+        self._lanes.setdefault(block.partition, _Lane()).waiting.append(batch)
+        self.buffered += batch.size
+
+    def _next_place(self) -> tuple[tuple[int, ...], int, int]:
+        """Order, birth and deadline of a new batch."""
+        self._last_order += 1
+        now = self.clock()
+        return (self._last_order,), now, now + self._limits.delivery_timeout_ms
 
     # Sending
 
@@ -129,7 +139,7 @@ class Accumulator:
         if batch.size > room or any(other.node != node for other in lane.flying):
             return None
         if self.sequences is not None and batch.numbering is None:
-            batch.renumber(self.sequences.assign(partition, len(batch.records)))
+            batch.renumber(self.sequences.assign(partition, batch.count))
         lane.waiting.popleft()
         lane.flying.append(batch)
         batch.node = node
@@ -151,6 +161,7 @@ class Accumulator:
         return (
             len(lane.waiting) > 1
             or first.attempts > 0
+            or first.is_closed
             or first.size >= self._limits.batch_size
             or self.in_a_hurry
             or now >= first.created + self._limits.linger_ms

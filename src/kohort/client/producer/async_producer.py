@@ -3,6 +3,7 @@
 import asyncio
 import random
 import time
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, NamedTuple, Self, Unpack
@@ -13,6 +14,7 @@ from kohort.client.metadata import NOBODY, TopicInfo
 from kohort.client.partitioner import partition_for_key
 from kohort.client.producer.accumulator import Added
 from kohort.client.producer.batch import Delivery, RecordMetadata
+from kohort.client.producer.blocks import Block, Receipt
 from kohort.client.producer.errors import BufferFullError, ProducerClosedError, RecordTooLargeError
 from kohort.client.producer.placing import Sticky
 from kohort.client.producer.sender import Sender
@@ -139,6 +141,19 @@ class AsyncProducer:
             if added is Added.FILLED:
                 await asyncio.sleep(0)  # whoever sends in a loop lets the batches leave
 
+    async def put(self, blocks: Iterable[Block], receipt: Receipt) -> None:
+        """Put encoded batches on their way, those of a partition in their order; ``receipt`` hears of each.
+
+        For callers that encode in columns. They ask ``layout`` for the partitions first. Waits for room in
+        the buffer only; raises BufferFullError after ``max_block_ms``, when those before it are on their way.
+        """
+        for block in blocks:
+            _, sender, _ = self._running()
+            if self._turn.locked() or not self._fits(block.size):
+                await self._wait_for_room(block.size)
+            sender.accumulator.put(block, receipt)
+            sender.wake()
+
     async def send_and_wait(
         self,
         topic: str,
@@ -198,6 +213,12 @@ class AsyncProducer:
         info = cluster.metadata.topics.get(TopicName(topic)) or await self._look_up(topic, None)
         return [one.partition for one in info.partitions]
 
+    async def layout(self, topic: str) -> tuple[int, list[int]]:
+        """How many partitions a topic has, and which of them have a leader (all, if none has)."""
+        cluster, _, _ = self._running()
+        info = cluster.metadata.topics.get(TopicName(topic)) or await self._look_up(topic, None)
+        return len(info.partitions), self._led(info)
+
     # Inside
 
     def _running(self) -> tuple[Cluster, Sender, asyncio.Task[None]]:
@@ -244,12 +265,16 @@ class AsyncProducer:
             return chosen
         if key is not None:
             return partition_for_key(key, count)
+        return self._sticky.place(info.name, self._led(info), size)
+
+    def _led(self, info: TopicInfo) -> list[int]:
+        """The partitions that have a leader, or all if none has."""
         known, available = self._available.get(info.name, (None, []))
         if known is not info:
             led = [one.partition for one in info.partitions if one.leader != NOBODY]
-            available = [*(led or range(count))]
+            available = [*(led or range(len(info.partitions)))]
             self._available[info.name] = (info, available)
-        return self._sticky.place(info.name, available, size)
+        return available
 
     def _fits(self, size: int) -> bool:
         _, sender, _ = self._running()

@@ -81,6 +81,16 @@ class Batch:
             f"<Batch {self.order} for {self.partition}: {len(self.records)} records, tried {self.attempts} x>"
         )
 
+    @property
+    def count(self) -> int:
+        """How many records it has."""
+        return len(self.records)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it came complete, so that it neither takes records nor waits for more."""
+        return False
+
     def add(self, record: NewRecord, size: int, delivery: Delivery) -> None:
         self.records.append(record)
         self.deliveries.append(delivery)
@@ -97,8 +107,12 @@ class Batch:
                     producer_epoch=self.numbering.epoch,
                     base_sequence=self.numbering.base_sequence,
                 )
-            self.encoded = build_batch(self.records, fields)
+            self.encoded = self.build(fields)
         return self.encoded
+
+    def build(self, fields: BatchFields) -> bytes:
+        """The bytes of the batch, made anew."""
+        return build_batch(self.records, fields)
 
     def renumber(self, numbering: Numbering | None) -> None:
         self.numbering = numbering
@@ -131,9 +145,13 @@ class Batch:
         part.records = self.records[start:stop]
         part.deliveries = self.deliveries[start:stop]
         part.size = HEADER_SIZE + (self.size - HEADER_SIZE) * (stop - start) // len(self.records)
+        self.pass_on(part, start)
+        return part
+
+    def pass_on(self, part: "Batch", start: int) -> None:
+        """What a part of it, from its record number ``start`` on, has from the whole."""
         part.attempts = self.attempts
         part.last_error = self.last_error
         if self.numbering is not None:
             base = self.numbering.base_sequence
             part.numbering = self.numbering._replace(base_sequence=(base + start) & 0x7FFFFFFF)
-        return part

@@ -207,7 +207,7 @@ class Sender:
             self._judge(batch, part)
 
     def _judge(self, batch: Batch, part: PartitionProduceResponse) -> None:
-        what = verdict(part.error_code, records=len(batch.records), is_numbered=batch.numbering is not None)
+        what = verdict(part.error_code, records=batch.count, is_numbered=batch.numbering is not None)
         if what is Verdict.STORED:
             self._store(batch, part.base_offset, part.log_append_time_ms)
             return

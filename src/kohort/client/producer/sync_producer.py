@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self, TypeVar, Unpack
 
 from kohort.client.producer.async_producer import AsyncProducer, Submission
 from kohort.client.producer.batch import RecordMetadata
+from kohort.client.producer.blocks import Block, Receipt
 from kohort.client.producer.errors import BufferFullError, ProducerClosedError
 from kohort.client.producer.serializing import Headers
 from kohort.client.producer.settings import ProducerSettings, SettingNames
@@ -95,14 +96,30 @@ class Producer:
             self._hand_over(_Handed(record, delivered))
         return delivered
 
+    def put(self, blocks: Iterable[Block], receipt: Receipt) -> None:
+        """Put encoded batches on their way, as :meth:`AsyncProducer.put` does, behind all that was sent."""
+        with self._changed:
+            is_idle = not self._inbox and self._feeder is None
+        if not is_idle:
+            self._pass_inbox(None)
+        self._run(self._producer.put(blocks, receipt))
+
+    def layout(self, topic: str) -> tuple[int, list[int]]:
+        """How many partitions a topic has, and which of them have a leader (all, if none has)."""
+        return self._run(self._producer.layout(topic))
+
     def flush(self, timeout: float | None = None) -> None:
         """Return when all sent before is delivered or refused; TimeoutError after so many seconds."""
         end = None if timeout is None else time.monotonic() + timeout
+        self._pass_inbox(timeout)
+        self._run(self._producer.flush(), None if end is None else max(0.0, end - time.monotonic()))
+
+    def _pass_inbox(self, timeout: float | None) -> None:
+        """Return when all sent before is in the engine; TimeoutError after so many seconds."""
         mark: Future[None] = Future()
         with self._changed:
             self._hand_over(mark)
         mark.result(timeout)
-        self._run(self._producer.flush(), None if end is None else max(0.0, end - time.monotonic()))
 
     def close(self, timeout_ms: int | None = None) -> None:
         """Flush, then close the connections. What is not delivered after ``timeout_ms`` fails."""
