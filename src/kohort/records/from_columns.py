@@ -7,7 +7,7 @@ not used: they load pandas, which costs a fresh process more than the encoding o
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,6 @@ from kohort.records.build import Payload
 from kohort.records.compression import Codec, compress
 
 Int64s = npt.NDArray[np.int64]
-_Zigzag = npt.NDArray[np.uint64]
 
 _RECORD_OVERHEAD = 31  # lengths, deltas, attributes and the number of headers at their largest
 _compute: Any = arrow_compute  # its names are made when it is imported: a type checker sees none of them
@@ -99,21 +98,26 @@ def lengths(array: pa.Array) -> Int64s:
 # Numbers
 
 
-def _zigzag(numbers: Int64s) -> _Zigzag:
-    return ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
+class _Varints(NamedTuple):
+    """A column of numbers in zig-zag form, and how many bytes each takes."""
+
+    numbers: npt.NDArray[np.uint64]
+    sizes: Int64s
 
 
-def _varint_sizes(numbers: _Zigzag) -> Int64s:
+def _varints(column: Int64s) -> _Varints:
+    numbers = ((column << 1) ^ (column >> 63)).view(np.uint64)
     sizes = np.ones(len(numbers), np.int64)
     largest = int(numbers.max(initial=0))
     bound = 1 << 7
     while bound <= largest:
         sizes += numbers >= np.uint64(bound)
         bound <<= 7
-    return sizes
+    return _Varints(numbers, sizes)
 
 
-def _put_varints(out: npt.NDArray[np.uint8], at: Int64s, numbers: _Zigzag, sizes: Int64s) -> None:
+def _put(out: npt.NDArray[np.uint8], at: Int64s, column: _Varints) -> None:
+    numbers, sizes = column
     out[at] = (numbers & np.uint64(0x7F)).astype(np.uint8)
     for place in range(1, int(sizes.max(initial=0))):
         rows = np.flatnonzero(sizes > place)
@@ -122,17 +126,15 @@ def _put_varints(out: npt.NDArray[np.uint8], at: Int64s, numbers: _Zigzag, sizes
         out[here] = (numbers[rows] >> np.uint64(7 * place) & np.uint64(0x7F)).astype(np.uint8)
 
 
-def _varints(*columns: Int64s) -> pa.Array:
-    """One element for each row: its number of every column, one varint after the other."""
-    numbers = [_zigzag(column) for column in columns]
-    sizes = [_varint_sizes(column) for column in numbers]
-    offsets = np.zeros(len(columns[0]) + 1, np.int64)
-    np.cumsum(sum(sizes), out=offsets[1:])
+def _written(*columns: _Varints) -> pa.Array:
+    """One element for each row: its number of every column, one after the other."""
+    offsets = np.zeros(len(columns[0].numbers) + 1, np.int64)
+    np.cumsum(sum(column.sizes for column in columns), out=offsets[1:])
     out = np.empty(int(offsets[-1]), np.uint8)
     at = offsets[:-1].copy()
-    for column, size in zip(numbers, sizes, strict=True):
-        _put_varints(out, at, column, size)
-        at += size
+    for column in columns:
+        _put(out, at, column)
+        at += column.sizes
     return binary_array(out, offsets.astype(np.int32))
 
 
@@ -158,12 +160,12 @@ def encode_headers(column: pa.Array) -> pa.Array:
     if keys.null_count:
         raise NoHeaderError("a header has no key", hint="only the value of a header may be null")
     key_sizes, value_sizes = _varints(lengths(keys)), _varints(lengths(values))
-    encoded = _joined(key_sizes, keys, value_sizes, values)
+    encoded = _joined(_written(key_sizes), keys, _written(value_sizes), values)
     ends = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=ends[1:])
     by_row = bounds(encoded)[ends] if len(encoded) else np.zeros(len(ends), np.int32)
     data = encoded.buffers()[2] if len(encoded) else b""
-    return _joined(_varints(counts), binary_array(data, by_row))
+    return _joined(_written(_varints(counts)), binary_array(data, by_row))
 
 
 def sizes_at_most(columns: Columns) -> Int64s:
@@ -213,21 +215,22 @@ def encode_payloads(columns: Columns, starts: Sequence[int], codec: Codec = Code
 def _encode(columns: Columns, batch_start: Int64s) -> pa.Array:
     """All records, each with its length in front; ``batch_start`` is the first row of the batch it is in."""
     rows = len(columns)
-    offset_deltas = np.arange(rows) - batch_start
-    timestamp_deltas = columns.timestamps - columns.timestamps[batch_start]
     key_lengths = np.full(rows, NULL) if columns.keys is None else lengths(columns.keys)
     value_lengths = lengths(columns.values)
-    attributes = np.zeros(rows, np.int64)
-    numbers = [attributes, timestamp_deltas, offset_deltas, key_lengths]
-    sizes = sum(_varint_sizes(_zigzag(column)) for column in (*numbers, value_lengths))
+    attributes = _Varints(np.zeros(rows, np.uint64), np.ones(rows, np.int64))
+    timestamp_deltas = _varints(columns.timestamps - columns.timestamps[batch_start])
+    offset_deltas = _varints(np.arange(rows) - batch_start)
+    key_sizes, value_sizes = _varints(key_lengths), _varints(value_lengths)
+    numbers = (attributes, timestamp_deltas, offset_deltas, key_sizes)
+    sizes = sum(column.sizes for column in (*numbers, value_sizes))
     sizes += np.maximum(key_lengths, 0) + np.maximum(value_lengths, 0)
     sizes += 1 if columns.headers is None else lengths(columns.headers)
     keys = [] if columns.keys is None else [columns.keys]
-    headers = binary_array(b"\0", np.array([0, 1], np.int32))[0]
+    no_headers = binary_array(b"\0", np.array([0, 1], np.int32))[0]
     return _joined(
-        _varints(sizes, *numbers),
+        _written(_varints(sizes), *numbers),
         *keys,
-        _varints(value_lengths),
+        _written(value_sizes),
         columns.values,
-        headers if columns.headers is None else columns.headers,
+        no_headers if columns.headers is None else columns.headers,
     )
