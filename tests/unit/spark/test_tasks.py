@@ -11,6 +11,7 @@ from tests.unit.spark.conftest import Administer, Feed, OptionsOf
 
 from kohort.client.columnar import ReadTimeoutError
 from kohort.client.errors import BrokerError
+from kohort.client.results import NewTopic
 from kohort.model.errors import ErrorCode
 from kohort.records.batch import CorruptBatchError
 from kohort.spark.errors import DataLossError
@@ -164,6 +165,27 @@ def test_a_broker_that_goes_away_and_comes_back_costs_nothing(
     rule = kohort.broker.intercept(cut_off, api="Fetch", times=2)
     assert offsets(options_of(subscribe=topic), topic, 0, 20) == list(range(20))
     assert len(rule.seen) == 2
+
+
+def test_a_worker_that_knows_a_topic_reads_its_new_partitions(
+    administer: Administer, options_of: OptionsOf, topic: str, feed: Feed
+) -> None:
+    options = options_of(subscribe=topic)
+    assert offsets(options, topic, 0, 1) == [0]
+    administer(lambda admin: admin.create_partitions({topic: 2}))
+    feed(topic, 2, partition=1)
+    assert [row["offset"] for row in rows(options, topic, 0, 2, partition=1)] == [0, 1]
+
+
+def test_a_worker_that_knows_a_topic_reads_the_one_made_in_its_place(
+    administer: Administer, options_of: OptionsOf, topic: str, feed: Feed
+) -> None:
+    options = options_of(subscribe=topic)
+    assert offsets(options, topic, 0, 1) == [0]
+    administer(lambda admin: admin.delete_topics([topic]))
+    administer(lambda admin: admin.create_topic(NewTopic(name=topic, partitions=1)))
+    feed(topic, 2)
+    assert offsets(options, topic, 0, 2) == [0, 1]
 
 
 def test_a_corrupt_batch_fails_the_task_and_is_named(
