@@ -67,7 +67,7 @@ class KohortDataSource(DataSource):
     def writer(self, schema: "StructType", overwrite: bool) -> "DataSourceWriter":
         from kohort.spark.sink import BatchArrowWriter
 
-        return BatchArrowWriter(self.options, schema)
+        return BatchArrowWriter(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: "StructType", overwrite: bool) -> "DataSourceStreamWriter":  # noqa: N802  (Spark's name)
         from kohort.spark.sink import StreamArrowWriter

@@ -15,6 +15,7 @@ from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import OptionError
 from kohort.spark.sink import BatchArrowWriter, Receipts, StreamArrowWriter, Stretch, WriteError, Written
+from kohort.spark.source import KohortDataSource
 from kohort.testing import Broker
 from kohort.testing.intercept import cut_off, cut_off_after, swallow
 from kohort.testing.plugin import Kohort
@@ -188,8 +189,10 @@ def test_an_error_of_the_rows_is_passed_on_and_the_rest_left_unsent(kohort: Koho
 
 
 def test_a_topic_is_never_overwritten() -> None:
+    source = KohortDataSource({"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "a"})
+    assert isinstance(source.writer(COLUMNS, overwrite=False), BatchArrowWriter)
     with pytest.raises(OptionError, match="cannot be overwritten"):
-        BatchArrowWriter({"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "a"}, COLUMNS, overwrite=True)
+        source.writer(COLUMNS, overwrite=True)
 
 
 def test_an_aborted_write_says_what_stays(caplog: pytest.LogCaptureFixture) -> None:
