@@ -38,7 +38,7 @@ _JOIN_MS = 10_000.0  # the first join of a run; brokers alone wait three seconds
 _REJOIN_MS = 3_000.0  # a rebalance that leaves nothing to do meanwhile
 _WHILE_HOLDING_MS = 200.0  # one that leaves some partitions: they go on
 _WHOLE_RUN_MS = 60_000.0  # a query that ends by itself must not mistake a slow group for an empty one
-_ASK_MS = 10_000.0  # a commit, or a question about commits
+_ASK_MS = 10_000  # a commit, or a question about commits; less if default.api.timeout.ms is less
 _GOODBYE_MS = 3_000.0
 _GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
@@ -65,6 +65,7 @@ class GroupQuery:
     def __init__(self, options: SourceOptions, given: Surroundings) -> None:
         self._options = options
         self._member, self._logs, self._uncommitted, self._clock = given
+        self._ask_ms = min(_ASK_MS, self._setting("default_api_timeout_ms", _ASK_MS))
         self._holdings = Holdings()
         self._has_joined = False
         self._target: Offsets | None = None
@@ -72,6 +73,9 @@ class GroupQuery:
         self._planned: GroupOffsetJson | None = None
         self._planned_at: float | None = None
         self._idle_since = self._clock()
+
+    def _setting(self, name: str, default: int) -> int:
+        return int(str(self._options.consumer_settings.get(name, default)))
 
     @property
     def log_ends(self) -> Offsets:
@@ -102,7 +106,7 @@ class GroupQuery:
         ends = self._existing_ends()
         self._check_losses(ends, every=is_new)
         if is_new:
-            self.commit(done)  # where the query starts, and what could not be committed before
+            self._commit_due()  # where the query starts, and what could not be committed before
         self._ends = ends
         readable = ends if self._target is None else newest_only(ends, self._target)
         spans = next_batch(self._holdings, done, readable, Limits(at_most, self._at_least()))
@@ -123,7 +127,7 @@ class GroupQuery:
             return
         taken_ms = (self._clock() - self._planned_at) * 1_000
         self._planned_at = None
-        limit_ms = int(str(self._options.consumer_settings.get("max_poll_interval_ms", 300_000)))
+        limit_ms = self._setting("max_poll_interval_ms", 300_000)
         if taken_ms > limit_ms / 2:
             _log.warning(
                 "a batch took %.1f s; group %r waits %.1f s for a member between batches before it gives its "
@@ -135,14 +139,17 @@ class GroupQuery:
 
     # --- commits ------------------------------------------------------------------------------
 
-    def commit(self, done: Spans, timeout_ms: float = _ASK_MS) -> None:
+    def commit(self, done: Spans, timeout_ms: float | None = None) -> None:
         """Tell the group what is behind us, if it does not know; FencedError under ``failOnFenced``."""
         self._holdings = caught_up(self._holdings, done)
+        self._commit_due(timeout_ms)
+
+    def _commit_due(self, timeout_ms: float | None = None) -> None:
         offsets = due_commits(self._holdings)
         if not offsets:
             return
         try:
-            self._member.commit(offsets, timeout_ms)
+            self._member.commit(offsets, self._ask_ms if timeout_ms is None else timeout_ms)
         except KohortError as error:
             self._not_committed(offsets, error)
         else:
@@ -173,6 +180,7 @@ class GroupQuery:
         if assignment == self._holdings.assignment:
             return False
         before, self._holdings = self._holdings, self._holdings.dropped()
+        self._existing([where for where in before.held if where not in assignment.partitions])
         self._holdings = self._taken_over(assignment, done, before)
         _log.info(
             "group %r, generation %d: this query has %s",
@@ -191,7 +199,7 @@ class GroupQuery:
 
     def _taken_over(self, assignment: Assignment, done: Spans, before: Holdings) -> Holdings:
         """Find out where the partitions of a new assignment go on."""
-        committed = self._member.committed(assignment.partitions, _ASK_MS)
+        committed = self._member.committed(assignment.partitions, self._ask_ms)
         known = known_of(assignment, committed, done, before)
         for where, offset in known.set_back(done).items():
             _log.warning(
