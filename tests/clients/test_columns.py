@@ -7,8 +7,10 @@ import pytest
 
 from kohort.client.cluster import Cluster
 from kohort.client.columnar import ColumnOptions, ColumnReader, arrow_schema, fetch
+from kohort.client.consumer import Consumer
 from kohort.client.errors import BrokerError
 from kohort.client.producer import Producer
+from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
@@ -58,3 +60,26 @@ def test_an_offset_the_log_does_not_have_is_refused(kohort: Kohort) -> None:
     with pytest.raises(BrokerError) as caught:
         asyncio.run(read())
     assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_consumer_hands_out_tables_and_commits_what_it_handed_out(kohort: Kohort) -> None:
+    topic, group = kohort.topic(), kohort.group()
+    where = TopicPartition(TopicName(topic), Partition(0))
+    fill(kohort.bootstrap, topic, 300)
+    with Consumer(
+        topic, bootstrap_servers=kohort.bootstrap, group_id=group, auto_offset_reset="earliest"
+    ) as consumer:
+        first = next(iter(consumer))
+        tables = [consumer.fetch_arrow(10_000, max_rows=100)[where]]
+        record = consumer.poll(10_000, max_records=1)[where][0]
+        while consumer.position(where) < 300:
+            tables += consumer.fetch_arrow(10_000, columns=["offset", "value"]).values()
+        consumer.pause(where)
+        assert consumer.fetch_arrow(0) == {}
+        consumer.commit()
+        assert consumer.committed(where)[where] == OffsetAndMetadata(300, leader_epoch=0)
+    assert (first.offset, record.offset) == (0, 101)
+    assert tables[0].num_rows == 100
+    assert tables[1].column_names == ["offset", "value"]
+    offsets = [offset for table in tables for offset in table["offset"].to_pylist()]
+    assert offsets == [*range(1, 101), *range(102, 300)]

@@ -11,6 +11,8 @@ from kohort.model.errors import KohortError
 if TYPE_CHECKING:
     from pyarrow import lib as pa
 
+    from kohort.client.columnar.portions import TakeTable
+
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 _ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 
@@ -67,3 +69,13 @@ def arrow_module() -> ModuleType:
     except ModuleNotFoundError as error:
         raise MissingExtraError("reading columns", error.name, "arrow") from error
     return arrow
+
+
+def take_table(columns: Iterable[str]) -> "TakeTable":
+    """What takes these columns out of what a consumer has fetched."""
+    names = tuple(columns)
+    check_columns(names)
+    arrow_module()
+    from kohort.client.columnar.portions import TakeTable  # needs numpy and pyarrow
+
+    return TakeTable(names)

@@ -71,7 +71,7 @@ class OffsetRange:
 
     def _batches(self, answered: PartitionData, table: BatchTable, start: int) -> Iterator[pa.RecordBatch]:
         options = self._options
-        leaves_out = _leaves_out(answered, table.blob) if options.read_committed else None
+        leaves_out = leaves_out_aborted(answered, table.blob) if options.read_committed else None
         sifting = Sifting(start, options.check_crcs, leaves_out)
         wanted = Wanted(options.columns, options.rows, start, self.end)
         place = Place(*self.partition)
@@ -87,7 +87,8 @@ class OffsetRange:
             ) from error
 
 
-def _leaves_out(answered: PartitionData, blob: Buffer) -> LeavesOut:
+def leaves_out_aborted(answered: PartitionData, blob: Buffer) -> LeavesOut:
+    """What read_committed passes over in an answer."""
     aborted = AbortedProducers(answered.aborted_transactions or ())
 
     def leaves_out(position: int, header: BatchHeader) -> bool:

@@ -3,9 +3,10 @@
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from kohort.assign.registry import choose_assignors
+from kohort.client.columnar.options import COLUMNS, take_table
 from kohort.client.connection import dial_tcp
 from kohort.client.consumer.engine import Engine, Records, Surroundings, start
 from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, NoGroupError
@@ -30,7 +31,11 @@ from kohort.client.subscription import OffsetAndMetadata, SubscriptionError, Sub
 from kohort.model.errors import KohortError
 from kohort.model.topics import TopicPartition
 
+if TYPE_CHECKING:
+    from pyarrow import lib as pa
+
 CLOSE_TIMEOUT_MS = 30_000
+_ALL_ROWS = 1 << 31
 _ITERATION_MS = 60_000  # how long one poll of an iteration waits; then it polls again
 
 
@@ -86,15 +91,19 @@ class AsyncConsumer:
             self._is_closed = True
             return
         self._is_closed = True
+        self._take_back()
+        try:
+            await engine.close(timeout_ms)  # the listener may still ask and commit
+        finally:
+            self._engine = None
+
+    def _take_back(self) -> None:
+        """What was polled for an iteration, and not reached by it, counts as not handed out."""
         for partition, first in self.remaining.first_offsets().items():
             state = self._subscriptions.assignment.get(partition)
             if state is not None and state.position is not None:
                 state.position = state.position._replace(offset=first.offset, offset_epoch=-1)
         self.remaining.drop()
-        try:
-            await engine.close(timeout_ms)  # the listener may still ask and commit
-        finally:
-            self._engine = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -198,6 +207,24 @@ class AsyncConsumer:
         self._is_polling = True
         try:
             return await engine.take_part(timeout_ms)
+        finally:
+            self._is_polling = False
+
+    async def fetch_arrow(
+        self, timeout_ms: float = 0, max_rows: int | None = None, columns: Iterable[str] = COLUMNS
+    ) -> "dict[TopicPartition, pa.Table]":
+        """As ``poll``, with an Arrow table for each partition: all that has arrived, or up to ``max_rows``.
+
+        Needs ``kohort[arrow]``. Deserializers and interceptors are not asked.
+        """
+        engine = self._working()
+        if self._is_polling:
+            raise ConcurrentUseError("task")
+        take = take_table(columns)
+        self._take_back()
+        self._is_polling = True
+        try:
+            return await engine.poll_by(take, timeout_ms, max_rows or _ALL_ROWS)
         finally:
             self._is_polling = False
 

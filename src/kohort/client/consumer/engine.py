@@ -16,6 +16,8 @@ from kohort.client.consumer.member import Calls, GroupMember
 from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.consumer.tasks import Tasks
 from kohort.client.consumer.watch import MetadataWatch, Topics
+from kohort.client.fetching.buffer import P, Take
+from kohort.client.fetching.chunk import Chunk
 from kohort.client.fetching.positions import Positions
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.membership.machine import Membership
@@ -98,20 +100,24 @@ class Engine:
         the next fetches are on their way before anybody sees them. An empty result also comes early, when a
         position moved over nothing but transaction markers.
         """
+        return self._interceptors.on_consume(await self.poll_by(Chunk.take, timeout_ms, limit))
+
+    async def poll_by(self, take: Take[P], timeout_ms: float, limit: int) -> dict[TopicPartition, P]:
+        """As ``poll``, in the form ``take`` gives records."""
         deadline = self.tasks.now() + timeout_ms
         while True:
             self._raise_what_waits()
             self.tasks.bell.clear()
             again = await self._turn()
-            found = self.fetcher.collect(limit)
+            found = self.fetcher.collect(take, limit)
             if not found.records and not found.advanced:
                 times = [*again, self.fetcher.send(self.tasks)]
                 left = deadline - self.tasks.now()
                 await self._wait(left, times)
-                found = self.fetcher.collect(limit)
+                found = self.fetcher.collect(take, limit)
             if found.records or found.advanced:
                 self.fetcher.send(self.tasks)
-                return self._interceptors.on_consume(found.records)
+                return found.records
             if self.tasks.now() >= deadline:
                 self._raise_what_waits()
                 return {}

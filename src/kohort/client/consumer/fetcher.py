@@ -9,7 +9,7 @@ from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.consumer.tasks import Tasks
 from kohort.client.consumer.watch import MetadataWatch
 from kohort.client.errors import BrokerError
-from kohort.client.fetching.buffer import Collected, FetchBuffer
+from kohort.client.fetching.buffer import Collected, FetchBuffer, P, Take
 from kohort.client.fetching.chunk import Chunk
 from kohort.client.fetching.plan import plan_fetches
 from kohort.client.fetching.positions import Positions
@@ -76,9 +76,9 @@ class Fetcher:
         self._leases: dict[TopicPartition, _Lease] = {}
         self.ends: dict[TopicPartition, int] = {}  # high watermarks, or with read_committed stable offsets
 
-    def collect(self, limit: int) -> Collected:
-        """Records for the application; raises what it has to hear of."""
-        return self._buffer.collect(limit)
+    def collect(self, take: Take[P], limit: int) -> Collected[P]:
+        """Records for the application, in its form; raises what it has to hear of."""
+        return self._buffer.collect_by(take, limit)
 
     # --- asking -------------------------------------------------------------------------------
 

@@ -5,8 +5,9 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
+from kohort.client.columnar.options import COLUMNS
 from kohort.client.consumer.async_consumer import CLOSE_TIMEOUT_MS, AsyncConsumer
 from kohort.client.consumer.engine import Records
 from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError
@@ -20,6 +21,9 @@ from kohort.client.membership.listener import RebalanceListener
 from kohort.client.membership.state import MemberGeneration
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from pyarrow import lib as pa
 
 T = TypeVar("T")
 _ITERATION_MS = 60_000
@@ -167,6 +171,12 @@ class Consumer:
     def take_part(self, timeout_ms: float = 0) -> bool:
         """Be a member and read nothing; whether the group has settled in time."""
         return self._run(lambda: self._consumer.take_part(timeout_ms))
+
+    def fetch_arrow(
+        self, timeout_ms: float = 0, max_rows: int | None = None, columns: Iterable[str] = COLUMNS
+    ) -> "dict[TopicPartition, pa.Table]":
+        """As ``poll``, with an Arrow table for each partition: all there is, or up to ``max_rows``."""
+        return self._run(lambda: self._consumer.fetch_arrow(timeout_ms, max_rows, columns))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records one at a time, for ever. A commit covers those that were handed out."""

@@ -1,7 +1,7 @@
 """Chunks that have arrived and were not handed out yet, and the rules of handing out."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sized
+from typing import Generic, NamedTuple, TypeVar
 
 from kohort.client.fetching.chunk import Chunk
 from kohort.client.fetching.errors import BadRecordError
@@ -13,10 +13,15 @@ Refused = Callable[[Chunk, PartitionState, Position], None]
 """Reacts to a chunk that holds an error code instead of records; may raise."""
 
 
-class Collected(NamedTuple):
+P = TypeVar("P", bound=Sized)
+Take = Callable[[Chunk, int], P]
+"""Takes up to so many records out of a chunk, in one form or another: as ``Chunk.take`` does."""
+
+
+class Collected(NamedTuple, Generic[P]):
     """What one turn of poll hands out. ``advanced``: a position moved, maybe over nothing but markers."""
 
-    records: dict[TopicPartition, list[ConsumerRecord]]
+    records: dict[TopicPartition, P]
     advanced: bool
 
 
@@ -45,12 +50,16 @@ class FetchBuffer:
             if self._usable_at(chunk) is None and not self._is_kept(partition, chunk):
                 del self._chunks[partition]
 
-    def collect(self, limit: int) -> Collected:
-        """Up to ``limit`` records, moving positions.
+    def collect(self, limit: int) -> Collected[list[ConsumerRecord]]:
+        """Up to ``limit`` records, moving positions; raises as ``collect_by`` does."""
+        return self.collect_by(Chunk.take, limit)
+
+    def collect_by(self, take: Take[P], limit: int) -> Collected[P]:
+        """Up to ``limit`` records in the form ``take`` gives them, moving positions.
 
         What is wrong with a partition is raised when nothing else is there to be returned.
         """
-        records: dict[TopicPartition, list[ConsumerRecord]] = {}
+        records: dict[TopicPartition, P] = {}
         advanced = False
         self.drop_stale()
         for partition, chunk in list(self._chunks.items()):
@@ -64,21 +73,21 @@ class FetchBuffer:
                     del self._chunks[partition]
                     self._refused(chunk, self._subscriptions.assignment[partition], position)
                 continue
-            taken = self._take(chunk, limit, anything_else=bool(records))
-            limit -= len(taken)
-            if taken:
+            taken = self._take(chunk, take, limit, anything_else=bool(records))
+            if taken is not None and len(taken):
+                limit -= len(taken)
                 records[partition] = taken
             advanced = self._move(chunk, position) or advanced
         return Collected(records, advanced)
 
-    def _take(self, chunk: Chunk, limit: int, *, anything_else: bool) -> list[ConsumerRecord]:
+    def _take(self, chunk: Chunk, take: Take[P], limit: int, *, anything_else: bool) -> P | None:
         try:
-            return chunk.take(limit)
+            return take(chunk, limit)
         except BadRecordError:
             if not anything_else:
                 self._move(chunk, None)
                 raise
-            return []
+            return None
 
     def _move(self, chunk: Chunk, position: Position | None) -> bool:
         if chunk.is_drained:

@@ -14,8 +14,8 @@ class Chunk:
     """A piece of one partition's log. ``next_offset`` and ``epoch`` move with what is taken."""
 
     __slots__ = (
-        "_aborted", "_at", "_batch", "_blob", "_cursor", "_reading", "_records", "answered", "epoch",
-        "next_offset", "partition",
+        "_aborted", "_at", "_batch", "_cursor", "_records", "answered", "blob", "epoch", "next_offset",
+        "partition", "reading",
     )  # fmt: skip
 
     def __init__(
@@ -25,13 +25,15 @@ class Chunk:
         self.answered = answered
         self.next_offset = fetch_offset
         self.epoch = NO_EPOCH  # of the last batch records were taken from
-        self._reading = reading
-        self._blob = answered.records if isinstance(answered.records, bytes | memoryview) else b""
-        self._aborted = (
-            AbortedProducers(answered.aborted_transactions or ()) if reading.read_committed else None
-        )
-        self._cursor = 0
+        self.reading = reading
+        self.blob = answered.records if isinstance(answered.records, bytes | memoryview) else b""
         self._batch: BatchHeader | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        aborted = self.answered.aborted_transactions or ()
+        self._aborted = AbortedProducers(aborted) if self.reading.read_committed else None
+        self._cursor = 0
         self._records: list[Record] = []
         self._at = 0
 
@@ -45,7 +47,14 @@ class Chunk:
     @property
     def is_drained(self) -> bool:
         """Nothing more can come out of it."""
-        return self._at >= len(self._records) and len(self._blob) - self._cursor < HEADER_SIZE
+        return self._at >= len(self._records) and len(self.blob) - self._cursor < HEADER_SIZE
+
+    def go_on(self, offset: int, epoch: int, *, drained: bool) -> None:
+        """Behind what somebody else took out of ``blob``: at ``offset``, or with nothing left."""
+        self._begin()
+        self.next_offset, self.epoch = offset, epoch
+        if drained:
+            self._cursor = len(self.blob)
 
     def take(self, limit: int) -> list[ConsumerRecord]:
         """Up to ``limit`` records.
@@ -66,9 +75,9 @@ class Chunk:
         """Make the records of the next batch ready, passing those without any; False at the end."""
         while True:
             try:
-                found = next(batches(self._blob, self._cursor), None)
+                found = next(batches(self.blob, self._cursor), None)
                 if found is None:
-                    self._cursor = len(self._blob)
+                    self._cursor = len(self.blob)
                     return False
                 records = self._read(*found)
             except CorruptBatchError as error:
@@ -86,20 +95,20 @@ class Chunk:
             self._pass_batch(header)
 
     def _read(self, at: int, header: BatchHeader) -> list[Record]:
-        if self._reading.check_crcs:
-            check_crc(self._blob, at, header)
+        if self.reading.check_crcs:
+            check_crc(self.blob, at, header)
         skipped = self._aborted is not None and self._aborted.skips(header)
         if header.is_control:
             if self._aborted is not None:
-                self._aborted.see_marker(self._blob, at, header)
+                self._aborted.see_marker(self.blob, at, header)
             return []
-        return [] if skipped else read_records(self._blob, at, header)
+        return [] if skipped else read_records(self.blob, at, header)
 
     def _take_from_batch(self, taken: list[ConsumerRecord], limit: int) -> None:
         batch = self._batch
         assert batch is not None
         until = min(self._at + limit - len(taken), len(self._records))
-        if self._reading.deserializes:
+        if self.reading.deserializes:
             self._take_deserialized(batch, until, taken)
         else:
             topic, number = self.partition
@@ -111,7 +120,7 @@ class Chunk:
 
     def _take_deserialized(self, batch: BatchHeader, until: int, taken: list[ConsumerRecord]) -> None:
         topic, number = self.partition
-        key_of, value_of = self._reading.key_deserializer, self._reading.value_deserializer
+        key_of, value_of = self.reading.key_deserializer, self.reading.value_deserializer
         for one in self._records[self._at : until]:
             try:
                 key = one.key if key_of is None or one.key is None else key_of(one.key)
