@@ -6,6 +6,7 @@ The Python of the executors sees all installed packages but Kohort: what they ru
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -144,8 +145,8 @@ def test_a_job_runs_on_two_executors_of_a_local_cluster(bench: Bench) -> None:
     try:
         assert_shipped(places)
     finally:
-        for directory in map(Path, places.directories):  # Spark leaves them beside itself
-            subprocess.run(["rm", "-r", str(directory)], check=True)
+        for application in {Path(directory).parent for directory in places.directories}:
+            shutil.rmtree(application)  # Spark leaves it beside itself
 
 
 def test_the_same_job_runs_on_a_standalone_master_with_two_workers(bench: Bench, tmp_path: Path) -> None:
