@@ -286,9 +286,3 @@ def test_several_topics_are_read_by_name_or_by_pattern(kohort: Kohort, topic: st
     result = kohort("consume", "--pattern", f"{topic}-o", "-e")
     assert result.exit_code == 1
     assert "it must match the whole name" in result.stderr
-
-
-def test_the_old_name_still_reads_what_is_there(kohort: Kohort, topic: str) -> None:
-    kohort.ok("produce", topic, "a", "b", "c")
-    assert len(kohort.ok("fetch", topic).splitlines()) == 3
-    assert kohort.ok("fetch", topic, "--follow", "--max", "1").endswith("  a\n")

@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from kohort import __version__
-from kohort.cli import brokers, consume, fetch, groups, pipeline, produce, spark, topics, up
+from kohort.cli import brokers, consume, groups, pipeline, produce, spark, topics, up
 from kohort.cli.serve import serve
 from kohort.cli.serve_options import DESCRIPTION, OPTIONS, Option
 
@@ -27,7 +27,6 @@ _ORDER = (
     "groups",
     "produce",
     "consume",
-    "fetch",
     "cluster",
     "apis",
     "pipeline",
@@ -107,7 +106,6 @@ app.add_typer(topics.app, name="topics", rich_help_panel=_USE)
 app.add_typer(groups.app, name="groups", rich_help_panel=_USE)
 app.command("produce", rich_help_panel=_USE)(produce.produce)
 app.command("consume", rich_help_panel=_USE)(consume.consume)
-app.command("fetch", hidden=True)(fetch.fetch)  # its old name, which scripts may still use
 app.command("cluster", rich_help_panel=_USE)(brokers.cluster)
 app.command("apis", rich_help_panel=_USE)(brokers.apis)
 app.add_typer(pipeline.app, name="pipeline", rich_help_panel=_JOBS)

@@ -45,7 +45,6 @@ COMMANDS = {
         *("--format", "--quiet", "--property"),
         *SHARED,
     },
-    "fetch": {"--max", "--follow", "--bootstrap", "--help"},
     "cluster": SHARED,
     "apis": {"--node", *SHARED},
     "pipeline": {"--help"},
