@@ -3,15 +3,18 @@
 docs/reference/apis.md        from the registry of handlers
 docs/reference/configs.md     from the table of configs
 docs/reference/group-states.md  from the transition table of classic groups
+docs/reference/spark-options.md  from the tables of options of the Spark source
 """
 
 import argparse
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey
 from kohort.broker.handlers import SERVED
 from kohort.groups.classic.transitions import TRANSITIONS, as_mermaid
+from kohort.spark.option_table import ACCEPTED, ONLY, OPTIONS, REFUSED, SETTINGS, Option
 from kohort.wire.apis import api_spec
 
 PAGES = Path(__file__).parent.parent / "docs" / "reference"
@@ -97,6 +100,90 @@ def group_states() -> str:
     )
 
 
+SPARK_WORDS = """\
+Those of Spark's own Kafka connector by the same names, in any case, with the same defaults: a job changes
+`.format("kafka")` to `.format("kohort")`. Columns, types and the offsets in checkpoints are the connector's
+too. An option that does not exist is refused with the nearest that does. Options for writing are told in
+[the sink](../howto/spark-sink.md).
+
+A schema chooses columns: `.schema("offset bigint, value binary")` decodes and ships only these."""
+
+SPARK_LOSSES = """\
+## When records are gone
+
+| what happened | `failOnDataLoss=true` | `failOnDataLoss=false`: a warning, and |
+|---|---|---|
+| records expired before they were read | `DataLossError` | it goes on at the first record there is |
+| a new partition has lost its first records | `DataLossError` | it starts at the first record there is |
+| a topic or partition was deleted | `DataLossError` | it is left out |
+| a topic was deleted and made again | `DataLossError` | left out of one batch, then read from its start |
+| a log ends before where we were | `DataLossError` | it goes on there; after a restart: as if made again |
+| a range of a batch query lies outside the log | `DataLossError` | what is there of it is read |
+
+A log that seems to have shrunk is asked for again first, `fetchOffset.numRetries` times.
+
+Never a loss, and always an error: a batch that is corrupt (`CorruptBatchError` names partition and offset),
+and a broker that stays away longer than `kafkaConsumer.pollTimeoutMs`; one that comes back in time costs
+nothing. A timestamp to start from that no record reaches raises `NoMatchingOffsetError`, unless the strategy
+is `latest`.
+
+`commit=group` commits what Spark has recorded as complete, when it plans the next batch. While the group has
+members that is refused with `GroupInUseError`."""
+
+
+def spark_options() -> str:
+    """Every option of the Spark source, and every setting of Kafka's consumer it takes or refuses."""
+    return "\n".join(
+        [
+            "# Options of the Spark source",
+            GENERATED,
+            "",
+            SPARK_WORDS,
+            "",
+            "| option | default | in | meaning |",
+            "|---|---|---|---|",
+            *map(_option, OPTIONS),
+            "",
+            "## Settings of Kafka's consumer",
+            "`kafka.` and the name of a setting of the Java consumer. These have an effect, with `group.id`",
+            "and `group.instance.id`:",
+            "",
+            _listed(SETTINGS),
+            "",
+            "These are accepted and have no meaning here, so that a job moves over unchanged:",
+            "",
+            _listed(ACCEPTED),
+            "",
+            "These work with one value so far:",
+            " and ".join(f"`{name}={value}`" for name, value in ONLY.items())
+            + "; `ssl.*` and `sasl.*` are refused.",
+            "",
+            "These are refused, as by Spark's connector:",
+            "",
+            "| setting | instead |",
+            "|---|---|",
+            *(f"| `{name}` | {advice} |" for name, advice in REFUSED.items()),
+            "",
+            SPARK_LOSSES,
+            "",
+        ]
+    )
+
+
+def _option(option: Option) -> str:
+    where = {
+        "both": "streams, batches",
+        "stream": "streams",
+        "batch": "batches",
+        "member": "members of groups",
+    }
+    return f"| `{option.name}` | {option.default} | {where[option.where]} | {option.meaning} |"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="fail if a page is out of date")
@@ -106,6 +193,7 @@ def main() -> int:
         "apis.md": apis(),
         "configs.md": configs(),
         "group-states.md": group_states(),
+        "spark-options.md": spark_options(),
     }.items():
         page = PAGES / name
         if page.exists() and page.read_text() == text:

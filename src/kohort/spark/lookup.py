@@ -107,7 +107,12 @@ class Lookup:
             case SubscribePattern(pattern):
                 matches = re.compile(pattern).fullmatch
                 everything = self._ask(lambda admin: admin.list_topics())
-                topics = [each for each in everything if not each.is_internal and matches(each.name)]
+                with_internal = self._options.consumer_settings.get("exclude_internal_topics") is False
+                topics = [
+                    each
+                    for each in everything
+                    if matches(each.name) and (with_internal or not each.is_internal)
+                ]
             case Subscribe(names):
                 topics = self._named(names, missing_ok)
             case Assign(partitions):

@@ -19,7 +19,7 @@ OPTIONS = (
     Option("subscribe", "one of three", BOTH, "topics, separated by commas"),
     Option(
         "subscribePattern", "one of three", BOTH,
-        "a Python regular expression that whole topic names match; internal topics are left out",
+        "a Python regular expression that whole topic names match; without internal topics",
     ),
     Option("assign", "one of three", BOTH, 'partitions, `{"topicA":[0,1],"topicB":[2]}`'),
     Option(
@@ -27,7 +27,7 @@ OPTIONS = (
         '`earliest`, `latest` (streams only), `group`, or `{"topicA":{"0":23,"1":-2}}` with all partitions '
         "(-2 earliest, -1 latest). Only a new query uses it: a restarted one goes on from its checkpoint",
     ),
-    Option("startingTimestamp", "", BOTH, "milliseconds since 1970, for all partitions; it wins over both"),
+    Option("startingTimestamp", "", BOTH, "milliseconds since 1970, for all partitions; wins over others"),
     Option(
         "startingOffsetsByTimestamp", "", BOTH, '`{"topicA":{"0":1000}}`; wins over `startingOffsets`',
     ),
@@ -92,7 +92,6 @@ SETTINGS = {
     "max.poll.interval.ms": Setting("max_poll_interval_ms", INT),
     "partition.assignment.strategy": Setting("partition_assignment_strategy", TEXT),
     "isolation.level": Setting("isolation_level", TEXT),
-    "fetch.max.bytes": Setting("fetch_max_bytes", INT),
     "max.partition.fetch.bytes": Setting("max_partition_fetch_bytes", INT),
     "fetch.max.wait.ms": Setting("fetch_max_wait_ms", INT),
     "check.crcs": Setting("check_crcs", FLAG),
@@ -111,7 +110,7 @@ ACCEPTED = frozenset(
     {
         "allow.auto.create.topics", "auto.commit.interval.ms", "auto.include.jmx.reporter",
         "client.dns.lookup", "connections.max.idle.ms",
-        "enable.metrics.push", "fetch.min.bytes", "group.remote.assignor",
+        "enable.metrics.push", "fetch.max.bytes", "fetch.min.bytes", "group.remote.assignor",
         "max.poll.records", "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy",
         "metric.reporters", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
         "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "send.buffer.bytes",

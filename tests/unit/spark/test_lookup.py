@@ -101,6 +101,15 @@ def test_a_pattern_matches_whole_names_and_no_internal_topics(
     lookup.close()
 
 
+def test_internal_topics_can_be_asked_for(options_of: OptionsOf) -> None:
+    lookup = Lookup(
+        options_of(subscribePattern="__.*", kafka__exclude__internal__topics="false", kafka__group__id="any")
+    )
+    lookup.committed([topic_partition("any", 0)])  # makes the broker make its topic of offsets
+    assert "__consumer_offsets" in {where.topic for where in lookup.partitions()}
+    lookup.close()
+
+
 def test_the_list_of_partitions_can_be_kept_for_a_while(
     kohort: Kohort, options_of: OptionsOf, topic: str
 ) -> None:
