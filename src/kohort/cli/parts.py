@@ -43,6 +43,11 @@ class BrokerPart:
         self._server = Server(Settings(host=host, port=port, data=self._data))
         self._address = Address(host, port)
 
+    @property
+    def address(self) -> Address:
+        """Where it listens; the port is known once it has started."""
+        return self._address
+
     async def start(self) -> list[Row]:
         self._address = Address(*await self._server.start())
         kept = "in memory, gone when it stops" if self._data is None else str(self._data.resolve())
@@ -60,7 +65,7 @@ class BrokerPart:
             *export,
             f"  {kohort} topics create orders --partitions 3",
             f"  {kohort} produce orders --key-separator : alice:apples bob:pears",
-            f"  {kohort} fetch orders --follow",
+            f"  {kohort} consume orders --group readers",
             f"  {kohort} groups list",
             "",
             "In Python, with any Kafka client (pip install confluent-kafka):",

@@ -1,18 +1,30 @@
 """``kohort up``: everything there is, on defaults that need nothing, in the foreground."""
 
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kohort.cli.logs import log_to_stderr
 from kohort.cli.parts import BrokerPart, Part, Row, first_free_port
 from kohort.cli.screen import is_terminal, note, say
-from kohort.cli.serve import OK, STOP_SECONDS, guarded, on_loop, stop_on_signals, stop_within
+from kohort.cli.serve import OK, guarded, on_loop, stop_on_signals, stop_within
 from kohort.cli.serve_options import DEFAULT_DATA
 from kohort.client.addresses import DEFAULT_PORT
 
+if TYPE_CHECKING:
+    import asyncio
+
+    from kohort.cli.up_archive import ArchivePart
+
+    Watch = Callable[[asyncio.Event, list[Row]], Awaitable[None]]
+
 HOST = "127.0.0.1"
+
+_STOP_SECONDS = 10.0  # each part has less patience than this with what it runs
 
 
 def up(
@@ -26,55 +38,91 @@ def up(
     memory: Annotated[
         bool, typer.Option("--memory", help="Keep everything in memory, and nothing when it stops.")
     ] = False,
+    archive: Annotated[
+        bool,
+        typer.Option(
+            "--archive/--no-archive",
+            help="Keep all topics as Parquet tables in the data directory, by a Spark job beside the broker.",
+        ),
+    ] = True,
 ) -> None:
-    """Start everything on defaults, and say what listens where and what to try. Ctrl-C stops it."""
+    """Start everything on defaults, and show what it does and what to try. Ctrl-C stops it."""
     log_to_stderr("human", "warning")
     chosen = first_free_port(HOST, DEFAULT_PORT) if port is None else port
-    parts: list[Part] = [BrokerPart(HOST, chosen, None if memory else data)]
+    broker = BrokerPart(HOST, chosen, None if memory else data)
+    beside = _archive(broker, Path(data)) if archive and not memory else None
     moved = port is None and chosen != DEFAULT_PORT
-    raise typer.Exit(guarded(lambda: on_loop(run_parts(parts, moved=moved))))
+    parts: list[Part] = [broker] if beside is None else [broker, beside]
+    raise typer.Exit(guarded(lambda: on_loop(run_parts(parts, moved=moved, watch=_watch(broker, beside)))))
 
 
-async def run_parts(parts: list[Part], *, moved: bool) -> int:
-    """Start the parts one after another, show them, and stop them in reverse when told to."""
+def _archive(broker: BrokerPart, data: Path) -> "ArchivePart":
+    from kohort.cli.up_archive import ArchivePart
+    from kohort.cli.up_screen import changes
+
+    if is_terminal():
+        return ArchivePart(data, lambda: str(broker.address))
+    return ArchivePart(data, lambda: str(broker.address), changes(_say_now))
+
+
+def _say_now(line: str) -> None:
+    print(line, flush=True)
+
+
+async def run_parts(parts: Sequence[Part], *, moved: bool, watch: "Watch | None" = None) -> int:
+    """Start the parts one after another, show them, and stop them in reverse when told to.
+
+    ``watch`` keeps a picture of them on a terminal until it is told to stop.
+    """
     stopping = stop_on_signals()
     async with AsyncExitStack() as started:
         rows: list[Row] = []
         for part in parts:
             rows += await part.start()
-            started.push_async_callback(_stop, part)
+            started.push_async_callback(stop_within, _STOP_SECONDS, part.stop)
         if moved:
             note(f"port {DEFAULT_PORT} is taken: using the next free one")
-        show_screen(rows, [line for part in parts for line in part.suggestions()])
-        await stopping.wait()
+        suggestions = [line for part in parts for line in part.suggestions()]
+        if watch is not None and is_terminal():
+            show_suggestions(suggestions)
+            await watch(stopping, rows)
+        else:
+            show_plainly(rows, suggestions)
+            await stopping.wait()
         note("stopping …")
     return OK
 
 
-async def _stop(part: Part) -> None:
-    await stop_within(STOP_SECONDS, part.stop)
+def _watch(broker: BrokerPart, archive: "ArchivePart | None") -> "Watch":
+    """The picture of a broker and its archive."""
+    from kohort.cli.up_screen import Picture, Sight, show_until
+
+    began = time.monotonic()
+
+    async def watch(stopping: "asyncio.Event", rows: list[Row]) -> None:
+        sight = Sight(str(broker.address), None if archive is None else archive.directory)
+        await show_until(stopping, Picture(rows, began, None if archive is None else archive.view), sight)
+
+    return watch
 
 
-def show_screen(rows: list[Row], suggestions: list[str]) -> None:
-    """What runs where, and what to try next."""
+def show_plainly(rows: list[Row], suggestions: list[str]) -> None:
+    """What runs where, and what to try next, in lines."""
     width = max(len(row.what) for row in rows)
-    if not is_terminal():
-        say("kohort is up")
-        for row in rows:
-            say(f"  {row.what:{width}}  {row.where}")
-        say()
-        for line in suggestions:
-            say(line)
-        return
+    say("kohort is up")
+    for row in rows:
+        say(f"  {row.what:{width}}  {row.where}")
+    say()
+    for line in suggestions:
+        say(line)
+    print(end="", flush=True)
+
+
+def show_suggestions(suggestions: list[str]) -> None:
+    """What to try next, above the picture and without edges, so that lines can be copied."""
     from rich.console import Console
-    from rich.panel import Panel
     from rich.text import Text
 
-    body = Text("\n").join(
-        Text.assemble((f"{row.what:{width}}  ", "bold"), (row.where, "cyan")) for row in rows
-    )
     console = Console(highlight=False)
-    console.print(Panel(body, title="kohort is up", subtitle="Ctrl-C stops it", expand=False, padding=(0, 2)))
-    # Below the frame, so that lines can be copied without its edges.
     for line in suggestions:
         console.print(Text(line, style="" if line.startswith(" ") else "bold"), soft_wrap=True)

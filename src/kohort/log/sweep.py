@@ -18,6 +18,7 @@ from kohort.model.topics import TopicPartition
 
 _DOOMED = re.compile(r"\.[0-9a-f]{32}-delete\Z")
 _LONGEST_NAME = 255
+_BESIDE = frozenset({"archive"})  # what `kohort up` keeps here beside the log; no partition is called so
 _STRAY = "is of no topic in the catalog; left as it is"
 
 
@@ -31,7 +32,7 @@ async def sweep(directory: DataDirectory, catalog: Catalog) -> list[Repair]:
     """Remove the directories of deleted topics, and have the catalog forget those topics."""
     disk, repairs = directory.disk, []
     for entry in disk.entries(directory.path):
-        if not entry.is_directory:
+        if not entry.is_directory or entry.name in _BESIDE:
             continue
         path = f"{directory.path}/{entry.name}"
         what = _judge(disk, path, entry.name, catalog.topics, catalog.deleted)

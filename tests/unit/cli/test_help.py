@@ -10,7 +10,7 @@ from kohort.cli.serve_options import OPTIONS
 SHARED = {"--bootstrap", "-b", "--json", "--help"}
 COMMANDS = {
     "": {"--version", "--help", "--install-completion", "--show-completion"},
-    "up": {"--port", "--data", "--memory", "--help"},
+    "up": {"--port", "--data", "--memory", "--archive", "--no-archive", "--help"},
     "serve": {option.name for option in OPTIONS} | {"--help"},
     "topics": {"--help"},
     "topics list": {"--internal", *SHARED},
@@ -48,6 +48,14 @@ COMMANDS = {
     "cluster": SHARED,
     "apis": {"--node", *SHARED},
     "pipeline": {"--help"},
+    "pipeline archive": {
+        *("--topics", "--to", "--group", "--values", "--from", "--trigger", "--once"),
+        *("--max-records-per-trigger", "--instance", "--master", "--memory"),
+        *SHARED,
+    },
+    "pipeline status": {"--to", "--partitions", "--json", "--help"},
+    "pipeline compact": {"--to", "--target", "--json", "--help"},
+    "pipeline sql": {"--to", "--max", "--json", "--help"},
     "spark": {"--help"},
     "spark env": {"--master", "--json", "--help"},
     "spark submit": {"--master", "--memory", "--conf", "--packages", "--py-files", "--help"},

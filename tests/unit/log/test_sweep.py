@@ -40,6 +40,15 @@ def directories(disk: FakeDisk) -> set[str]:
     return {entry.name for entry in disk.entries("data") if entry.is_directory}
 
 
+def test_the_archive_beside_the_log_is_none_of_its_business() -> None:
+    disk = FakeDisk()
+    disk.make_directory("data/archive")
+    disk.open("data/archive/x", create=True)
+    repairs, _ = swept(disk)
+    assert repairs == []
+    assert directories(disk) == {"archive"}
+
+
 def test_directories_of_deleted_topics_go_and_the_catalog_forgets_them() -> None:
     disk = FakeDisk()
     partition_directory(disk, "live-0", LIVE)

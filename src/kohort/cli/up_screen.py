@@ -1,0 +1,264 @@
+"""The screen of ``kohort up``: what the broker, its groups and the archive do, looked at every second."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from kohort.cli.parts import Row
+from kohort.cli.up_archive import GROUP, ArchiveView
+from kohort.client.admin import Admin
+from kohort.client.errors import BrokerError
+from kohort.client.options import ClientOptions
+from kohort.model.errors import KohortError
+from kohort.model.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+_MOST = 8  # topics and groups shown; a screen is no list
+_CLIENT = ClientOptions(client_id="kohort-up", connect_timeout_ms=2_000, api_timeout_ms=5_000)
+_COLOURS = {"running": "green", "starting": "yellow", "stopping": "yellow", "restarting": "red", "off": "dim"}
+_GROUP_COLOURS = {"Stable": "green", "Empty": "dim", "Dead": "dim"}
+
+
+class TopicLine(NamedTuple):
+    """One topic; ``archived`` is None without an archive."""
+
+    name: str
+    partitions: int
+    records: int
+    rate: float
+    archived: int | None
+
+
+class GroupLine(NamedTuple):
+    """One group; ``lag`` is None before its first commit."""
+
+    name: str
+    state: str
+    members: int
+    lag: int | None
+
+
+@dataclass(slots=True)
+class Picture:
+    """All that is on the screen."""
+
+    rows: list[Row]
+    began: float
+    archive: ArchiveView | None = None
+    topics: list[TopicLine] = field(default_factory=list)
+    groups: list[GroupLine] = field(default_factory=list)
+    trouble: str = ""
+
+
+# Looking
+
+
+class Observer:
+    """Asks the broker, as any client would, and the archive's ledgers."""
+
+    def __init__(self, admin: Admin, archive: Path | None) -> None:
+        self._admin = admin
+        self._archive = archive
+        self._ends: dict[str, tuple[float, int]] = {}
+
+    async def topics(self, now: float) -> list[TopicLine]:
+        """All topics but internal ones, those with most records first."""
+        from kohort.cli.groups_lookup import log_ranges
+
+        found = [topic for topic in await self._admin.list_topics() if not topic.is_internal]
+        wanted = [TopicPartition(topic.name, one.partition) for topic in found for one in topic.partitions]
+        ranges = await log_ranges(self._admin, wanted)
+        landed = await asyncio.to_thread(landed_rows, self._archive) if self._archive is not None else None
+        lines = []
+        for topic in found:
+            places = [TopicPartition(topic.name, one.partition) for one in topic.partitions]
+            spans = [ranges[place] for place in places if place in ranges]
+            lines.append(
+                TopicLine(
+                    topic.name,
+                    len(places),
+                    sum(end - first for first, end in spans),
+                    self._rate(topic.name, now, sum(end for _, end in spans)),
+                    None if landed is None else landed.get(topic.name, 0),
+                )
+            )
+        return sorted(lines, key=lambda line: (-line.records, line.name))
+
+    def _rate(self, topic: str, now: float, end: int) -> float:
+        """Records a second since the last look."""
+        before, was = self._ends.get(topic, (now, end))
+        self._ends[topic] = (now, end)
+        return max(0.0, (end - was) / (now - before)) if now > before else 0.0
+
+    async def groups(self) -> list[GroupLine]:
+        """All groups, those with members first."""
+        from kohort.cli.groups_lookup import lag_of
+
+        lines = []
+        listed = [group.group_id for group in await self._admin.list_groups()]
+        for group_id, group in (await self._admin.describe_groups(listed)).items():
+            if isinstance(group, BrokerError):
+                continue
+            lags = [one.lag for one in await lag_of(self._admin, group) if one.lag is not None]
+            lines.append(GroupLine(group_id, group.state, len(group.members), sum(lags) if lags else None))
+        return sorted(lines, key=lambda line: (-line.members, line.name))
+
+
+def landed_rows(archive: Path) -> dict[str, int]:
+    """How many records of each topic have landed, bad ones included."""
+    from kohort.spark.pipelines.table import tables
+
+    return {
+        table.topic: sum(one.rows + one.bad for one in table.ledger().landed.values())
+        for table in tables(archive)
+    }
+
+
+# Drawing
+
+
+def draw(picture: Picture, now: float) -> "RenderableType":
+    """The picture, for a terminal of any width."""
+    from rich.console import Group
+    from rich.panel import Panel
+    from rich.text import Text
+
+    width = max(len(row.what) for row in picture.rows)
+    lines = [_fact(row.what, Text(row.where, "cyan"), width) for row in picture.rows if row.what != "archive"]
+    if picture.archive is not None:
+        lines.append(_fact("archive", _archive_text(picture, picture.archive, now), width))
+    if picture.trouble:
+        lines.append(Text(picture.trouble, "red"))
+    up = Text(f"up {_duration(now - picture.began)} · Ctrl-C stops it", "dim")
+    body: list[RenderableType] = [Panel(Group(*lines), title="kohort is up", subtitle=up, padding=(0, 1))]
+    body += [_topic_table(picture.topics, with_archive=picture.archive is not None)] if picture.topics else []
+    body += [_group_table(picture.groups)] if picture.groups else []
+    return Group(*body)
+
+
+def _fact(name: str, value: "Text", width: int) -> "Text":
+    from rich.text import Text
+
+    return Text.assemble((f"{name:{width}}  ", "bold"), value, overflow="ellipsis", no_wrap=True)
+
+
+def _archive_text(picture: Picture, archive: ArchiveView, now: float) -> "Text":
+    from rich.text import Text
+
+    facts = []
+    if archive.phase == "starting" and not archive.batches:
+        facts.append("Spark takes some seconds")
+    if archive.phase == "running":
+        facts.append(f"{sum(line.archived or 0 for line in picture.topics):,} rows")
+        lag = next((group.lag for group in picture.groups if group.name == GROUP), None)
+        facts += [f"lag {lag:,}"] if lag is not None else []
+        facts += [f"{archive.bad:,} bad"] if archive.bad else []
+        if archive.landed_at is not None:
+            facts.append(f"last batch {_duration(now - archive.landed_at)} ago")
+    facts += [archive.detail] if archive.detail else []
+    style = _COLOURS.get(archive.phase, "")
+    return Text.assemble((archive.phase, style), " · " if facts else "", " · ".join(facts))
+
+
+def _topic_table(topics: list[TopicLine], *, with_archive: bool) -> "Table":
+    table = _table("topic", "partitions", "records", "per second", *(["archived"] if with_archive else []))
+    for line in topics[:_MOST]:
+        rate = f"{line.rate:,.0f}" if line.rate >= 0.5 else "-"
+        archived = [] if not with_archive else ["-" if line.archived is None else f"{line.archived:,}"]
+        table.add_row(line.name, str(line.partitions), f"{line.records:,}", rate, *archived)
+    if len(topics) > _MOST:
+        table.add_row(f"and {len(topics) - _MOST} more", style="dim")
+    return table
+
+
+def _group_table(groups: list[GroupLine]) -> "Table":
+    from rich.text import Text
+
+    table = _table("group", "members", "lag", "state")
+    table.columns[-1].justify = "left"
+    for line in groups[:_MOST]:
+        state = Text(line.state, _GROUP_COLOURS.get(line.state, "yellow"))
+        table.add_row(line.name, str(line.members), "-" if line.lag is None else f"{line.lag:,}", state)
+    if len(groups) > _MOST:
+        table.add_row(f"and {len(groups) - _MOST} more", style="dim")
+    return table
+
+
+def _table(first: str, *numbers: str) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=True)
+    table.add_column(first, min_width=16, overflow="ellipsis", no_wrap=True)
+    for name in numbers:
+        table.add_column(name, justify="right", min_width=10)
+    return table
+
+
+def _duration(seconds: float) -> str:
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3_600:
+        return f"{whole // 60} min"
+    return f"{whole // 3_600} h {whole % 3_600 // 60} min"
+
+
+# Showing
+
+
+class Sight(NamedTuple):
+    """Where to look: the broker, and the archive's directory if there is one."""
+
+    bootstrap: str
+    archive: Path | None
+
+
+async def show_until(
+    stopping: asyncio.Event, picture: Picture, sight: Sight, clock: Callable[[], float] = time.monotonic
+) -> None:
+    """Keep the picture on the terminal until told to stop; trouble with looking is shown, not raised."""
+    from rich.live import Live
+
+    async with Admin(sight.bootstrap, _CLIENT) as admin:
+        observer = Observer(admin, sight.archive)
+        with Live(draw(picture, clock()), auto_refresh=False, vertical_overflow="crop") as live:
+            while not stopping.is_set():
+                try:
+                    picture.topics = await observer.topics(clock())
+                    picture.groups = await observer.groups()
+                    picture.trouble = ""
+                except (KohortError, OSError) as error:
+                    picture.trouble = str(error)
+                live.update(draw(picture, clock()), refresh=True)
+                await _wait(stopping, 1.0)
+
+
+async def _wait(stopping: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await stopping.wait()
+    except TimeoutError:
+        return
+
+
+def changes(say: Callable[[str], None]) -> Callable[[ArchiveView], None]:
+    """For output that is no terminal: a line when the archive changes its state or has landed something."""
+    last: list[Mapping[str, object] | tuple[object, ...]] = []
+
+    def tell(view: ArchiveView) -> None:
+        facts = (view.phase, view.detail, view.batches)
+        if facts in last:
+            return
+        last[:] = [facts]
+        landed = f", {view.rows:,} rows landed" if view.rows else ""
+        say(f"archive: {view.phase}{f' ({view.detail})' if view.detail else ''}{landed}")
+
+    return tell

@@ -1,0 +1,131 @@
+"""The archive beside the broker: a child that is told, watched, begun again and ended."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from kohort.cli import up_archive
+from kohort.cli.parts import Row
+from kohort.cli.up_archive import ArchivePart, ArchiveView, command
+from kohort.cli.up_screen import changes
+
+
+def child(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Have this run in place of the pipeline."""
+    monkeypatch.setattr(up_archive, "command", lambda *_: [sys.executable, "-c", script])
+
+
+class Watched(ArchivePart):
+    """A part whose states can be waited for."""
+
+    def __init__(self, data: Path) -> None:
+        super().__init__(data, lambda: "127.0.0.1:1", self._note)
+        self.states: asyncio.Queue[tuple[str, str, int]] = asyncio.Queue()
+
+    def _note(self, view: ArchiveView) -> None:
+        self.states.put_nowait((view.phase, view.detail, view.rows))
+
+    async def until(self, phase: str) -> tuple[str, str, int]:
+        while True:
+            state = await self.states.get()
+            if state[0] == phase:
+                return state
+
+
+RUNS = """
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+print('{"event": "started"}', flush=True)
+print('{"event": "landed", "rows": {"a": 3, "b": 2}, "bad": 1}', flush=True)
+signal.pause()
+"""
+
+
+def test_what_the_child_tells_is_shown_and_it_is_ended_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child(monkeypatch, RUNS)
+
+    async def story() -> Watched:
+        part = Watched(tmp_path)
+        (row,) = await part.start()
+        assert row.where.startswith(str(tmp_path / "archive"))
+        assert await part.until("running") == ("running", "", 0)
+        assert await part.until("running") == ("running", "", 5)
+        await part.stop()
+        return part
+
+    part = asyncio.run(story())
+    assert part.view.bad == 1
+    assert part.view.phase == "stopped"
+
+
+def test_a_child_that_dies_is_begun_again_after_a_pause_that_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child(monkeypatch, "import sys; sys.exit('kohort: error: no luck')")
+    monkeypatch.setattr(up_archive, "_FIRST_PAUSE", 0.001)
+
+    async def story() -> list[str]:
+        part = Watched(tmp_path)
+        await part.start()
+        details = [(await part.until("restarting"))[1] for _ in range(2)]
+        await part.stop()
+        return details
+
+    assert asyncio.run(story()) == ["in 0.001 s: no luck", "in 0.002 s: no luck"]
+
+
+def test_a_child_without_java_is_not_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    child(monkeypatch, "import sys; print('kohort: error: no Java for Spark', file=sys.stderr); sys.exit(3)")
+
+    async def story() -> tuple[str, str, int]:
+        part = Watched(tmp_path)
+        await part.start()
+        state = await part.until("off")
+        await part.stop()
+        return state
+
+    assert asyncio.run(story()) == ("off", "no Java for Spark", 0)
+
+
+def test_without_spark_it_says_so_in_one_line_and_nothing_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(up_archive, "find_spec", lambda name: None if name == "pyspark" else object())
+
+    async def story() -> list[Row]:
+        part = ArchivePart(tmp_path, lambda: "")
+        rows = await part.start()
+        assert part.suggestions() == []
+        await part.stop()
+        return rows
+
+    assert asyncio.run(story()) == [
+        Row("archive", "off: pyspark is not installed: pip install 'kohort[spark]'")
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_child_archives_all_topics_of_this_broker() -> None:
+    given = " ".join(command(Path("d"), "127.0.0.1:9092"))
+    assert "pipeline archive --topics .* --to d --group kohort-archive --bootstrap 127.0.0.1:9092" in given
+    assert given.endswith("--json")
+
+
+def test_where_there_is_no_terminal_changes_are_lines() -> None:
+    lines: list[str] = []
+    tell = changes(lines.append)
+    view = ArchiveView(phase="running")
+    tell(view)
+    tell(view)
+    view.rows, view.batches = 1_200, 1
+    tell(view)
+    tell(ArchiveView(phase="restarting", detail="in 1 s: no luck"))
+    assert lines == [
+        "archive: running",
+        "archive: running, 1,200 rows landed",
+        "archive: restarting (in 1 s: no luck)",
+    ]
