@@ -8,6 +8,12 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from kohort.client.fetching import bulk
+from kohort.client.fetching.chunk import Chunk
+from kohort.client.fetching.errors import BadRecordError
+from kohort.client.fetching.records import ConsumerRecord, Reading
+from kohort.model.ids import Partition, TopicName
+from kohort.model.topics import TopicPartition
 from kohort.primitives.crc import crc32c
 from kohort.records.batch import (
     BatchFields,
@@ -26,6 +32,7 @@ from kohort.records.columns.read import Decoder, read_columns
 from kohort.records.columns.spans import Columns
 from kohort.records.columns.table import Sifting
 from kohort.records.compression import Codec
+from kohort.wire.messages.fetch import PartitionData
 
 NOW = 1_700_000_000_000
 DECODERS = {"walk": walk.decode, "lanes": lanes.decode, "compiled": compiled.decode}
@@ -134,6 +141,37 @@ def test_damaged_batches_are_refused_by_all_or_by_none(lanes_from: int, data: st
     with mock.patch.object(lanes, "FEWEST_LANES", lanes_from):
         for decoder in DECODERS.values():
             assert in_columns(bytes(log), decoder) == expected
+
+
+@pytest.mark.slow
+@settings(steady, max_examples=100)
+@given(data=st.data())
+def test_a_consumer_gets_the_same_records_with_numpy_and_without(data: st.DataObject) -> None:
+    log = bytearray(data.draw(logs().filter(bool)))
+    for place, byte in data.draw(
+        st.lists(st.tuples(st.integers(0, len(log) - 1), st.integers(0, 255)), max_size=2)
+    ):
+        log[place] = byte
+    mend(log)
+    start = data.draw(st.sampled_from([0, *(record.offset for record in one_by_one(bytes(log))[0])]))
+    results = []
+    for at_least in (1, 1 << 30):
+        with mock.patch.object(bulk, "_WORTH_IT", at_least):
+            results.append(taken(bytes(log), start, 7))
+    assert results[0] == results[1]
+
+
+def taken(log: bytes, start: int, limit: int) -> tuple[list[ConsumerRecord], int, bool]:
+    """What a chunk hands out, where it stands then, and whether it cannot go on."""
+    where = TopicPartition(TopicName("t"), Partition(0))
+    chunk = Chunk(where, start, PartitionData(records=log), Reading())
+    found: list[ConsumerRecord] = []
+    try:
+        while portion := chunk.take(limit):
+            found += portion
+    except BadRecordError:
+        return found, chunk.next_offset, True
+    return found, chunk.next_offset, False
 
 
 def mend(log: bytearray) -> None:

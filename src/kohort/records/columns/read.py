@@ -26,12 +26,12 @@ def read_columns(
     table = log if isinstance(log, BatchTable) else find_batches(log)
     for section in sections(sift(table, sifting), sifting.limit):
         try:
-            columns = _columns(section, decoder(section))
+            columns = columns_of(section, decoder)
         except CorruptBatchError as error:
             good = _good_batches(section, decoder)
             if good:
                 before = section.part(slice(0, good))
-                yield _columns(before, decoder(before))
+                yield columns_of(before, decoder)
             raise _named(section.part(slice(good, good + 1)), error) from error
         yield columns
 
@@ -43,7 +43,7 @@ def _good_batches(section: Section, decoder: Decoder) -> int:
         middle = (good + bad) // 2
         try:
             part = section.part(slice(good, middle))
-            _columns(part, decoder(part))
+            columns_of(part, decoder)
         except CorruptBatchError:
             bad = middle
         else:
@@ -54,13 +54,15 @@ def _good_batches(section: Section, decoder: Decoder) -> int:
 def _named(batch: Section, found: CorruptBatchError) -> CorruptBatchError:
     """What is wrong with one batch, in the words of the decoder that looks at one record at a time."""
     try:
-        _columns(batch, walk.decode(batch))
+        columns_of(batch, walk.decode)
     except CorruptBatchError as error:
         found = error
     return CorruptBatchError(f"batch at offset {batch.base_offsets[0]}: {found.args[0]}")
 
 
-def _columns(section: Section, spans: Spans) -> Columns:
+def columns_of(section: Section, decoder: Decoder) -> Columns:
+    """The records of one section."""
+    spans = decoder(section)
     counts = section.counts
     base = np.repeat(section.base_timestamps, counts)
     timestamps = base + spans.timestamp_deltas
