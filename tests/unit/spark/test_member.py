@@ -1,0 +1,61 @@
+"""What errors of a commit mean, and how a member of Spark is set up."""
+
+import pytest
+
+from kohort.client.errors import BrokerError
+from kohort.client.membership.errors import (
+    CommitFailedError,
+    CommitTimeoutError,
+    FencedInstanceIdError,
+    OffsetFetchTimeoutError,
+    RebalanceInProgressError,
+)
+from kohort.model.errors import ErrorCode, KohortError
+from kohort.spark.errors import OptionError
+from kohort.spark.member import ClassicMember, Verdict, member_settings, verdict
+from kohort.spark.options import SourceOptions, parse_source_options
+
+
+def options(**more: str) -> SourceOptions:
+    given = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.group.id": "g", **more}
+    return parse_source_options(given, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (CommitFailedError("g"), Verdict.FENCED),
+        (FencedInstanceIdError("g", "one"), Verdict.FENCED),
+        (BrokerError(ErrorCode.STALE_MEMBER_EPOCH, "commit"), Verdict.FENCED),
+        (RebalanceInProgressError("g"), Verdict.LATER),
+        (CommitTimeoutError("g"), Verdict.LATER),
+        (OffsetFetchTimeoutError("g"), Verdict.LATER),
+        (BrokerError(ErrorCode.NOT_COORDINATOR, "commit"), Verdict.LATER),
+        (BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "commit"), Verdict.FATAL),
+        (KohortError("anything else"), Verdict.FATAL),
+    ],
+)
+def test_every_error_of_a_commit_has_a_meaning(error: KohortError, expected: Verdict) -> None:
+    assert verdict(error) is expected
+
+
+def test_a_member_commits_by_itself_only_and_makes_no_topics() -> None:
+    settings = member_settings(
+        options(**{"subscribe": "t", "kafka.metadata.max.age.ms": "7", "kohort.instance": "one"})
+    )
+    assert settings["enable_auto_commit"] is False
+    assert settings["allow_auto_create_topics"] is False
+    assert settings["group_instance_id"] == "one"
+    assert settings["client_id"] == "spark-g"
+    assert settings["metadata_max_age_ms"] == 7
+
+
+def test_partitions_of_ones_own_choice_are_no_subscription() -> None:
+    with pytest.raises(OptionError, match="cannot assign"):
+        ClassicMember(options(assign='{"t": [0]}'))
+
+
+def test_a_member_that_never_polled_leaves_without_a_broker() -> None:
+    member = ClassicMember(options(subscribePattern="t.*"))
+    assert member.committed((), 10) == {}
+    member.leave(10)
