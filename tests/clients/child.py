@@ -151,6 +151,10 @@ def library_named(name: str) -> Library:
         from tests.clients.with_kafka_python import KafkaPython
 
         return KafkaPython()
+    if name == "own":
+        from tests.clients.with_own import Own
+
+        return Own()
     from tests.clients.with_aiokafka import Aiokafka, LoopThread
 
     return Aiokafka(LoopThread())

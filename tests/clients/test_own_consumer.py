@@ -2,22 +2,16 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.clients.feed import Feed
 from tests.clients.libraries import (
     CODECS,
-    POLL_RECORDS,
-    POLL_SECONDS,
-    Got,
     Library,
     Membership,
-    NotCommittedError,
-    Place,
     Production,
-    Watcher,
 )
 from tests.clients.node import Node
 from tests.clients.party import Party
@@ -25,86 +19,16 @@ from tests.clients.records import assert_same, samples
 from tests.clients.waiting import eventually
 from tests.clients.wiretap import Wiretap
 from tests.clients.with_confluent import Confluent
+from tests.clients.with_own import POLL_MS, Own, got
 
 from kohort.client.consumer import AsyncConsumer, Consumer
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.membership.listener import Partitions
 from kohort.client.subscription import OffsetAndMetadata
-from kohort.model.errors import KohortError
 from kohort.model.topics import TopicPartition
 from kohort.testing.plugin import Kohort
 
 PARTITIONS = 6
-POLL_MS = POLL_SECONDS * 1_000
-
-
-class OwnMember:
-    """A ``Consumer`` in a group, as the parties of these tests know members."""
-
-    def __init__(self, bootstrap: str, membership: Membership, watcher: Watcher) -> None:
-        self.name = membership.name
-        self._watcher = watcher
-        self._consumer = Consumer(
-            bootstrap_servers=bootstrap,
-            client_id=membership.name,
-            group_id=membership.group,
-            group_instance_id=membership.instance_id,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            partition_assignment_strategy=membership.assignors,
-            session_timeout_ms=membership.session_ms,
-            heartbeat_interval_ms=membership.heartbeat_ms,
-            max_poll_interval_ms=membership.rebalance_ms,
-            max_poll_records=POLL_RECORDS,
-            fetch_max_wait_ms=50,
-            retry_backoff_ms=20,
-        )
-        self._consumer.start()
-        self._consumer.subscribe(membership.topics, listener=self)
-
-    def on_partitions_assigned(self, partitions: Partitions) -> None:
-        self._watcher.assigned(self.name, [Place(*each) for each in partitions])
-
-    def on_partitions_revoked(self, partitions: Partitions) -> None:
-        self._watcher.revoked(self.name, [Place(*each) for each in partitions])
-
-    def poll(self) -> int:
-        records = [got(one) for portion in self._consumer.poll(POLL_MS).values() for one in portion]
-        self._watcher.consumed(self.name, records)
-        return len(records)
-
-    def commit(self, offsets: Mapping[Place, int]) -> None:
-        try:
-            self._consumer.commit(dict(offsets.items()))
-        except KohortError as error:
-            raise NotCommittedError(error, maybe=error.retriable) from error
-
-    def committed(self, place: Place) -> int | None:
-        (found,) = self._consumer.committed(place).values()
-        return None if found is None else found.offset
-
-    def pause(self, places: Iterable[Place]) -> None:
-        self._consumer.pause(*places)
-
-    def resume(self, places: Iterable[Place]) -> None:
-        self._consumer.resume(*places)
-
-    def close(self) -> None:
-        self._consumer.close()
-
-
-class Own(Confluent):
-    """Kohort as a library; what it does not test here, another one does."""
-
-    name = "own"
-
-    def join(self, bootstrap: str, membership: Membership, watcher: Watcher) -> OwnMember:
-        return OwnMember(bootstrap, membership, watcher)
-
-
-def got(record: ConsumerRecord) -> Got:
-    place = Place(record.topic, record.partition)
-    return Got(place, record.offset, record.key, record.value, tuple(record.headers), record.timestamp)
 
 
 def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:

@@ -11,8 +11,9 @@ from tests.clients.feed import Feed
 from tests.clients.libraries import CODECS, Membership, Production
 from tests.clients.party import Party
 from tests.clients.records import assert_same, samples
-from tests.clients.test_own_consumer import Own, got, read
+from tests.clients.test_own_consumer import read
 from tests.clients.with_confluent import Confluent
+from tests.clients.with_own import Own, got
 from tests.interop.conftest import StartTarget, need
 from tests.interop.peers import BY_NAME, PeerProcess, started
 from tests.interop.targets import Target

@@ -1,0 +1,90 @@
+"""Kohort's own consumer, as the tests ask it of a library."""
+
+from collections.abc import Iterable, Mapping
+
+from tests.clients.libraries import (
+    POLL_RECORDS,
+    POLL_SECONDS,
+    Got,
+    Membership,
+    NotCommittedError,
+    Place,
+    Watcher,
+)
+from tests.clients.with_confluent import Confluent
+
+from kohort.client.consumer import Consumer
+from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.membership.listener import Partitions
+from kohort.model.errors import KohortError
+
+POLL_MS = POLL_SECONDS * 1_000
+
+
+class OwnMember:
+    """A ``Consumer`` in a group, as the parties of these tests know members."""
+
+    def __init__(self, bootstrap: str, membership: Membership, watcher: Watcher) -> None:
+        self.name = membership.name
+        self._watcher = watcher
+        self._consumer = Consumer(
+            bootstrap_servers=bootstrap,
+            client_id=membership.name,
+            group_id=membership.group,
+            group_instance_id=membership.instance_id,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            partition_assignment_strategy=membership.assignors,
+            session_timeout_ms=membership.session_ms,
+            heartbeat_interval_ms=membership.heartbeat_ms,
+            max_poll_interval_ms=membership.rebalance_ms,
+            max_poll_records=POLL_RECORDS,
+            fetch_max_wait_ms=50,
+            retry_backoff_ms=20,
+        )
+        self._consumer.start()
+        self._consumer.subscribe(membership.topics, listener=self)
+
+    def on_partitions_assigned(self, partitions: Partitions) -> None:
+        self._watcher.assigned(self.name, [Place(*each) for each in partitions])
+
+    def on_partitions_revoked(self, partitions: Partitions) -> None:
+        self._watcher.revoked(self.name, [Place(*each) for each in partitions])
+
+    def poll(self) -> int:
+        records = [got(one) for portion in self._consumer.poll(POLL_MS).values() for one in portion]
+        self._watcher.consumed(self.name, records)
+        return len(records)
+
+    def commit(self, offsets: Mapping[Place, int]) -> None:
+        try:
+            self._consumer.commit(dict(offsets.items()))
+        except KohortError as error:
+            raise NotCommittedError(error, maybe=error.retriable) from error
+
+    def committed(self, place: Place) -> int | None:
+        (found,) = self._consumer.committed(place).values()
+        return None if found is None else found.offset
+
+    def pause(self, places: Iterable[Place]) -> None:
+        self._consumer.pause(*places)
+
+    def resume(self, places: Iterable[Place]) -> None:
+        self._consumer.resume(*places)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class Own(Confluent):
+    """Kohort as a library; what it does not test here, another one does."""
+
+    name = "own"
+
+    def join(self, bootstrap: str, membership: Membership, watcher: Watcher) -> OwnMember:
+        return OwnMember(bootstrap, membership, watcher)
+
+
+def got(record: ConsumerRecord) -> Got:
+    place = Place(record.topic, record.partition)
+    return Got(place, record.offset, record.key, record.value, tuple(record.headers), record.timestamp)
