@@ -89,7 +89,7 @@ async def test_an_application_that_stalls_is_out_and_told_which_setting_to_raise
     left = asyncio.Event()
     rule = stage.broker.intercept(ringing(left.set), api="LeaveGroup")
     async with stage.reader(
-        "t", group_id="g", max_poll_interval_ms=80, heartbeat_interval_ms=10, enable_auto_commit=False
+        "t", group_id="g", max_poll_interval_ms=400, heartbeat_interval_ms=10, enable_auto_commit=False
     ) as consumer:
         diary = Diary()
         consumer.subscribe(["t"], listener=diary)
@@ -103,7 +103,7 @@ async def test_an_application_that_stalls_is_out_and_told_which_setting_to_raise
         assert diary.heard == ["assigned 1", "lost 1", "assigned 1"]
     reason = rule.seen[0].request
     assert isinstance(reason, LeaveGroupRequest)
-    assert "max.poll.interval.ms is 80" in (reason.members[0].reason or "")
+    assert "max.poll.interval.ms is 400" in (reason.members[0].reason or "")
 
 
 @on_stage
@@ -111,11 +111,11 @@ async def test_a_static_member_that_stalls_says_nothing_and_comes_back(stage: St
     """T35."""
     left = stage.broker.intercept(watch, api="LeaveGroup")
     async with stage.reader(
-        "t", group_id="g", group_instance_id="i", max_poll_interval_ms=40, heartbeat_interval_ms=10
+        "t", group_id="g", group_instance_id="i", max_poll_interval_ms=300, heartbeat_interval_ms=10
     ) as consumer:
         diary = Diary()
         consumer.subscribe(["t"], listener=diary)
-        with written_to_the_log("no poll for max.poll.interval.ms (40)") as stalled:
+        with written_to_the_log("no poll for max.poll.interval.ms (300)") as stalled:
             await read(consumer, 3)
             await stalled.wait()
         await joined(consumer)
@@ -167,7 +167,8 @@ async def test_positions_are_committed_on_time_without_being_asked(stage: Stage)
 @on_stage
 async def test_a_callback_that_raises_is_heard_of_and_changes_nothing(stage: Stage, word: str) -> None:
     diary = Diary(word)
-    async with stage.reader("t", group_id="g", max_poll_interval_ms=40, heartbeat_interval_ms=10) as consumer:
+    patience = 300 if word == "lost" else 300_000
+    async with stage.reader("t", group_id="g", max_poll_interval_ms=patience) as consumer:
         consumer.subscribe(["t"], listener=diary)
         if word == "assigned":
             with pytest.raises(CallbackFailedError, match="assigned is not to my taste"):

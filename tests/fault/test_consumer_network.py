@@ -151,7 +151,7 @@ async def test_a_coordinator_that_moves_is_followed_with_the_same_membership(awa
 @through_a_proxy
 async def test_a_coordinator_that_answers_late_is_given_up_and_asked_again(away: Away) -> None:
     """Each request takes longer than request.timeout.ms until the network recovers."""
-    async with away.member(request_timeout_ms=40) as consumer:
+    async with away.member(request_timeout_ms=100) as consumer:
         generation = consumer.group_metadata()
         away.proxy.hold(Way.BACK)
         before = away.proxy.opened
@@ -167,12 +167,12 @@ async def test_a_coordinator_that_answers_late_is_given_up_and_asked_again(away:
 
 @through_a_proxy
 async def test_calls_that_wait_for_a_silent_coordinator_end_in_time_and_name_the_setting(away: Away) -> None:
-    async with away.member(default_api_timeout_ms=60, request_timeout_ms=30) as consumer:
+    async with away.member(request_timeout_ms=100) as consumer:
         away.proxy.drop(Way.BACK)
         with pytest.raises(CommitTimeoutError, match=r"did not succeed in time.*default\.api\.timeout\.ms"):
-            await consumer.commit({P0: 2})
+            await consumer.commit({P0: 2}, timeout_ms=60)
         with pytest.raises(OffsetFetchTimeoutError, match=r"default\.api\.timeout\.ms") as late:
-            await consumer.committed(P0)
+            await consumer.committed(P0, timeout_ms=60)
         assert late.value.retriable
         await away.proxy.heal()
         await goes_on(away, consumer)
@@ -181,7 +181,7 @@ async def test_calls_that_wait_for_a_silent_coordinator_end_in_time_and_name_the
 @through_a_proxy
 async def test_a_host_that_vanishes_without_a_word_is_noticed(away: Away) -> None:
     """Half-open connections: nothing comes back, not even an error."""
-    async with away.member(request_timeout_ms=60, session_timeout_ms=10_000) as consumer:
+    async with away.member(request_timeout_ms=100, session_timeout_ms=10_000) as consumer:
         away.proxy.half_open()
         opened = away.proxy.opened
         for _ in range(TURNS):
@@ -217,7 +217,7 @@ async def test_a_member_that_was_away_for_too_long_comes_back_as_a_new_one(away:
         def on_partitions_lost(self, partitions: tuple[object, ...]) -> None:
             heard.append(f"lost {len(partitions)}")
 
-    async with away.member(session_timeout_ms=150) as consumer:
+    async with away.member(session_timeout_ms=500) as consumer:
         consumer.subscribe(["t"], listener=Diary())
         before = consumer.group_metadata()
         await away.proxy.refuse()
