@@ -47,6 +47,13 @@ def test_the_throw_away_project_names_every_artifact() -> None:
     assert text.count("<dependency>") == len(ARTIFACTS[Peer.KAFKA])
 
 
+def test_what_is_fetched_alone_brings_nothing_else() -> None:
+    artifacts = ARTIFACTS[Peer.SPARK_CONNECTOR]
+    text = fetch.pom_for(artifacts, alone=True)
+    assert text.count("<exclusion><groupId>*</groupId>") == len(artifacts)
+    assert "<exclusion>" not in fetch.pom_for(artifacts)
+
+
 def test_free_ports_are_different() -> None:
     ports = probe.free_ports(20)
     assert len(set(ports)) == 20

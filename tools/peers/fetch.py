@@ -20,7 +20,7 @@ from tools.peers.cache import (
     keep,
     run,
 )
-from tools.peers.pins import ARTIFACTS, TOOLCHAINS, Artifact, Peer
+from tools.peers.pins import ARTIFACTS, TOOLCHAINS, WITHOUT_DEPENDENCIES, Artifact, Peer
 
 POM = """<project>
   <modelVersion>4.0.0</modelVersion>
@@ -31,8 +31,9 @@ POM = """<project>
 </project>
 """
 DEPENDENCY = (
-    "    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+    "    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>"
 )
+ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 
 # Programs that drive the broker's own tools need kafka-tools; the others must compile with any kafka-clients.
 JAVA_PROGRAMS = {
@@ -42,9 +43,13 @@ JAVA_PROGRAMS = {
 }
 
 
-def pom_for(artifacts: tuple[Artifact, ...]) -> str:
-    """A throw-away project that depends on these artifacts and nothing else."""
-    return POM.format(dependencies="\n".join(DEPENDENCY.format(*artifact) for artifact in artifacts))
+def pom_for(artifacts: tuple[Artifact, ...], *, alone: bool = False) -> str:
+    """A throw-away project that depends on these artifacts and nothing else.
+
+    ``alone``: without what they depend on themselves.
+    """
+    more = ALONE if alone else ""
+    return POM.format(dependencies="\n".join(DEPENDENCY.format(*artifact, more) for artifact in artifacts))
 
 
 def jars(peer: Peer) -> Path:
@@ -52,7 +57,7 @@ def jars(peer: Peer) -> Path:
     artifacts = ARTIFACTS[peer]
 
     def build(home: Path) -> None:
-        (home / "pom.xml").write_text(pom_for(artifacts))
+        (home / "pom.xml").write_text(pom_for(artifacts, alone=peer in WITHOUT_DEPENDENCIES))
         copy = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={home / 'lib'}"]
         run(copy, cwd=home)
 
@@ -124,6 +129,8 @@ def ensure(peer: Peer) -> None:
         go_programs()
     elif peer is Peer.KAFKA:
         java_programs(peer)
+    elif peer is Peer.SPARK_CONNECTOR:
+        jars(peer)
     else:
         class_archive(peer)
 

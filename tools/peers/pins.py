@@ -22,6 +22,7 @@ class Peer(Enum):
     KAFKA = "kafka"
     JAVA_39 = "java-3.9"
     JAVA_4 = "java-4"
+    SPARK_CONNECTOR = "spark-connector"
     KAFKAJS = "kafkajs"
     GO = "go"
 
@@ -29,7 +30,10 @@ class Peer(Enum):
 # The newest 4.2 patch whose broker *and* tools were both published.
 KAFKA_VERSION = "4.2.1"
 LOG4J_VERSION = "2.26.1"
+# The newest there is: no connector was published with Spark 4.3.0, on which we run it.
+CONNECTOR_VERSION = "4.2.0"
 KAFKA_GROUP = "org.apache.kafka"
+SPARK_GROUP = "org.apache.spark"
 LOG4J_GROUP = "org.apache.logging.log4j"
 
 LOGGING = (
@@ -45,12 +49,24 @@ ARTIFACTS: dict[Peer, tuple[Artifact, ...]] = {
     ),
     Peer.JAVA_39: (Artifact(KAFKA_GROUP, "kafka-clients", "3.9.2"), *LOGGING),
     Peer.JAVA_4: (Artifact(KAFKA_GROUP, "kafka-clients", "4.4.0"), *LOGGING),
+    # Spark's own Kafka source and sink with what Spark itself does not bring. The part for delegation tokens
+    # is older: no other 4.x of it was published.
+    Peer.SPARK_CONNECTOR: (
+        Artifact(SPARK_GROUP, "spark-sql-kafka-0-10_2.13", CONNECTOR_VERSION),
+        Artifact(SPARK_GROUP, "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+        Artifact(KAFKA_GROUP, "kafka-clients", "3.9.2"),
+        Artifact("org.apache.commons", "commons-pool2", "2.13.1"),
+    ),
 }
+
+# Their list is complete. Spark's own would bring all of Spark, from a repository that only its POM names.
+WITHOUT_DEPENDENCIES = frozenset({Peer.SPARK_CONNECTOR})
 
 TOOLCHAINS: dict[Peer, tuple[str, ...]] = {
     Peer.KAFKA: ("java", "javac", "mvn"),
     Peer.JAVA_39: ("java", "javac", "mvn"),
     Peer.JAVA_4: ("java", "javac", "mvn"),
+    Peer.SPARK_CONNECTOR: ("java", "mvn"),
     Peer.KAFKAJS: ("node", "npm"),
     Peer.GO: ("go",),
 }
