@@ -17,13 +17,14 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from kohort.client.errors import UnknownTopicError
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark import planning
 from kohort.spark.errors import DataLossError
 from kohort.spark.lifecycle import stop_on_sigterm
 from kohort.spark.lookup import Lookup
-from kohort.spark.offsets import OffsetJson, Offsets, from_json, show, to_json
+from kohort.spark.offsets import OffsetJson, OffsetRange, Offsets, from_json, show, to_json
 from kohort.spark.options import SourceOptions
 from kohort.spark.positions import resolve
 from kohort.spark.progress import Patience, Survey, compare
@@ -93,6 +94,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts, ends = from_json(start), from_json(end)
         fresh = [where for where in ends if where not in starts]
         planned = planning.ranges(starts | self._first_offsets(fresh), ends)
+        if self._options.fail_on_data_loss:
+            self._check_there(planned)
         cut = planning.tasks(
             planned,
             min_partitions=self._options.min_partitions,
@@ -163,6 +166,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if late:
             self._lose(f"{show(late)} are new and have lost their first records already")
         return found
+
+    def _check_there(self, planned: Sequence[OffsetRange]) -> None:
+        """Fail here, once and clearly, rather than in every attempt of a task."""
+        try:
+            first = self._lookup.log_starts([one.where for one in planned])
+        except UnknownTopicError as error:
+            raise DataLossError(str(error)) from error
+        for one in planned:
+            if one.start < first[one.where]:
+                self._lose(f"{one} is wanted, and the log starts at {first[one.where]}")
 
     def _lose(self, what: str) -> None:
         if self._options.fail_on_data_loss:

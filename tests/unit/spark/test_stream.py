@@ -231,6 +231,24 @@ def test_a_new_partition_that_lost_its_first_records_is_a_loss(
     assert read(streams(failOnDataLoss="false"), start, end) == [(0, 6), (0, 7), (0, 8), (0, 9)]
 
 
+def test_expired_records_fail_the_plan_rather_than_each_attempt_of_a_task(
+    streams: Streams, topic: str, administer: Administer
+) -> None:
+    administer(lambda admin: admin.delete_records({topic_partition(topic, 0): 6}))
+    start, end = {topic: {"0": 2, "1": 0}}, {topic: {"0": 9, "1": 0}}
+    with pytest.raises(DataLossError, match=r"\[2, 9\) is wanted, and the log starts at 6"):
+        streams().partitions(start, end)
+    assert read(streams(failOnDataLoss="false"), start, end) == [(0, 6), (0, 7), (0, 8)]
+
+
+def test_a_replay_of_a_deleted_topic_is_a_loss(streams: Streams, topic: str, administer: Administer) -> None:
+    administer(lambda admin: admin.delete_topics([topic]))
+    start, end = {topic: {"0": 2}}, {topic: {"0": 9}}
+    with pytest.raises(DataLossError, match="failOnDataLoss"):
+        streams().partitions(start, end)
+    assert read(streams(failOnDataLoss="false"), start, end) == []
+
+
 def test_a_deleted_topic_fails_the_query(streams: Streams, topic: str, administer: Administer) -> None:
     reader = streams()
     start = reader.latestOffset(reader.initialOffset(), EVERYTHING)
