@@ -145,10 +145,12 @@ def cluster_id(bootstrap: str) -> str:
     return asyncio.run(ask())
 
 
-def archive(options: ArchiveOptions, tell: Tell, stopping: threading.Event) -> None:
+def archive(
+    options: ArchiveOptions, tell: Tell, stopping: threading.Event, spark: "SparkSession | None" = None
+) -> None:
     """Run until ``stopping`` is set or, with ``once``, until everything there is has landed.
 
-    Raises KohortError.
+    On its own session, or on ``spark``, which goes on afterwards. Raises KohortError.
     """
     cluster = cluster_id(options.bootstrap)
     options.to.mkdir(parents=True, exist_ok=True)
@@ -158,8 +160,9 @@ def archive(options: ArchiveOptions, tell: Tell, stopping: threading.Event) -> N
         checkpoint = files.at(checkpoint_of(cluster, options.group, instance))
         if stopping.is_set():
             return
-        spark = start_spark(options)
-        held.callback(spark.stop)
+        if spark is None:
+            spark = start_spark(options)
+            held.callback(spark.stop)
         run = _Run(options, files, tell, stopping)
         query = run.start(spark, instance, checkpoint)
         tell(Started(instance, options.group))
