@@ -30,6 +30,7 @@ def test_topics_are_in_order_and_partitions_in_the_order_of_their_numbers() -> N
     )
 
 
+@pytest.mark.slow
 @given(ANY_SPANS)
 def test_what_is_written_is_read_back_and_written_the_same(spans: dict[object, Span]) -> None:
     text = json.dumps(to_json(spans))  # type: ignore[arg-type]  # made of partitions
