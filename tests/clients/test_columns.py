@@ -1,6 +1,8 @@
 """Arrow batches out of a broker."""
 
 import asyncio
+import os
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -9,11 +11,13 @@ from kohort.client.cluster import Cluster
 from kohort.client.columnar import ColumnOptions, ColumnReader, arrow_schema, fetch
 from kohort.client.consumer import Consumer
 from kohort.client.errors import BrokerError
+from kohort.client.options import ClientOptions
 from kohort.client.producer import Producer
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
+from kohort.testing import Broker
 from kohort.testing.plugin import Kohort
 
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -83,3 +87,21 @@ def test_a_consumer_hands_out_tables_and_commits_what_it_handed_out(kohort: Koho
     assert tables[1].column_names == ["offset", "value"]
     offsets = [offset for table in tables for offset in table["offset"].to_pylist()]
     assert offsets == [*range(1, 101), *range(102, 300)]
+
+
+@pytest.mark.slow
+def test_a_reader_survives_a_restart_and_a_fork(tmp_path: Path) -> None:
+    with Broker(data=tmp_path) as broker:
+        fill(broker.bootstrap, "t", 4_000)
+        with ColumnReader(broker.bootstrap, ClientOptions(retry_backoff_ms=20)) as reader:
+            found = reader.fetch("t", 0, 0, 4_000, ColumnOptions(max_bytes=10_000, columns=("offset",)))
+            offsets = next(found).column("offset").to_pylist()
+            broker.restart()
+            offsets += [offset for batch in found for offset in batch.column("offset").to_pylist()]
+            assert offsets == list(range(4_000))
+            child = os.fork()
+            if child == 0:
+                rows = sum(batch.num_rows for batch in reader.fetch("t", 0, 0, 4_000))
+                os._exit(0 if rows == 4_000 else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            assert sum(batch.num_rows for batch in reader.fetch("t", 0, 10, 20)) == 10
