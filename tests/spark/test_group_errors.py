@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from tests.spark.group_stage import Stage, all_offsets, run, sorted_offsets
@@ -255,3 +256,18 @@ def test_heartbeats_go_on_between_triggers(stage: Stage) -> None:
     query.trigger()
     assert fetched.seen == [], "the member reads nothing"
     query.stop()
+
+
+def test_a_broker_that_restarts_in_a_batch_is_waited_for(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    with Broker(data=tmp_path, configs={"group.initial.rebalance.delay.ms": 0}) as restarting:
+        stage = Stage(Kohort(restarting, request.node.name))
+        stage.write(3)
+        query = stage.query()
+        assert query.trigger() == 9
+        restarting.restart()
+        stage.write(2)
+        stage.catch_up(query, each=5)
+        assert sorted_offsets(query) == all_offsets(stage.everywhere(5))
+        query.stop()
