@@ -48,7 +48,7 @@ class Table:
         if self.dates():
             raise LedgerError(
                 f"the table {self.topic!r} has records but no ledger: what has landed is not known",
-                hint=f"restore {self._ledger}, or move the table away to archive the topic anew",
+                hint=f"restore {self._ledger}, or archive to another directory with another group",
             )
         return Ledger(self.topic, self._values)
 
