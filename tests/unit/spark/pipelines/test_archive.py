@@ -1,0 +1,74 @@
+"""The process around the archive: what it asks of the source, what it reads of the plan, what it says."""
+
+from pathlib import Path
+
+import pytest
+
+from kohort.spark.group_offsets import Span as PlannedSpan
+from kohort.spark.group_offsets import to_json
+from kohort.spark.offsets import topic_partition
+from kohort.spark.options import parse_source_options
+from kohort.spark.pipelines.archive import (
+    ArchiveOptions,
+    explain,
+    planned_offsets,
+    source_options,
+    subscription,
+)
+from kohort.spark.pipelines.spans import Span
+
+
+def options(**more: str) -> ArchiveOptions:
+    given = {"bootstrap": "127.0.0.1:9092", "topics": "orders", "group": "g", **more}
+    return ArchiveOptions(to=Path("d"), **given)  # type: ignore[arg-type]  # all of these are text
+
+
+@pytest.mark.parametrize(
+    ("topics", "expected"),
+    [
+        ("orders", ("subscribe", "orders")),
+        ("orders, shop.users", ("subscribe", "orders,shop.users")),
+        ("shop[.].*", ("subscribePattern", "shop[.].*")),
+        (".*", ("subscribePattern", ".*")),
+    ],
+)
+def test_what_could_be_names_are_names_and_all_else_is_a_pattern(
+    topics: str, expected: tuple[str, str]
+) -> None:
+    assert subscription(topics) == expected
+
+
+def test_the_source_understands_what_it_is_asked() -> None:
+    chosen = source_options(options(instance="one", start="latest"), Path("checkpoint"))
+    parsed = parse_source_options(chosen, streaming=True)
+    assert parsed.is_member
+    assert parsed.include_headers
+    assert not parsed.fail_on_data_loss
+    assert (parsed.offset_reset, parsed.instance_id, parsed.checkpoint) == ("latest", "one", "checkpoint")
+
+
+def test_the_plan_of_a_batch_is_read_from_the_checkpoint(tmp_path: Path) -> None:
+    import json
+
+    spans = {
+        topic_partition("orders", 2): PlannedSpan(5, 9, 1),
+        topic_partition("users", 0): PlannedSpan(3, 3, 1),
+    }
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "7").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{json.dumps(to_json(spans))}')
+    assert planned_offsets(tmp_path, 7) == {("orders", 2): Span(5, 9), ("users", 0): Span(3, 3)}
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("[STREAM_FAILED] Query [id = 1] terminated", "[STREAM_FAILED] Query [id = 1] terminated"),
+        (
+            'top\nFile "x"\nkohort.spark.errors.DataLossError: records are gone\n\norg.apache.X',
+            "records are gone",
+        ),
+        ("", "the query failed"),
+    ],
+)
+def test_a_failed_query_is_explained_in_one_line(message: str, expected: str) -> None:
+    assert explain(message) == expected
