@@ -29,6 +29,7 @@ class Stopwatch:
 
 
 def consume_kohort(bootstrap: str, topic: str, count: int) -> None:
+    import kohort.records.columns.read  # noqa: F401 - numpy, before the clock starts
     from kohort.client.consumer import Consumer
 
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
@@ -37,6 +38,22 @@ def consume_kohort(bootstrap: str, topic: str, count: int) -> None:
         watch = Stopwatch()
         while count > 0:
             count -= sum(map(len, consumer.poll(PATIENCE_MS, PORTION).values()))
+        watch.stop()
+
+
+def consume_kohort_async(bootstrap: str, topic: str, count: int) -> None:
+    asyncio.run(_consume_kohort_async(bootstrap, topic, count))
+
+
+async def _consume_kohort_async(bootstrap: str, topic: str, count: int) -> None:
+    import kohort.records.columns.read  # noqa: F401 - numpy, before the clock starts
+    from kohort.client.consumer import AsyncConsumer
+
+    async with AsyncConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(topic, 0)])
+        watch = Stopwatch()
+        while count > 0:
+            count -= sum(map(len, (await consumer.poll(PATIENCE_MS, PORTION)).values()))
         watch.stop()
 
 
@@ -186,6 +203,7 @@ LOADS: dict[tuple[str, str], Callable[[str, str, int], None]] = {
     ("consume", "Kohort, Arrow"): consume_kohort_arrow,
     ("consume", "Kohort, Arrow ranges"): consume_kohort_range,
     ("consume", "Kohort, objects"): consume_kohort,
+    ("consume", "Kohort, objects, async"): consume_kohort_async,
     ("consume", "confluent-kafka"): consume_confluent,
     ("consume", "kafka-python"): consume_kafka_python,
     ("consume", "aiokafka"): consume_aiokafka,

@@ -1,7 +1,11 @@
-"""Records per second of client libraries beside ours, on one broker: ``python -m benchmarks.clients``."""
+"""Records per second of client libraries beside ours, on one broker: ``python -m benchmarks.clients``.
+
+The number of rounds may follow, and ``consume`` or ``produce`` if only one of them is wanted.
+"""
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.client_load import LOADS
@@ -26,20 +30,23 @@ def measure(what: str, library: str, bootstrap: str, topic: str, records: int) -
     return records / clock / 1_000, records / processor / 1_000
 
 
-def tables(target: Target, rounds: int, records: int = RECORDS) -> list[Table]:
+def tables(
+    target: Target, rounds: int, whats: Sequence[str] = ("consume", "produce"), records: int = RECORDS
+) -> list[Table]:
     """Consume and produce with every library in turn, several times."""
+    loads = [(what, library) for what, library in LOADS if what in whats]
     bootstrap, topic = f"{target.host}:{target.port}", "benchmark-clients"
     with Producer(bootstrap_servers=bootstrap, linger_ms=20) as producer:
         for number in range(records):
             producer.send(topic, value=b"x" * 100, key=b"%08d" % number, partition=0)
         producer.flush()
-    clock = {what: Table(f"Clients {what}, by the clock", "thousand/s", _NOTE) for what, _ in LOADS}
+    clock = {what: Table(f"Clients {what}, by the clock", "thousand/s", _NOTE) for what, _ in loads}
     processor = {
         what: Table(f"Clients {what}, per second of the client's processor time", "thousand/s")
-        for what, _ in LOADS
+        for what, _ in loads
     }
     for turn in range(rounds):
-        for what, library in LOADS:
+        for what, library in loads:
             where = topic if what == "consume" else f"produced-{turn}-{library.replace(' ', '-')}"
             rate, efficiency = measure(what, library, bootstrap, where.replace(",", ""), records)
             clock[what].add(library, rate)
@@ -50,7 +57,7 @@ def tables(target: Target, rounds: int, records: int = RECORDS) -> list[Table]:
 def main() -> int:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     with kohort() as target:
-        found = tables(target, rounds)
+        found = tables(target, rounds, sys.argv[2:] or ("consume", "produce"))
     made = f"Made by `python -m benchmarks.clients`: the median of {rounds} rounds that alternate."
     head = f"# Client libraries\n\n{made}\n\n"
     RESULTS.write_text(head + "\n".join(table.as_markdown() for table in found))
