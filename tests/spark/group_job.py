@@ -1,52 +1,69 @@
-"""A driver that can be killed: a query of a group, into rows keyed by batch, until it is told to end.
+"""A driver that can be killed: a query of a group, into rows keyed by batch, under orders from its parent.
 
     python tests/spark/group_job.py BOOTSTRAP TOPIC GROUP ROOT [OPTION=VALUE ...]
 
-Rows go to ``ROOT/rows``, the checkpoint to ``ROOT/checkpoint``; the same ROOT again is a restart. Says
-``running`` when the query has started; a line on standard input drains it, and ``drained`` is the last word.
-``rows_of`` reads what a driver has written, whether or not it is still alive.
+Rows go to ``ROOT/rows``, the checkpoint to ``ROOT/checkpoint``; the same ROOT again is a restart. It answers
+each line of standard input with one word: ``start`` with ``running``, ``stop`` with ``stopped``, ``drain``
+with ``drained``. The end of the input ends it. ``rows_of`` reads what a driver has written, whether or not
+it is still alive.
 """
 
+import json
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kohort.spark.group_drain import drain
 from kohort.spark.sessions import TEST_CONF, session
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
 
 def main(bootstrap: str, topic: str, group: str, root: str, *more: str) -> None:
-    """Run until a line comes in."""
-    spark = session("group job", master="local[1,4]", conf=TEST_CONF)
-    source = (
+    """Run until there are no more orders."""
+    options = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": topic,
+        "kafka.group.id": group,
+        "startingOffsets": "earliest",
+        "kohort.checkpoint": f"{root}/checkpoint",
+        **dict(one.split("=", 1) for one in more),
+    }
+    spark = session("group job", master="local[1,4]", conf={**TEST_CONF, "spark.driver.memory": "512m"})
+    query: StreamingQuery | None = None
+    for order in map(str.strip, sys.stdin):
+        if order == "start":
+            query = _start(spark, options, root)
+            print("running", flush=True)
+            continue
+        assert query is not None, order
+        if order == "drain":
+            drain(query)
+            print("drained", flush=True)
+        elif order == "stop":
+            query.stop()
+            print("stopped", flush=True)
+    spark.stop()
+
+
+def _start(spark: "SparkSession", options: dict[str, str], root: str) -> "StreamingQuery":
+    return (
         spark.readStream.format("kohort")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", topic)
-        .option("kafka.group.id", group)
-        .option("startingOffsets", "earliest")
-        .option("kohort.checkpoint", f"{root}/checkpoint")
-        .options(**dict(one.split("=", 1) for one in more))
+        .options(**options)
         .load()
-    )
-    query = (
-        source.select("topic", "partition", "offset")
+        .select("topic", "partition", "offset")
         .writeStream.format("parquet")
         .option("path", f"{root}/rows")
         .option("checkpointLocation", f"{root}/checkpoint")
         .start()
     )
-    print("running", flush=True)
-    sys.stdin.readline()
-    drain(query)
-    print("drained", flush=True)
-    spark.stop()
 
 
 def rows_of(root: Path) -> list[tuple[str, int, int]]:
     """What a driver's query has written, by the metadata of Spark's file sink: finished batches alone."""
-    import json
-    from importlib import import_module
-    from typing import Any
-
     parquet: Any = import_module("pyarrow.parquet")
     log = root / "rows" / "_spark_metadata"
     batches = [path for path in log.iterdir() if path.name.split(".")[0].isdecimal()] if log.is_dir() else []
