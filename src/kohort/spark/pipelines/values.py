@@ -107,7 +107,8 @@ def _write_json(frame: "DataFrame", topics: Collection[str], aside: Aside) -> No
 
 
 def _as_columns(good: "DataFrame") -> "DataFrame":
-    return good.drop("value", "reason").withColumnRenamed("row", "value")
+    renamed = good.drop("value", "reason").withColumnRenamed("row", "value")
+    return renamed.select("key", "value", "extra", *_COLUMNS[2:])
 
 
 def _sample(records: "DataFrame") -> list[bytes]:
