@@ -1,11 +1,16 @@
-"""Fixtures of the interoperability tests: two brokers and Kafka's tools, each started once for a run."""
+"""Fixtures of the interoperability tests: brokers, Kafka's tools and Spark, each started once for a run."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:  # `tools` and `tests` are no installed packages
@@ -13,7 +18,7 @@ if str(ROOT) not in sys.path:  # `tools` and `tests` are no installed packages
 
 from tests.interop.peers import CLIENTS, Client  # noqa: E402 (needs the path above)
 from tests.interop.targets import SETTINGS, Target, kohort_broker, kohort_missing  # noqa: E402 (same)
-from tools.peers.fetch import available  # noqa: E402 (same)
+from tools.peers.fetch import available, jars  # noqa: E402 (same)
 from tools.peers.kafka_broker import kafka_broker  # noqa: E402 (same)
 from tools.peers.kafka_tools import ToolShell, tool_shell  # noqa: E402 (same)
 from tools.peers.pins import Peer  # noqa: E402 (same)
@@ -87,3 +92,25 @@ def fresh_name() -> Callable[[str], str]:
         return f"{stem}-{used[stem]}"
 
     return name
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """A Spark session that has Spark's own Kafka connector, ``.format("kafka")``, if it can be had."""
+    from kohort.spark.sessions import TEST_CONF, session
+
+    conf = {
+        **TEST_CONF,
+        "spark.sql.warehouse.dir": tmp_path_factory.mktemp("warehouse").as_uri(),
+        "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
+    }
+    if available(Peer.SPARK_CONNECTOR) is None:
+        connector = sorted(str(jar) for jar in jars(Peer.SPARK_CONNECTOR).glob("*.jar"))
+        conf["spark.driver.extraClassPath"] = os.pathsep.join(connector)
+    with pytest.MonkeyPatch.context() as environment:
+        for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+            environment.setenv(name, sys.executable)
+        environment.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        started = session("interop", master="local[2,4]", conf=conf)
+        yield started
+        started.stop()

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kohort.spark import planning
 from kohort.spark.errors import DataLossError
@@ -44,7 +44,9 @@ class BatchReader(DataSourceReader):
         """What is left when filters are taken into account; all of it here."""
         return planned
 
-    def read(self, partition: RangePartition) -> "Iterator[pa.RecordBatch]":  # type: ignore[override]  # ours
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        if not isinstance(partition, RangePartition):
+            return iter(())  # Spark makes a partition of its own where none was planned
         return read_range(self._options, partition)
 
 

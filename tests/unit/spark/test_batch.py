@@ -5,7 +5,7 @@ import logging
 import pickle
 
 import pytest
-from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual
+from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, InputPartition
 from tests.unit.spark.conftest import Administer, Feed, OptionsOf
 
 from kohort.client.errors import UnknownTopicError
@@ -48,6 +48,10 @@ def test_every_record_is_read_once_by_a_reader_that_was_pickled(options_of: Opti
     assert sorted((row["partition"], row["offset"]) for row in rows) == (
         [(0, offset) for offset in range(10)] + [(1, offset) for offset in range(4)]
     )
+
+
+def test_where_no_range_was_planned_there_is_nothing_to_read(options_of: OptionsOf, topic: str) -> None:
+    assert list(BatchReader(options_of(subscribe=topic)).read(InputPartition(None))) == []
 
 
 def test_offsets_say_where_to_start_and_to_end(options_of: OptionsOf, topic: str) -> None:
