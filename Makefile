@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help run check lint types test interop coverage bench soak fuzz explore docs lock clean
+.PHONY: help run demo check lint types test interop coverage bench soak fuzz explore docs lock clean
 
 help: ## what there is to run
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -21,6 +21,9 @@ $(READY): requirements.lock pyproject.toml
 
 run: $(READY) ## everything Kohort has, on embedded defaults, in the foreground
 	@$(BIN)/kohort up
+
+demo: $(READY) ## a guided tour of a few minutes: one group, consumers of two libraries and a Spark job
+	@$(BIN)/python -m examples.demo
 
 lint: $(READY) ## format, lint and import rules
 	$(BIN)/ruff format --check .

@@ -1,0 +1,52 @@
+"""Who has processed which order, and what that says: every order must be there; some may be there twice."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Done(NamedTuple):
+    """One order that a member has processed."""
+
+    partition: int
+    offset: int
+    order: int
+
+
+class Verdict(NamedTuple):
+    """``repeated`` counts how often an order was processed that somebody had processed before."""
+
+    written: int
+    missing: tuple[int, ...]
+    unknown: tuple[int, ...]
+    repeated: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether every order was processed, and nothing that is no order."""
+        return not self.missing and not self.unknown
+
+
+class Ledger:
+    """All members report here, in the order in which their reports arrive."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[int] = Counter()
+        self.processed: Counter[str] = Counter()
+        self.repeated: Counter[str] = Counter()
+
+    def note(self, member: str, orders: Iterable[Done]) -> None:
+        for done in orders:
+            self.processed[member] += 1
+            self.repeated[member] += done.order in self._seen
+            self._seen[done.order] += 1
+
+    def verdict(self, written: int) -> Verdict:
+        """Against the orders 0 up to ``written``."""
+        wanted = range(written)
+        return Verdict(
+            written,
+            missing=tuple(number for number in wanted if number not in self._seen),
+            unknown=tuple(sorted(number for number in self._seen if number not in wanted)),
+            repeated=self.repeated.total(),
+        )

@@ -1,0 +1,56 @@
+"""An ordinary consumer, written with confluent-kafka (librdkafka). It, too, knows nothing of Kohort or of the
+others.
+
+    python with_confluent.py BOOTSTRAP TOPIC GROUP NAME SESSION_MS
+
+What it has processed it tells as lines of JSON, [partition, offset, order]. Only what was told is stored
+for the library to commit, once a second and before partitions are given up. SIGTERM lets it leave the
+group; so does the end of its standard input.
+"""
+
+import json
+import signal
+import sys
+import threading
+from contextlib import closing
+
+from confluent_kafka import Consumer
+
+
+def stop_at_the_end_of_input(stopping: threading.Event) -> None:
+    sys.stdin.read()
+    stopping.set()
+
+
+def main(bootstrap: str, topic: str, group: str, name: str, session_ms: str) -> None:
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    threading.Thread(target=stop_at_the_end_of_input, args=[stopping], daemon=True).start()
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "client.id": name,
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 1_000,
+            "enable.auto.offset.store": False,
+            "session.timeout.ms": int(session_ms),
+            "heartbeat.interval.ms": 500,
+        }
+    )
+    with closing(consumer):
+        consumer.subscribe([topic])
+        while not stopping.is_set():
+            messages = [message for message in consumer.consume(100, timeout=0.2) if message.error() is None]
+            if messages:
+                done = [
+                    [message.partition(), message.offset(), json.loads(message.value() or b"")["order"]]
+                    for message in messages
+                ]
+                print(json.dumps(done), flush=True)
+            for message in messages:
+                consumer.store_offsets(message)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,50 @@
+"""An ordinary consumer, written with kafka-python. Nothing in it knows of Kohort, or that others share its
+group.
+
+    python with_kafka_python.py BOOTSTRAP TOPIC GROUP NAME SESSION_MS
+
+What it has processed it tells as lines of JSON, [partition, offset, order]; offsets are committed by the
+library, once a second and before partitions are given up. SIGTERM lets it leave the group; so does the end
+of its standard input.
+"""
+
+import json
+import signal
+import sys
+import threading
+from contextlib import closing
+from typing import Any
+
+import kafka
+
+
+def stop_at_the_end_of_input(stopping: threading.Event) -> None:
+    sys.stdin.read()
+    stopping.set()
+
+
+def main(bootstrap: str, topic: str, group: str, name: str, session_ms: str) -> None:
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    threading.Thread(target=stop_at_the_end_of_input, args=[stopping], daemon=True).start()
+    consumer: Any = kafka.KafkaConsumer(  # type: ignore[no-untyped-call]  # kafka-python has no types
+        topic,
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        client_id=name,
+        auto_offset_reset="earliest",
+        auto_commit_interval_ms=1_000,
+        session_timeout_ms=int(session_ms),
+        heartbeat_interval_ms=500,
+    )
+    with closing(consumer):
+        while not stopping.is_set():
+            for records in consumer.poll(timeout_ms=200).values():
+                done = [
+                    [record.partition, record.offset, json.loads(record.value)["order"]] for record in records
+                ]
+                print(json.dumps(done), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

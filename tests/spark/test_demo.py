@@ -1,0 +1,116 @@
+"""The guided tour: its parts as plain objects, and the whole of it as ``make demo`` would run it."""
+
+import io
+import os
+import re
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from examples.demo.company import Company, Member, Place
+from examples.demo.ledger import Done, Ledger
+from examples.demo.orders import GOODS, orders
+from examples.demo.view import GroupView, PartitionView, draw, line
+from rich.console import Console
+
+ROOT = Path(__file__).parents[2]
+
+
+def done(*numbers: int) -> list[Done]:
+    return [Done(0, number, number) for number in numbers]
+
+
+def test_the_verdict_holds_when_every_order_was_processed_at_least_once() -> None:
+    ledger = Ledger()
+    ledger.note("a", done(0, 1))
+    ledger.note("b", done(1, 2, 3))
+    verdict = ledger.verdict(written=4)
+    assert verdict.holds
+    assert verdict.repeated == ledger.repeated["b"] == 1
+    assert ledger.processed == {"a": 2, "b": 3}
+
+
+def test_an_order_that_nobody_processed_is_missing() -> None:
+    ledger = Ledger()
+    ledger.note("a", done(0, 2, 2))
+    verdict = ledger.verdict(written=4)
+    assert verdict.missing == (1, 3)
+    assert not verdict.holds
+
+
+def test_an_order_that_nobody_wrote_breaks_the_verdict() -> None:
+    ledger = Ledger()
+    ledger.note("a", done(0, 7))
+    verdict = ledger.verdict(written=1)
+    assert verdict.unknown == (7,)
+    assert not verdict.holds
+
+
+def test_orders_are_the_same_every_time_and_keep_all_partitions_busy() -> None:
+    from kohort.client.partitioner import partition_for_key
+
+    some = list(islice(orders(), 500))
+    assert some == list(islice(orders(), 500))
+    assert {partition_for_key(key, 6) for key, _ in some} == set(range(6))
+    assert all(any(item.encode() in value for item in GOODS) for _, value in some)
+
+
+VIEW = GroupView(
+    "Stable",
+    ("till-1", "spark"),
+    (PartitionView(0, "spark", 5, 9), PartitionView(1, "till-1", 7, 7), PartitionView(2, "till-1", 0, 30)),
+)
+
+
+def test_a_group_is_shared_when_its_members_have_all_partitions_between_them() -> None:
+    assert VIEW.is_shared_by("till-1", "spark")
+    assert not VIEW.is_shared_by("till-1")
+    assert not VIEW.is_shared_by("till-1", "spark", "till-2")
+    nobody = GroupView("Stable", VIEW.members, (*VIEW.partitions, PartitionView(3, None, 0, 0)))
+    assert not nobody.is_shared_by("till-1", "spark")
+    assert not GroupView("PreparingRebalance", VIEW.members, VIEW.partitions).is_shared_by("till-1", "spark")
+
+
+def test_a_group_is_told_in_one_line() -> None:
+    assert line(VIEW) == "Stable: spark 0, till-1 1 2; lag 34"
+    assert line(GroupView("Empty", (), ())) == "Empty: nobody; lag 0"
+
+
+def test_the_picture_shows_members_and_lag(tmp_path: Path) -> None:
+    company = Company(Place("127.0.0.1:1", "orders", "order-desk", 6_000, tmp_path))
+    for name, library in (("till-1", "kafka-python"), ("till-2", "confluent-kafka"), ("spark", "Spark")):
+        company.members[name] = Member(name, library, "green", company.ledger)
+    company.ledger.note("till-2", done(1))
+    drawn = io.StringIO()
+    Console(file=drawn, width=80).print(draw(VIEW, company, written=46))
+    lines = [" ".join(text.split()) for text in drawn.getvalue().splitlines()]
+    assert "group order-desk Stable orders written 46 lag 34" in lines
+    assert "till-1 kafka-python 1 2 0" in lines
+    assert "till-2 confluent-kafka gone 1" in lines
+    assert "2 till-1 0 30 30 ████████████████████" in lines
+    assert "0 spark 5 9 4 ███" in lines
+
+
+@pytest.mark.interop  # nothing beyond PyPI, but it takes a minute
+@pytest.mark.timeout(400)
+def test_the_tour_ends_well_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    tour = subprocess.run(
+        [sys.executable, "-m", "examples.demo", "--fast"],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert tour.returncode == 0, tour.stdout + tour.stderr
+    assert re.search(r"[\d,]+ orders were written: none missing", tour.stdout)
+    assert re.search(r"session of till-2-…\w+ expired", tour.stdout)
+    assert "✓ the archive has each of them exactly once" in tour.stdout
+    assert "\x1b" not in tour.stdout, "plain lines where there is no terminal"
+    assert not list(tmp_path.glob("kohort-demo-*"))
+    left = subprocess.run(["pgrep", "-f", "examples/demo/with_"], capture_output=True, text=True, check=False)
+    assert not left.stdout
