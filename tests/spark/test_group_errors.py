@@ -35,6 +35,15 @@ PASSING = [
     _E.REQUEST_TIMED_OUT,
     _E.UNKNOWN_TOPIC_OR_PARTITION,
 ]
+LASTING = [
+    _E.GROUP_AUTHORIZATION_FAILED,
+    _E.TOPIC_AUTHORIZATION_FAILED,
+    _E.INVALID_GROUP_ID,
+    _E.GROUP_ID_NOT_FOUND,
+    _E.OFFSET_METADATA_TOO_LARGE,
+    _E.INVALID_COMMIT_OFFSET_SIZE,
+    _E.UNKNOWN_SERVER_ERROR,
+]
 
 
 def refusing(code: ErrorCode) -> Callable[[Message], Message]:
@@ -152,7 +161,7 @@ def test_a_commit_without_an_answer_is_repeated(stage: Stage, cut: object) -> No
     query.stop()
 
 
-@pytest.mark.parametrize("code", [_E.GROUP_AUTHORIZATION_FAILED, _E.TOPIC_AUTHORIZATION_FAILED])
+@pytest.mark.parametrize("code", LASTING)
 def test_what_does_not_pass_fails_the_query(stage: Stage, code: ErrorCode) -> None:
     stage.write(2)
     query = stage.query()
@@ -223,6 +232,19 @@ def test_a_topic_that_was_made_again_fails_the_query_or_is_read_from_its_start(s
     assert careless.trigger() == 6
     stage.catch_up(careless, each=2)
     careless.stop()
+
+
+def test_a_topic_that_is_made_again_under_the_query(stage: Stage) -> None:
+    stage.write(10)
+    query = stage.query(failOnDataLoss="false")
+    query.trigger()
+    query.trigger()
+    remake(stage)
+    stage.write(2)
+    stage.catch_up(query, each=2)
+    assert sorted_offsets(query)[:4] == [(stage.places[0], offset) for offset in (0, 0, 1, 1)], "both topics"
+    assert len(query.offsets) == 36
+    query.stop()
 
 
 def test_a_topic_that_is_deleted_under_the_query(stage: Stage) -> None:
