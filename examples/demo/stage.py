@@ -15,7 +15,7 @@ from typing import TypeVar
 from examples.demo.company import Company
 from examples.demo.orders import Shop
 from examples.demo.view import GroupView, draw, line, look
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.rule import Rule
 from rich.text import Text
@@ -42,7 +42,7 @@ class Pace:
     reading: float
     per_second: int
     session_ms: int
-    patience_seconds: float = 90.0
+    patience_seconds: float = 180.0
 
 
 class Stage:
@@ -149,6 +149,12 @@ class Watcher:
         self._said = ""
         self._said_at = 0.0
 
+    async def settle(self, wanted: str, holds: Holds) -> None:
+        """Wait until it is as wanted, and show nothing; raises TooSlowError."""
+        deadline = time.monotonic() + self._stage.pace.patience_seconds
+        while not holds(view := await self._look()):
+            await self._next(wanted, deadline, view)
+
     async def until(self, wanted: str, holds: Holds, *, reading: float = 0.0) -> None:
         """Show the group at least for a time to read, and until it is as wanted; raises TooSlowError."""
         deadline = time.monotonic() + self._stage.pace.patience_seconds
@@ -167,8 +173,11 @@ class Watcher:
         with Live(console=self._stage.console, auto_refresh=False) as live:
             while True:
                 view = await self._look()
-                live.update(draw(view, self._company, self._shop.written), refresh=True)
-                if holds(view) and reading_ends.done():
+                picture = draw(view, self._company, self._shop.written)
+                is_over = holds(view) and reading_ends.done()
+                hint = Text("" if is_over else f"  … {wanted}", "dim")
+                live.update(Group(picture, hint), refresh=True)
+                if is_over:
                     return
                 await self._next(wanted, deadline, view)
 

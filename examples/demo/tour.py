@@ -19,8 +19,8 @@ from kohort.testing import AsyncBroker
 
 TOPIC, GROUP, PARTITIONS = "orders", "order-desk", 6
 ARCHIVE = ("pipeline", "archive", "--topics", TOPIC, "--group", "archive", "--values", "json", "--once")
-BEST = "select value.item, count(*) as sold, round(sum(value.total)) as total from orders group by 1"
-COUNT = "select count(*) as rows, count(distinct value.order) as different_orders from orders"
+BEST = "select value.item, count(*) sold, round(sum(value.total)) total from orders group by 1"
+COUNT = "select count(*) rows, count(distinct value.order) orders from orders"
 
 Answer = dict[str, object]
 
@@ -102,7 +102,9 @@ class Tour:
             its share, sends heartbeats, and commits what Spark has made durable. To the others it is one
             more colleague. (Spark itself needs some seconds to start.)""",
         )
-        await self._stage.wait_for("Spark is starting", self._spark.answer())
+        ready = asyncio.ensure_future(self._spark.answer())
+        await self._watcher.until("Spark to start", lambda _: ready.done())
+        await ready
         self._spark.tell("join")
         processed = self._company.ledger.processed
         await self._watcher.until(
@@ -162,7 +164,7 @@ class Tour:
             others are stopped. Each has told this program what it processed. Against what was written:""",
         )
         await self._stage.wait_for("the members leave", self._leave_one_by_one())
-        await self._watcher.until("an empty group", lambda view: view.state == "Empty" and view.lag == 0)
+        await self._watcher.settle("an empty group", lambda view: view.state == "Empty")
         verdict = self._company.ledger.verdict(self._shop.written)
         self._show_ledger(verdict)
         return verdict

@@ -11,8 +11,10 @@ the end of it.
 import contextlib
 import io
 import json
+import os
 import sys
 import tempfile
+import threading
 from typing import TYPE_CHECKING, Any
 
 import kohort.spark
@@ -54,6 +56,15 @@ def start(spark: "SparkSession", arguments: list[str], checkpoint: str) -> "Stre
     )
 
 
+def end_if_it_fails(query: "StreamingQuery") -> None:
+    """A process without its query is of no use; whoever started it reads the last line of its errors."""
+    try:
+        query.awaitTermination()
+    except Exception as error:
+        print(str(error).splitlines()[0], file=sys.stderr, flush=True)
+        os._exit(1)
+
+
 def tell(document: Any) -> None:  # noqa: ANN401 - any JSON
     print(json.dumps(document), flush=True, file=sys.__stdout__)
 
@@ -77,6 +88,7 @@ def main(arguments: list[str]) -> None:
             match json.loads(line):
                 case ["join"]:
                     query = start(spark, arguments, checkpoint)
+                    threading.Thread(target=end_if_it_fails, args=[query], daemon=True).start()
                 case ["leave"] if query is not None:
                     kohort.spark.drain(query)
                     tell({"left": True})
