@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import select
 import signal
@@ -16,6 +17,7 @@ from kohort.spark.group_offsets import from_json, ranges_of
 from kohort.spark.offsets import OffsetRange
 
 PATIENCE_SECONDS = 120.0  # a JVM on a busy machine
+_log = logging.getLogger(__name__)
 _JOB = Path(__file__).with_name("group_job.py")
 
 
@@ -62,6 +64,7 @@ class Driver:
 
     def wait(self, word: str, seconds: float = PATIENCE_SECONDS) -> None:
         """For the answer to an order."""
+        _log.info("waiting for %s: %s", self.name, word)
         output = _pipe(self._running.stdout)
         assert select.select([output], [], [], seconds)[0], f"{self.name} said nothing for {seconds} s"
         said = output.readline().decode().strip()

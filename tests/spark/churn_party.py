@@ -9,6 +9,7 @@ The rules that are checked:
 """
 
 import asyncio
+import logging
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -33,6 +34,7 @@ from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 Row = tuple[str, int, int]
 SESSION_MS = 10_000  # for busy machines; the time is not lost, a JVM takes as long to come back
 LOOK_SECONDS = 0.1
@@ -230,6 +232,7 @@ class Churn:
 
     def until(self, wanted: str, holds: Callable[[], bool]) -> None:
         """Ask now and then; whoever fails meanwhile fails the test."""
+        _log.info("waiting for %s", wanted)
         deadline = Deadline(wanted, PATIENCE_SECONDS)
         while not holds():
             deadline.check(f"members have {self.shares()}")

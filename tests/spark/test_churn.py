@@ -5,12 +5,15 @@ while: in the end every record is accounted for.
 """
 
 import logging
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.clients.libraries import Library
 from tests.clients.with_confluent import Confluent
 from tests.clients.with_kafka_python import KafkaPython, lost_sockets_collected
+from tests.spark.churn_driver import Driver
 from tests.spark.churn_party import Churn
 
 from kohort.testing.broker import Broker
@@ -19,6 +22,9 @@ from kohort.testing.plugin import Kohort
 _log = logging.getLogger(__name__)
 
 PARTITIONS = 8
+ROUNDS = 12
+KILLS = ("kill", "kill in a batch")
+ENDS = (*KILLS, "stop", "drain")
 
 
 @pytest.fixture
@@ -43,15 +49,12 @@ def test_every_record_is_accounted_for_when_drivers_are_stopped_and_killed(churn
     churn.until_shared("first", "second", "kafka-python", "confluent")
     churn.until("both to write", lambda: first.batches() > 1 and second.batches() > 1)
 
-    churn.wire.hold("second")
-    churn.wire.await_held()
-    second.kill()
-    churn.wire.let_go()
-    assert second.unfinished(), "it was in the middle of a batch"
+    end(churn, second, "kill in a batch")
+    cut_off = second.unfinished()
+    assert cut_off, "it was in the middle of a batch"
     second.start()
     churn.leave(kafka_python)
-    first.tell("stop")
-    first.wait("stopped")
+    end(churn, first, "stop")
     first.tell("start")
     first.wait("running")
     second.wait("running")
@@ -59,6 +62,48 @@ def test_every_record_is_accounted_for_when_drivers_are_stopped_and_killed(churn
     churn.until_shared("first", "second", "kafka-python", "confluent")
 
     finish(churn)
+    repeated = {(*one.where, offset) for one in cut_off for offset in range(one.start, one.end)}
+    assert repeated <= {*second.rows()}, "the same batch again, whoever had its partitions by then"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_every_record_is_accounted_for_after_many_rounds(churn: Churn, seed: int) -> None:
+    chance = random.Random(seed)
+    libraries: list[Library] = [KafkaPython(), Confluent()]
+    drivers = [churn.driver("first"), churn.driver("second")]
+    for library in libraries:
+        churn.join(library)
+    for driver in drivers:
+        driver.wait("running")
+    for number in range(ROUNDS):
+        churn.until_shared("first", "second", "kafka-python", "confluent")
+        driver, library = chance.choice(drivers), chance.choice(libraries)
+        how, leaves = chance.choice(ENDS), chance.random() < 0.5
+        _log.info("round %d: %s %s, %s leaves: %s", number, how, driver.name, library.name, leaves)
+        end(churn, driver, how)
+        if leaves:
+            churn.leave(library)
+        driver.start() if how in KILLS else driver.tell("start")
+        driver.wait("running")
+        if leaves:
+            churn.join(library)
+    churn.until_shared("first", "second", "kafka-python", "confluent")
+    finish(churn)
+
+
+def end(churn: Churn, driver: Driver, how: str) -> None:
+    """One way or another."""
+    if how == "kill in a batch":
+        churn.wire.hold(driver.name)
+        churn.wire.await_held()
+    if how in KILLS:
+        driver.kill()
+        churn.wire.let_go()
+    else:
+        driver.tell(how)
+        driver.wait("stopped" if how == "stop" else "drained")
 
 
 def finish(churn: Churn) -> None:
