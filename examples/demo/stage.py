@@ -174,9 +174,10 @@ class Watcher:
             while True:
                 view = await self._look()
                 picture = draw(view, self._company, self._shop.written)
-                is_over = holds(view) and reading_ends.done()
-                hint = Text("" if is_over else f"  … {wanted}", "dim")
-                live.update(Group(picture, hint), refresh=True)
+                is_so = holds(view)
+                is_over = is_so and reading_ends.done()
+                hint = "" if is_over else "Enter goes on" if is_so else f"waiting for {wanted}"
+                live.update(Group(picture, Text(f"\n  {hint}", "dim")), refresh=True)
                 if is_over:
                     return
                 await self._next(wanted, deadline, view)

@@ -53,8 +53,7 @@ class Tour:
             archiving = asyncio.create_task(self._ask_spark(ARCHIVE, needs_broker=True))
             running.callback(archiving.cancel)
             await self._stage.read(10)
-            archived = await self._archive(archiving)
-            return self._conclude(verdict, archived)
+            return self._conclude(verdict, await self._archive(archiving))
 
     async def _start(self, running: AsyncExitStack) -> None:
         """What stops again when ``running`` ends, however it ends."""
@@ -103,8 +102,11 @@ class Tour:
             more colleague. (Spark itself needs some seconds to start.)""",
         )
         ready = asyncio.ensure_future(self._spark.answer())
-        await self._watcher.until("Spark to start", lambda _: ready.done())
-        await ready
+        try:
+            await self._watcher.until("Spark to start", lambda _: ready.done())
+            await ready
+        finally:
+            ready.cancel()
         self._spark.tell("join")
         processed = self._company.ledger.processed
         await self._watcher.until(

@@ -111,7 +111,8 @@ def draw(view: GroupView, company: Company, written: int) -> "RenderableType":
         ("   orders written ", "dim"), f"{written:,}", ("   lag ", "dim"), f"{view.lag:,}",
     )  # fmt: skip
     colours = {name: member.colour for name, member in company.members.items()}
-    body = Group(head, _member_table(view, company, colours), _partition_table(view, colours))
+    tables = _member_table(view, company, colours), _partition_table(view, colours)
+    body = Group(head, Text(), tables[0], Text(), tables[1])
     return Padding(body, (1, 0, 0, 2))
 
 
@@ -150,7 +151,7 @@ def _table(words: Iterable[str], numbers: Iterable[str]) -> "Table":
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False, show_edge=True)
+    table = Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False, show_edge=False)
     for name in words:
         table.add_column(name, min_width=9)
     for name in numbers:

@@ -1,7 +1,6 @@
 """The guided tour: its parts as plain objects, and the whole of it as ``make demo`` would run it."""
 
 import io
-import os
 import re
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from examples.demo.ledger import Done, Ledger
 from examples.demo.orders import GOODS, orders
 from examples.demo.view import GroupView, PartitionView, draw, line
 from rich.console import Console
+from tests.spark.test_submit import without_java
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,8 +95,8 @@ def test_the_picture_shows_members_and_lag(tmp_path: Path) -> None:
 
 @pytest.mark.interop  # nothing beyond PyPI, but it takes a minute
 @pytest.mark.timeout(400)
-def test_the_tour_ends_well_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+def test_the_tour_ends_well_without_java_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    environment = without_java(tmp_path / "tools") | {"TMPDIR": str(tmp_path)}
     tour = subprocess.run(
         [sys.executable, "-m", "examples.demo", "--fast"],
         cwd=ROOT,
