@@ -107,6 +107,18 @@ def fetch_rate(target: Target, *, megabytes: int, seconds: float) -> float:
     return on_loop(run())
 
 
+def fill(target: Target, topic: str, batch: bytes, count: int) -> None:
+    """Make a topic that holds a batch so many times and nothing else."""
+
+    async def run() -> None:
+        await make_topic(target, topic)
+        pipe = await connect(target.host, target.port)
+        await hammer_count(pipe, request_frame(_produce(topic, batch), 8), count)
+        pipe.transport.close()
+
+    on_loop(run())
+
+
 async def hammer_count(pipe: Pipe, frame: bytes, count: int) -> None:
     """Send a frame so many times, four in flight."""
     done = asyncio.get_running_loop().create_future()

@@ -1,0 +1,200 @@
+"""Spark reads topics: our source beside Spark's own connector. ``python -m benchmarks.spark`` for this alone.
+
+All processes of Spark share one core and one task slot, the broker has the other: rows per second are rows
+per second and core.
+"""
+
+import importlib.util
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from tools.peers.fetch import available, jars
+from tools.peers.pins import CONNECTOR_VERSION, Peer
+
+from benchmarks.rounds import Table, alternate
+from benchmarks.targets import LOAD_CORE, Target, kohort, pin
+from benchmarks.throughput import fill
+from kohort.records.batch import NewRecord
+from kohort.records.build import BatchFields, build_batch
+from kohort.records.compression import Codec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OURS, IN_GROUP, SPARKS = "Kohort", "Kohort, member of a group", f"Spark's connector {CONNECTOR_VERSION}"
+FORMATS = {OURS: "kohort", IN_GROUP: "kohort", SPARKS: "kafka"}
+LONG = 600
+WARM_UP = 3  # micro-batches that start processes and do not count
+MOST_ROUNDS = 3
+Durations = dict[str, int]
+
+
+class Shape(NamedTuple):
+    """What a topic holds: batches of so many records of so many bytes."""
+
+    title: str
+    size: int
+    records: int
+    batches: int
+    codec: Codec
+
+    @property
+    def topic(self) -> str:
+        return f"spark-{self.size}-{self.codec.name.lower()}"
+
+
+SHAPES = (
+    Shape("1,000,000 records of 100 bytes, plain", 100, 500, 2_000, Codec.NONE),
+    Shape("1,000,000 records of 100 bytes, zstd", 100, 500, 2_000, Codec.ZSTD),
+    Shape("20,000 records of 10 KB, plain", 10_000, 10, 2_000, Codec.NONE),
+    Shape("20,000 records of 10 KB, zstd", 10_000, 10, 2_000, Codec.ZSTD),
+)
+TINY = Shape("tiny", 99, 1, 20, Codec.NONE)
+ROWS = 100_000  # of a micro-batch that is not tiny
+
+
+def value(dice: random.Random, size: int) -> bytes:
+    """JSON of a shop, as compressible as such text is."""
+    line = b""
+    while len(line) < size:
+        line += b'{"order":%d,"customer":%d,"state":"shipped","amount":%d.%02d,"currency":"EUR"}' % (
+            dice.randrange(10**9), dice.randrange(10**5), dice.randrange(1_000), dice.randrange(100),
+        )  # fmt: skip
+    return line[:size]
+
+
+def prepare(target: Target, shape: Shape) -> None:
+    """Make and fill the topic of a shape."""
+    dice, now = random.Random(shape.size), int(time.time() * 1_000)
+    records = [
+        NewRecord(now + number, b"%08d" % dice.randrange(10**8), value(dice, shape.size))
+        for number in range(shape.records)
+    ]
+    fill(target, shape.topic, build_batch(records, BatchFields(codec=shape.codec)), shape.batches)
+
+
+@contextmanager
+def started() -> Iterator["SparkSession"]:
+    """Spark with one task slot and its own connector at hand, on the cores of this process."""
+    from kohort.spark.sessions import session
+
+    connector = sorted(str(jar) for jar in jars(Peer.SPARK_CONNECTOR).glob("*.jar"))
+    spark = session(
+        "benchmark",
+        master="local[1]",
+        conf={
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.driver.extraClassPath": os.pathsep.join(connector),
+        },
+    )
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def options(target: Target, subject: str, topic: str) -> dict[str, str]:
+    given = {
+        "kafka.bootstrap.servers": target.bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+    }
+    return given | ({"kafka.group.id": f"spark-{time.monotonic_ns()}"} if subject == IN_GROUP else {})
+
+
+def rows_per_second(spark: "SparkSession", target: Target, shape: Shape, subject: str) -> float:
+    """Thousand rows per second of a batch query that takes every column and keeps nothing."""
+    frame = spark.read.format(FORMATS[subject]).options(**options(target, subject, shape.topic)).load()
+    began = time.perf_counter()
+    frame.write.format("noop").mode("overwrite").save()
+    return shape.records * shape.batches / (time.perf_counter() - began) / 1e3
+
+
+def micro_batches(
+    spark: "SparkSession", target: Target, shape: Shape, subject: str, rows: int
+) -> list[Durations]:
+    """What Spark says about the duration of each micro-batch of so many rows, in milliseconds."""
+    given = options(target, subject, shape.topic) | {"maxOffsetsPerTrigger": str(rows)}
+    stream = spark.readStream.format(FORMATS[subject]).options(**given).load()
+    with tempfile.TemporaryDirectory(prefix="kohort-bench-") as checkpoint:
+        sink = stream.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        query = sink.trigger(availableNow=True).start()
+        assert query.awaitTermination(LONG)
+    return [each.durationMs for each in query.recentProgress if each.numInputRows][WARM_UP:]
+
+
+def median(batches: list[Durations], part: str) -> float:
+    return statistics.median(each[part] for each in batches)
+
+
+def throughput_tables(spark: "SparkSession", target: Target, rounds: int) -> list[Table]:
+    tables = []
+    for shape in SHAPES:
+        prepare(target, shape)
+        table = Table(f"Spark reads {shape.title}, on one core", "thousand rows/s")
+        measures = {name: partial(rows_per_second, spark, target, shape, name) for name in (OURS, SPARKS)}
+        for warm in measures.values():
+            warm()
+        alternate(table, measures, rounds)
+        tables.append(table)
+    return tables
+
+
+def stream_tables(spark: "SparkSession", target: Target, rounds: int) -> list[Table]:
+    """Durations of micro-batches, and how much longer a member takes to plan one: it commits there."""
+    prepare(target, TINY)
+    found = []
+    for shape, rows, title in ((TINY, 1, "one record"), (SHAPES[0], ROWS, f"{ROWS:,} records of 100 bytes")):
+        took = Table(f"A micro-batch of {title} in Spark", "ms", higher_is_better=False)
+        share = Table(
+            f"Group and commit, share of a micro-batch of {title}",
+            "%",
+            "What planning a batch takes a member of a group longer than a query without one.",
+            higher_is_better=False,
+        )
+        for _ in range(rounds):
+            done = {name: micro_batches(spark, target, shape, name, rows) for name in FORMATS}
+            for name, batches in done.items():
+                took.add(name, median(batches, "triggerExecution"))
+            longer = median(done[IN_GROUP], "latestOffset") - median(done[OURS], "latestOffset")
+            share.add(IN_GROUP, 100 * longer / median(done[IN_GROUP], "triggerExecution"))
+        found += [took, share]
+    return found
+
+
+def missing() -> str | None:
+    """Why this cannot be measured here; None if it can."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "Spark is not installed"
+    return available(Peer.SPARK_CONNECTOR)
+
+
+def tables(target: Target, rounds: int) -> list[Table]:
+    """Everything that Spark is measured by; takes about three minutes with three rounds."""
+    rounds = min(rounds, MOST_ROUNDS)
+    with started() as spark:
+        return throughput_tables(spark, target, rounds) + stream_tables(spark, target, rounds)
+
+
+def main() -> int:
+    reason = missing()
+    if reason is not None:
+        print(f"not measured: {reason}")
+        return 0
+    with kohort() as target:
+        pin(os.getpid(), LOAD_CORE)
+        print("\n".join(table.as_markdown() for table in tables(target, MOST_ROUNDS)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
