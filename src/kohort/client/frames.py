@@ -1,5 +1,6 @@
 """Replies cut out of a stream of bytes. No I/O."""
 
+from collections import deque
 from struct import Struct
 
 from kohort.model.errors import ProtocolError
@@ -15,28 +16,47 @@ _FOREIGN = {
 
 
 class ReplyFrames:
-    """Feed it what arrives, take whole replies out. A ProtocolError means that the stream is lost."""
+    """Feed it what arrives, take whole replies out. A ProtocolError means that the stream is lost.
+
+    What arrives is kept in pieces: a reply of many megabytes is put together once, when it is all there.
+    """
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._pieces: deque[memoryview] = deque()
+        self._here = 0  # bytes in all pieces
+        self._size: int | None = None  # of the next reply, once its length has been taken out
 
     def feed(self, received: bytes) -> None:
-        self._buffer += received
+        self._pieces.append(memoryview(received))
+        self._here += len(received)
 
     def next_frame(self) -> bytes | None:
         """The next reply without its length, or None as long as it is not there in full."""
-        buffer = self._buffer
-        if len(buffer) < _SIZE.size:
+        if self._size is None:
+            if self._here < _SIZE.size:
+                return None
+            start = self._take(_SIZE.size)
+            (size,) = _SIZE.unpack(start)
+            if not 0 <= size <= _LARGEST:
+                raise _not_a_reply(start, size)
+            self._size = size
+        if self._here < self._size:
             return None
-        (size,) = _SIZE.unpack_from(buffer)
-        if not 0 <= size <= _LARGEST:
-            raise _not_a_reply(bytes(buffer[:4]), size)
-        end = _SIZE.size + size
-        if len(buffer) < end:
-            return None
-        frame = bytes(memoryview(buffer)[_SIZE.size : end])
-        del buffer[:end]
-        return frame
+        size, self._size = self._size, None
+        return self._take(size)
+
+    def _take(self, size: int) -> bytes:
+        """The first ``size`` bytes, which must be there."""
+        self._here -= size
+        taken: list[memoryview] = []
+        while size:
+            piece = self._pieces.popleft()
+            if len(piece) > size:
+                self._pieces.appendleft(piece[size:])
+                piece = piece[:size]
+            taken.append(piece)
+            size -= len(piece)
+        return b"".join(taken)
 
 
 def _not_a_reply(start: bytes, size: int) -> ProtocolError:

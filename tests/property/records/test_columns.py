@@ -126,10 +126,12 @@ def test_columns_hold_what_records_do(name: str, log: bytes, torn: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lanes_from", [1, 96])
+@pytest.mark.parametrize(("lanes_from", "leaps_from"), [(1, 32), (96, 32), (96, 1)])
 @settings(steady, max_examples=100)
 @given(data=st.data())
-def test_damaged_batches_are_refused_by_all_or_by_none(lanes_from: int, data: st.DataObject) -> None:
+def test_damaged_batches_are_refused_by_all_or_by_none(
+    lanes_from: int, leaps_from: int, data: st.DataObject
+) -> None:
     log = bytearray(data.draw(logs().filter(bool)))
     mutations = st.tuples(
         st.integers(0, len(log) - 1), st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]) | st.integers(0, 255)
@@ -138,7 +140,7 @@ def test_damaged_batches_are_refused_by_all_or_by_none(lanes_from: int, data: st
         log[place] = byte
     mend(log)
     expected = one_by_one(bytes(log))
-    with mock.patch.object(lanes, "FEWEST_LANES", lanes_from):
+    with mock.patch.multiple(lanes, FEWEST_LANES=lanes_from, FEWEST_STEPS=leaps_from):
         for decoder in DECODERS.values():
             assert in_columns(bytes(log), decoder) == expected
 

@@ -18,6 +18,8 @@ from kohort.records.errors import CorruptBatchError
 
 # With fewer lanes, a step of numpy costs more than the same steps in Python.
 FEWEST_LANES = 96
+# So many steps from record to record cost as much as a leap over any number of equal length.
+FEWEST_STEPS = 32
 _INT32_BYTES, _INT64_BYTES = 5, 10
 _NO_FIELDS = 1  # lengths are zig-zag: 1 is -1, and any other odd number is more negative
 
@@ -52,14 +54,11 @@ def _hop(section: Section, data: Bytes) -> _Places:
         at = _behind(data, positions[:live])
         ends[slots[:live] + step] = positions[:live] = at
     if len(left := np.flatnonzero(descending > steps)):
-        first, last = int(section.starts[0]), int(section.ends[-1])
-        content = data[first:last].tobytes()
+        content = section.data if isinstance(section.data, bytes) else data.tobytes()
         for lane in left.tolist():
-            found = _hop_alone(content, int(positions[lane]) - first, int(descending[lane]) - steps)
             slot = int(slots[lane]) + steps
-            ends[slot : slot + len(found)] = found
-            ends[slot : slot + len(found)] += first
-            positions[lane] = found[-1] + first
+            found = ends[slot : slot + int(descending[lane]) - steps]
+            positions[lane] = _hop_alone(content, data, int(positions[lane]), found)
     _require(positions == section.ends[order], "the records do not end where their batch does")
     starts = np.empty_like(ends)
     starts[1:] = ends[:-1]
@@ -89,8 +88,45 @@ _DISTANCES: Ints = np.array(
 )
 
 
-def _hop_alone(data: bytes, position: int, count: int) -> list[int]:
-    """The ends of the records of one batch."""
+def _hop_alone(content: bytes, data: Bytes, position: int, ends: Ints) -> int:
+    """Fill in the ends of records that follow each other; returns the last. ``content`` is ``data`` too."""
+    done, count, steps = 0, len(ends), FEWEST_STEPS
+    while done < count:
+        leapt = _leap(data, position, ends[done:])
+        if leapt:
+            done += leapt
+        else:
+            stepped = _step(content, position, min(steps, count - done))
+            ends[done : done + len(stepped)] = stepped
+            done += len(stepped)
+            steps *= 2  # records of all lengths: look for others less and less often
+        position = int(ends[done - 1])
+    return position
+
+
+def _leap(data: Bytes, position: int, ends: Ints) -> int:
+    """How many records from ``position`` on are as long as the first, if they are many; with their ends.
+
+    A record whose length reads as that of the one before ends as far behind it: no guess is in this.
+    """
+    start = data[position : position + 2].tolist()
+    if len(start) < 2 or start[1] > 0x7F < start[0]:
+        return 0
+    stride = int(_DISTANCES[start[0]]) + (start[1] << 6 if start[0] > 0x7F else 0)
+    last = position + stride * len(ends)
+    same = data[position:last:stride] == start[0]
+    if start[0] > 0x7F:
+        seconds = data[position + 1 : last : stride] == start[1]
+        same = same[: len(seconds)] & seconds
+    found = len(same) if same.all() else int(same.argmin())
+    if found < FEWEST_STEPS:
+        return 0
+    ends[:found] = np.arange(position + stride, position + stride * found + 1, stride)
+    return found
+
+
+def _step(data: bytes, position: int, count: int) -> list[int]:
+    """The ends of the next records."""
     ends: list[int] = []
     append = ends.append
     try:

@@ -77,6 +77,18 @@ def test_counts_codecs_and_offsets_that_lie_are_refused() -> None:
         list(read_columns(bytes(16) + b"\x01" + bytes(60)))
 
 
+def test_records_of_one_length_are_found_in_leaps_and_others_in_steps() -> None:
+    lengths = [*[100] * 90, *range(70), *[5] * 40, 9_000, 9_000, *[0] * 50]
+    records = [NewRecord(at, b"k" * (at % 2), b"v" * length) for at, length in enumerate(lengths)]
+    good = build_batch(records)
+    (columns,) = read_columns(good)
+    assert [len(str(row["value"])) - 3 for row in rows(columns)] == lengths
+    tenth = good.index(b"\x00\x14", 61)  # attributes, then the tenth's delta of its timestamp
+    reading = read_columns(patched(good, tenth - 1, b"\x02"))
+    with pytest.raises(CorruptBatchError, match="batch at offset 0: "):
+        next(reading)
+
+
 def test_a_log_without_batches_has_no_next_offset() -> None:
     assert find_batches(b"").next_offset is None
     assert find_batches(batch(0)[:-1]).next_offset is None
