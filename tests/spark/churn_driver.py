@@ -16,7 +16,7 @@ from tests.spark.group_job import rows_of
 from kohort.spark.group_offsets import from_json, ranges_of
 from kohort.spark.offsets import OffsetRange
 
-PATIENCE_SECONDS = 120.0  # a JVM on a busy machine
+PATIENCE_SECONDS = 240.0  # several JVMs on a busy machine
 _log = logging.getLogger(__name__)
 _JOB = Path(__file__).with_name("group_job.py")
 
@@ -68,11 +68,11 @@ class Driver:
         output = _pipe(self._running.stdout)
         assert select.select([output], [], [], seconds)[0], f"{self.name} said nothing for {seconds} s"
         said = output.readline().decode().strip()
-        assert said == word, f"{self.name} said {said!r}\n{self._errors.read_text()[-5_000:]}"
+        assert said == word, f"{self.name} said {said!r}\n{self.complaints()}"
 
     def check(self) -> None:
         """It has not died by itself."""
-        assert self._running.poll() is None, self._errors.read_text()[-5_000:]
+        assert self._running.poll() is None, self.complaints()
 
     def kill(self) -> None:
         """SIGKILL to the driver, its JVM and every Python of theirs, as when the machine goes."""
@@ -84,7 +84,7 @@ class Driver:
     def end(self) -> None:
         """Let it end in order; the query has been stopped before."""
         _pipe(self._running.stdin).close()
-        assert self._running.wait(PATIENCE_SECONDS) == 0, self._errors.read_text()[-5_000:]
+        assert self._running.wait(PATIENCE_SECONDS) == 0, self.complaints()
         self._reap()
 
     def close(self) -> None:
@@ -110,6 +110,10 @@ class Driver:
             return []
         lines = (self._root / "checkpoint" / "offsets" / str(newest)).read_text().splitlines()
         return ranges_of(from_json(json.loads(lines[-1])))
+
+    def complaints(self) -> str:
+        """The last of what Spark and Python have written to standard error."""
+        return self._errors.read_text()[-5_000:]
 
     def _numbers(self, log: str) -> set[int]:
         place = self._root / "checkpoint" / log

@@ -196,6 +196,8 @@ class Churn:
         self.feeder.finish()
         for driver in self.drivers.values():
             driver.close()
+            if error is not None:
+                _log.error("%s:\n%s", driver.name, driver.complaints())
         for consumer in self.consumers.values():
             consumer.leave()
         self._threads.shutdown()
@@ -238,6 +240,8 @@ class Churn:
             deadline.check(f"members have {self.shares()}")
             for done in wait(self._working.values(), LOOK_SECONDS, FIRST_EXCEPTION).done:
                 done.result()
+            for driver in self.drivers.values():
+                driver.check()
 
     def until_shared(self, *names: str) -> None:
         """Until these members, and nobody else, have all partitions between them."""

@@ -2,12 +2,23 @@
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+PATIENCE_SECONDS = 300
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever comes first starts a JVM and Spark's Pythons: a minute each on a busy machine."""
+    for item in items:
+        has_its_own = any(map(item.get_closest_marker, ("timeout", "interop", "soak")))
+        if item.path.is_relative_to(Path(__file__).parent) and not has_its_own:
+            item.add_marker(pytest.mark.timeout(PATIENCE_SECONDS))
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,7 @@ def churn(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_every_record_is_accounted_for_when_drivers_are_stopped_and_killed(churn: Churn) -> None:
     kafka_python, confluent = KafkaPython(), Confluent()
     first, second = churn.driver("first"), churn.driver("second")
