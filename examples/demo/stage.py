@@ -156,28 +156,32 @@ class Watcher:
             await self._next(wanted, deadline, view)
 
     async def until(self, wanted: str, holds: Holds, *, reading: float = 0.0) -> None:
-        """Show the group at least for a time to read, and until it is as wanted; raises TooSlowError."""
+        """Show the group at least for a time to read, and until it is as wanted; raises TooSlowError.
+
+        The last picture stays, unless there was nothing to read about it.
+        """
         deadline = time.monotonic() + self._stage.pace.patience_seconds
         reading_ends = asyncio.ensure_future(self._stage.read(reading))
         try:
             if self._stage.console.is_terminal:
-                await self._draw(wanted, holds, deadline, reading_ends)
+                await self._draw(wanted, holds, deadline, reading_ends if reading else None)
             else:
                 await self._tell(wanted, holds, deadline, reading_ends)
         finally:
             reading_ends.cancel()
 
     async def _draw(
-        self, wanted: str, holds: Holds, deadline: float, reading_ends: "asyncio.Future[None]"
+        self, wanted: str, holds: Holds, deadline: float, reading_ends: "asyncio.Future[None] | None"
     ) -> None:
-        with Live(console=self._stage.console, auto_refresh=False) as live:
+        is_passing = reading_ends is None
+        with Live(console=self._stage.console, auto_refresh=False, transient=is_passing) as live:
             while True:
                 view = await self._look()
                 picture = draw(view, self._company, self._shop.written)
                 is_so = holds(view)
-                is_over = is_so and reading_ends.done()
-                hint = "" if is_over else "Enter goes on" if is_so else f"waiting for {wanted}"
-                live.update(Group(picture, Text(f"\n  {hint}", "dim")), refresh=True)
+                is_over = is_so and (reading_ends is None or reading_ends.done())
+                hint = "" if is_over else f"\n  {'Enter goes on' if is_so else f'waiting for {wanted}'}"
+                live.update(Group(picture, Text(hint, "dim")), refresh=True)
                 if is_over:
                     return
                 await self._next(wanted, deadline, view)

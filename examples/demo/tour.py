@@ -150,7 +150,7 @@ class Tour:
         )
         self._shop.close()
         await selling
-        await self._watcher.until("lag 0", lambda view: view.state == "Stable" and view.lag == 0)
+        await self._watcher.until("lag 0", lambda view: view.state == "Stable" and view.lag == 0, reading=2)
         self._stage.say("")
         self._stage.say(
             """The broker keeps a journal of every event of a group, with its cause. The last two
