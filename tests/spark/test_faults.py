@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -10,12 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.clients.waiting import eventually
 from tests.clients.with_own import Own
-from tests.spark.group_stage import QUICK, Stage, all_offsets
+from tests.spark.group_stage import QUICK, Stage, all_offsets, group_reader
 from tests.spark.test_group_company import Company
 
+from kohort.client.errors import NoBrokerError
 from kohort.model.topics import TopicPartition
 from kohort.records.batch import CorruptBatchError
-from kohort.spark.offsets import topic_partition
+from kohort.spark.offsets import OffsetRange, topic_partition
 from kohort.spark.tasks import RangePartition
 from kohort.testing.broker import Broker
 from kohort.testing.intercept import Rule, swallow
@@ -141,6 +143,26 @@ def test_the_partitions_of_a_query_in_a_long_batch_go_to_another_member_and_noth
     assert {*all_offsets(stage.everywhere(10))} <= {*rows} & {*other.offsets}, "the long batch: both have it"
 
 
+def test_a_task_in_a_new_process_waits_for_a_broker_that_is_not_back_yet(tmp_path: Path) -> None:
+    with Broker(data=tmp_path) as broker:
+        stage = Stage(Kohort(broker, "waiting"), partitions=1)
+        stage.write(4)
+        address = broker.bootstrap
+    reader = group_reader(address, stage.topic, stage.group, kafka__client__id="new")
+    share = RangePartition(OffsetRange(stage.topic, 0, 0, 4))
+    with ThreadPoolExecutor(1) as executor:
+        reading = executor.submit(lambda: sum(batch.num_rows for batch in reader.read(share)))
+        assert not wait([reading], 0.5).done
+        with Broker(data=tmp_path, port=int(address.rpartition(":")[2])):
+            assert reading.result(PATIENCE_SECONDS) == 4
+
+
+def test_a_task_gives_up_on_a_broker_that_stays_away() -> None:
+    reader = group_reader("127.0.0.1:1", "t", "g", kafkaConsumer__pollTimeoutMs="100")
+    with pytest.raises(NoBrokerError, match=r"cannot reach a broker at 127\.0\.0\.1:1"):
+        list(reader.read(RangePartition(OffsetRange("t", 0, 0, 4))))
+
+
 def test_a_corrupt_batch_in_the_log_fails_the_task_and_is_named(stage: Stage, tmp_path: Path) -> None:
     stage.write(3)
     spoil(tmp_path / "broker" / f"{stage.topic}-1")
@@ -152,6 +174,8 @@ def test_a_corrupt_batch_in_the_log_fails_the_task_and_is_named(stage: Stage, tm
     assert sum(batch.num_rows for batch in query.reader.read(read[2])) == 3, "the others are fine"
     query.stop()
     assert stage.committed() == stage.everywhere(0), "the batch never became durable"
+    careless = stage.query(query.end, kafka__check__crcs="false")
+    assert sum(batch.num_rows for batch in careless.reader.read(read[1])) == 3, "bytes as they are"
 
 
 def seen_by(rule: Rule) -> Callable[[], bool]:

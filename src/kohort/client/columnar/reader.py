@@ -28,7 +28,7 @@ class _Link:
         self.process = os.getpid()
         self.loop = PrivateLoop("kohort columns")
         try:
-            self.cluster = self.loop.run(_connect(bootstrap, options))
+            self.cluster = self.loop.run(_cluster(bootstrap, options))
         except BaseException:
             self.loop.stop()
             raise
@@ -45,8 +45,8 @@ _INHERITED: list[_Link] = []
 class ColumnReader:
     """Reads ranges of partitions, one after the other or several at once, over connections it keeps.
 
-    Connects with the first ``fetch``. May stay open as long as the process lives, and be used in a process
-    that was forked meanwhile: that one connects anew.
+    Connects with the first ``fetch``, which waits for a broker as long as for an answer. May stay open as
+    long as the process lives, and be used in a process that was forked meanwhile: that one connects anew.
     """
 
     def __init__(self, bootstrap: str, options: ClientOptions = CLIENT_DEFAULTS) -> None:
@@ -112,8 +112,9 @@ class ColumnReader:
             return self._link
 
 
-async def _connect(bootstrap: str, options: ClientOptions) -> Cluster:
-    return await Cluster(bootstrap, options).__aenter__()
+async def _cluster(bootstrap: str, options: ClientOptions) -> Cluster:
+    """Not entered: that fails at once if nobody answers, and a fetch has time to wait for a broker."""
+    return Cluster(bootstrap, options)
 
 
 async def _close(cluster: Cluster) -> None:
