@@ -48,7 +48,9 @@ class Kohort:
 def _kohort_shared_broker() -> Iterator["Broker"]:
     from kohort.testing.broker import Broker
 
-    with Broker(configs={"group.initial.rebalance.delay.ms": 0}) as broker:
+    # Tests write records of any age, and a run may be longer than retention waits between two rounds.
+    configs = {"group.initial.rebalance.delay.ms": 0, "log.retention.ms": -1}
+    with Broker(configs=configs) as broker:
         yield broker
 
 

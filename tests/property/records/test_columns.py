@@ -30,7 +30,7 @@ from kohort.records.batch import (
 from kohort.records.columns import compiled, lanes, walk
 from kohort.records.columns.read import Decoder, read_columns
 from kohort.records.columns.spans import Columns
-from kohort.records.columns.table import Sifting
+from kohort.records.columns.table import OFFSET_LIMIT, Sifting
 from kohort.records.compression import Codec
 from kohort.wire.messages.fetch import PartitionData
 
@@ -105,6 +105,8 @@ def one_by_one(log: bytes) -> tuple[list[Record], bool]:
     found: list[Record] = []
     try:
         for position, header in batches(log):
+            if abs(header.base_offset) > OFFSET_LIMIT:
+                raise CorruptBatchError("vectors of 64 bits have no room for what comes behind it")
             check_crc(log, position, header)
             if not header.is_control and header.next_offset > 0:
                 found += [

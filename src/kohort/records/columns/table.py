@@ -35,7 +35,7 @@ _HEADER = np.dtype(
     }
 )  # fmt: skip
 # A delta is a number of 32 bits: with this much room no offset leaves 64 bits.
-_OFFSET_LIMIT = (1 << 63) - (1 << 33)
+OFFSET_LIMIT = (1 << 63) - (1 << 33)
 
 LeavesOut = Callable[[int, BatchHeader], bool]
 """Asked, in order, about each transactional or control batch (its position too): whether to pass over it."""
@@ -91,7 +91,7 @@ def find_batches(blob: Buffer) -> BatchTable:
     every = np.frombuffer(blob, np.uint8)[at[:, None] + np.arange(HEADER_SIZE)]
     table = BatchTable(blob, at, every.view(_HEADER)[:, 0], failure)
     bases = table.numbers("base_offset")
-    outside = np.flatnonzero((bases > _OFFSET_LIMIT) | (bases < -_OFFSET_LIMIT))
+    outside = np.flatnonzero((bases > OFFSET_LIMIT) | (bases < -OFFSET_LIMIT))
     if len(outside):
         first = int(outside[0])
         return table.cut(
