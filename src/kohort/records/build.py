@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import itemgetter
 from struct import Struct
 from typing import NamedTuple
 
@@ -23,8 +24,9 @@ from kohort.records.header import (
     TRANSACTIONAL,
     BatchHeader,
 )
-from kohort.records.record import NewRecord, Record, encode_record
+from kohort.records.record import NewRecord, Record, encode_record, encode_records
 
+_TIMESTAMP = itemgetter(0)  # of a NewRecord
 _FRONT = Struct(">qiibI")
 _CHECKED = Struct(">hiqqqhii")
 
@@ -65,16 +67,10 @@ def encode_payload(records: Sequence[NewRecord], codec: Codec = Codec.NONE) -> P
     """Records of consecutive offsets, without their header. There must be at least one."""
     if not records:
         raise ValueError("a batch is built from at least one record")
-    base_timestamp = newest = records[0][0]
-    parts: list[bytes] = []
-    delta = 0
-    for timestamp, key, value, headers in records:
-        parts.append(encode_record(timestamp - base_timestamp, delta, key, value, headers))
-        delta += 1
-        if timestamp > newest:
-            newest = timestamp
-    payload = b"".join(parts)
-    return Payload(compress(codec, payload) if codec else payload, codec, delta, base_timestamp, newest)
+    base_timestamp, newest = records[0][0], max(map(_TIMESTAMP, records))
+    payload = encode_records(records, base_timestamp)
+    content = compress(codec, payload) if codec else payload
+    return Payload(content, codec, len(records), base_timestamp, newest)
 
 
 def frame_payload(payload: Payload, fields: BatchFields = PLAIN) -> bytes:

@@ -100,15 +100,17 @@ class Accumulator:
         if lane is None:
             lane = self._lanes[partition] = _Lane()
         batch = lane.waiting[-1] if lane.waiting else None
-        added = Added.JOINED
-        if batch is None or batch.attempts or batch.is_closed or batch.size + size > self._limits.batch_size:
+        added, full = Added.JOINED, self._limits.batch_size
+        if batch is None or batch.attempts or batch.is_closed or batch.size + size > full:
             added = Added.STARTED if batch is None else Added.FILLED
             batch = Batch(partition, *self._next_place())
             lane.waiting.append(batch)
             self.buffered += batch.size
-        batch.add(record, size, delivery)
+        batch.records.append(record)
+        batch.deliveries.append(delivery)
+        batch.size += size
         self.buffered += size
-        return Added.FILLED if batch.size >= self._limits.batch_size else added
+        return Added.FILLED if batch.size >= full else added
 
     def put(self, block: Block, receipt: Receipt) -> None:
         """Put an encoded batch behind all records of its partition; ``receipt`` hears of it."""

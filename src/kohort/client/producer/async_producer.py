@@ -3,38 +3,37 @@
 import asyncio
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, NamedTuple, Self, Unpack
+from typing import Any, Self, Unpack
 
 from kohort.client.cluster import Cluster
 from kohort.client.errors import UnknownTopicError
-from kohort.client.metadata import NOBODY, TopicInfo
+from kohort.client.metadata import Metadata, TopicInfo
 from kohort.client.partitioner import partition_for_key
 from kohort.client.producer.accumulator import Added
 from kohort.client.producer.batch import Delivery, RecordMetadata
 from kohort.client.producer.blocks import Block, Receipt
 from kohort.client.producer.errors import BufferFullError, ProducerClosedError, RecordTooLargeError
-from kohort.client.producer.placing import Sticky
+from kohort.client.producer.placing import Places, Sticky
 from kohort.client.producer.sender import Sender
 from kohort.client.producer.serializing import Headers, check_timestamp, header_list, in_bytes, record_size
 from kohort.client.producer.settings import ProducerSettings, SettingNames
 from kohort.client.retry import Deadline
-from kohort.model.ids import Partition, TopicName
-from kohort.model.topics import TopicPartition
-from kohort.records.batch import NewRecord
+from kohort.model.ids import TopicName
+from kohort.records.batch import Header, NewRecord
+
+_new = tuple.__new__  # half the time of calling the class
 
 
-class Submission(NamedTuple):
-    """The arguments of ``send``."""
+Submission = tuple[str, Any, Any, int | None, int | None, Headers]
+"""The arguments of ``send``: topic, value, key, partition, timestamp_ms, headers."""
 
-    topic: str
-    value: Any
-    key: Any
-    partition: int | None
-    timestamp_ms: int | None
-    headers: Headers
+_Measured = tuple[bytes | None, bytes | None, Sequence[Header], int]
+"""Key, value and headers in bytes, and the most they take in a batch."""
+
+_Engine = tuple[Cluster, Sender, asyncio.Task[None]]
 
 
 class AsyncProducer:
@@ -48,10 +47,13 @@ class AsyncProducer:
         self.settings = ProducerSettings.from_kwargs(**settings)
         self._given: Cluster | None = None
         self._stack = AsyncExitStack()
-        self._engine: tuple[Cluster, Sender, asyncio.Task[None]] | None = None
+        self._engine: _Engine | None = None
+        self._surely_fits = self.settings.max_buffered_bytes - self.settings.max_request_size
         self._sticky = Sticky(self.settings.batch_size, random.choice)
-        self._available: dict[str, tuple[TopicInfo, list[int]]] = {}
+        self._places: dict[str, Places] = {}  # by topic, as of this metadata:
+        self._metadata: Metadata | None = None
         self._turn = asyncio.Lock()  # those who wait for room do so in order
+        self._waiting = 0  # how many they are
         self._roomy = asyncio.Event()
         self._flushes: dict[asyncio.Future[None], int] = {}
 
@@ -107,39 +109,76 @@ class AsyncProducer:
         was sent. The future raises DeliveryTimeoutError, or BrokerError if the record is refused.
         """
         delivered: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
-        await self.submit(Submission(topic, value, key, partition, timestamp_ms, headers), delivered)
+        await self.submit((topic, value, key, partition, timestamp_ms, headers), delivered)
         return delivered
 
     async def submit(self, record: Submission, delivered: Delivery) -> None:
         """As ``send``, for callers who bring their own future: it is set on this loop's thread."""
+        added = self.submit_at_once(record, delivered)
+        if added is None:
+            added = await self._submit_in_time(record, delivered)
+        if added is Added.FILLED:
+            await asyncio.sleep(0)  # whoever sends in a loop lets the batches leave
+
+    def submit_at_once(self, record: Submission, delivered: Delivery) -> Added | None:
+        """As ``submit``, if there is nothing to wait for; None, and nothing is done, if there may be.
+
+        After ``Added.FILLED`` the loop should get a turn, so that batches leave.
+        """
+        engine = self._engine
+        if engine is None or engine[2].done() or self._waiting:
+            return None
+        if engine[1].accumulator.buffered > self._surely_fits:
+            return None
+        if engine[0].metadata is not self._metadata:
+            self._places.clear()
+            self._metadata = engine[0].metadata
+        topic, partition = record[0], record[3]
+        places = self._places.get(topic) or self._find(topic)
+        if places is None or (partition is not None and partition not in places.partitions):
+            return None
+        return self._enter(places, record, self._measure(record), delivered)
+
+    async def _submit_in_time(self, record: Submission, delivered: Delivery) -> Added:
+        """Look the topic up and wait for room, as far as that is needed."""
         cluster, sender, _ = self._running()
-        topic, value, key, partition, timestamp_ms, headers = record
+        topic, partition = record[0], record[3]
         info = cluster.metadata.topics.get(TopicName(topic))
         if info is None or (partition is not None and info.partition(partition) is None):
             info = await self._look_up(topic, partition)
+        measured = self._measure(record)
+        size = measured[3]
+        buffered = sender.accumulator.buffered
+        if buffered and (buffered + size > self.settings.max_buffered_bytes or self._turn.locked()):
+            await self._wait_for_room(size)
+        return self._enter(Places(info), record, measured, delivered)
+
+    def _measure(self, record: Submission) -> _Measured:
+        topic, value, key, _, _, headers = record
         settings = self.settings
-        key_bytes = in_bytes("key", key, settings.key_serializer)
-        value_bytes = in_bytes("value", value, settings.value_serializer)
+        if type(key) is not bytes or settings.key_serializer is not None:
+            key = in_bytes("key", key, settings.key_serializer)
+        if type(value) is not bytes or settings.value_serializer is not None:
+            value = in_bytes("value", value, settings.value_serializer)
         pairs = header_list(headers) if headers else ()
-        size = record_size(key_bytes, value_bytes, pairs)
+        size = record_size(key, value, pairs)
         if size > settings.max_request_size:
             raise RecordTooLargeError(topic, size, settings.max_request_size)
-        buffered = sender.accumulator.buffered
-        if buffered and (buffered + size > settings.max_buffered_bytes or self._turn.locked()):
-            await self._wait_for_room(size)
+        return key, value, pairs, size
+
+    def _enter(self, places: Places, record: Submission, measured: _Measured, delivered: Delivery) -> Added:
+        """Put a record into the buffer."""
+        _, sender, _ = self._engine or self._running()
+        key, value, pairs, size = measured
+        _, _, _, partition, stamp, _ = record
         if partition is None:
-            partition = self._place(info, key_bytes, size)
-        stamp = time.time_ns() // 1_000_000 if timestamp_ms is None else check_timestamp(timestamp_ms)
-        added = sender.accumulator.add(
-            TopicPartition(info.name, Partition(partition)),
-            NewRecord(stamp, key_bytes, value_bytes, pairs),
-            size,
-            delivered,
-        )
+            partition = self._place(places, key, size)
+        stamp = time.time_ns() // 1_000_000 if stamp is None else check_timestamp(stamp)
+        made = _new(NewRecord, (stamp, key, value, pairs))
+        added = sender.accumulator.add(places.partitions[partition], made, size, delivered)
         if added is not Added.JOINED:
             sender.wake()
-            if added is Added.FILLED:
-                await asyncio.sleep(0)  # whoever sends in a loop lets the batches leave
+        return added
 
     async def put(self, blocks: Iterable[Block], receipt: Receipt) -> None:
         """Put encoded batches on their way, those of a partition in their order; ``receipt`` hears of each.
@@ -217,11 +256,11 @@ class AsyncProducer:
         """How many partitions a topic has, and which of them have a leader (all, if none has)."""
         cluster, _, _ = self._running()
         info = cluster.metadata.topics.get(TopicName(topic)) or await self._look_up(topic, None)
-        return len(info.partitions), self._led(info)
+        return len(info.partitions), list(Places(info).led)
 
     # Inside
 
-    def _running(self) -> tuple[Cluster, Sender, asyncio.Task[None]]:
+    def _running(self) -> _Engine:
         if self._engine is None:
             raise ProducerClosedError(
                 "the producer is not running",
@@ -254,27 +293,26 @@ class AsyncProducer:
         sender.topics.add(topic)
         return info
 
-    def _place(self, info: TopicInfo, key: bytes | None, size: int) -> int:
-        count = len(info.partitions)
+    def _find(self, topic: str) -> Places | None:
+        """The places of a topic that is known already."""
+        info = self._metadata.topics.get(TopicName(topic)) if self._metadata is not None else None
+        if info is None:
+            return None
+        places = self._places[topic] = Places(info)
+        return places
+
+    def _place(self, places: Places, key: bytes | None, size: int) -> int:
+        topic, count = places.info.name, len(places.partitions)
         if self.settings.partitioner is not None:
-            chosen = self.settings.partitioner(info.name, key, count)
-            if info.partition(chosen) is None:
+            chosen = self.settings.partitioner(topic, key, count)
+            if chosen not in places.partitions:
                 raise UnknownTopicError(
-                    info.name, f"the partitioner chose {chosen!r} of the partitions 0 to {count - 1}"
+                    topic, f"the partitioner chose {chosen!r} of the partitions 0 to {count - 1}"
                 )
             return chosen
         if key is not None:
             return partition_for_key(key, count)
-        return self._sticky.place(info.name, self._led(info), size)
-
-    def _led(self, info: TopicInfo) -> list[int]:
-        """The partitions that have a leader, or all if none has."""
-        known, available = self._available.get(info.name, (None, []))
-        if known is not info:
-            led = [one.partition for one in info.partitions if one.leader != NOBODY]
-            available = [*(led or range(len(info.partitions)))]
-            self._available[info.name] = (info, available)
-        return available
+        return self._sticky.place(topic, places.led, size)
 
     def _fits(self, size: int) -> bool:
         _, sender, _ = self._running()
@@ -282,6 +320,7 @@ class AsyncProducer:
         return buffered == 0 or buffered + size <= self.settings.max_buffered_bytes
 
     async def _wait_for_room(self, size: int) -> None:
+        self._waiting += 1
         try:
             async with asyncio.timeout(self.settings.max_block_ms / 1_000), self._turn:
                 while not self._fits(size):
@@ -292,6 +331,8 @@ class AsyncProducer:
                     await self._roomy.wait()
         except TimeoutError:
             raise BufferFullError(self.settings.max_block_ms, self.settings.max_buffered_bytes) from None
+        finally:
+            self._waiting -= 1
 
     def _progressed(self) -> None:
         """Called by the sender when batches are done with: wake those who waited for that."""

@@ -1,6 +1,7 @@
 """Records of one partition that travel together, and who waits to hear of each. No I/O."""
 
-from typing import NamedTuple, Protocol
+from itertools import repeat
+from typing import ClassVar, NamedTuple, Protocol
 
 from kohort.model.errors import KohortError
 from kohort.model.ids import NodeId, Offset, Partition, TopicName
@@ -41,6 +42,10 @@ class Numbering(NamedTuple):
 class Batch:
     """Open while records are added; its ``order`` among those of its partition never changes."""
 
+    is_closed: ClassVar[bool] = (
+        False  # whether it came complete, and neither takes records nor waits for more
+    )
+
     __slots__ = (
         "attempts",
         "created",
@@ -65,7 +70,7 @@ class Batch:
         self.order = order
         self.created = created
         self.deadline = deadline
-        self.records: list[NewRecord] = []
+        self.records: list[NewRecord] = []  # the accumulator adds them, with their deliveries and sizes
         self.deliveries: list[Delivery] = []
         self.size = HEADER_SIZE
         self.attempts = 0
@@ -85,16 +90,6 @@ class Batch:
     def count(self) -> int:
         """How many records it has."""
         return len(self.records)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it came complete, so that it neither takes records nor waits for more."""
-        return False
-
-    def add(self, record: NewRecord, size: int, delivery: Delivery) -> None:
-        self.records.append(record)
-        self.deliveries.append(delivery)
-        self.size += size
 
     def encode(self, codec: Codec) -> bytes:
         """The bytes for the wire, made once: a repeated batch must be the same to be recognised."""
@@ -122,13 +117,13 @@ class Batch:
     def succeed(self, base_offset: int, append_time: int = -1) -> None:
         """Tell everyone where their record is. ``append_time``: the broker's, if the topic wants that."""
         topic, number = self.partition
-        offset = base_offset
-        for record, delivery in zip(self.records, self.deliveries, strict=True):
+        count = len(self.deliveries)
+        offsets = range(base_offset, base_offset + count) if base_offset >= 0 else repeat(base_offset, count)
+        new = tuple.__new__  # half the time of calling the class
+        for record, delivery, offset in zip(self.records, self.deliveries, offsets, strict=True):
             if not delivery.done():
-                stamp = record.timestamp if append_time < 0 else append_time
-                delivery.set_result(RecordMetadata(topic, number, Offset(offset), stamp))
-            if base_offset >= 0:
-                offset += 1
+                stamp = record[0] if append_time < 0 else append_time
+                delivery.set_result(new(RecordMetadata, (topic, number, offset, stamp)))
 
     def fail(self, error: KohortError) -> None:
         for delivery in self.deliveries:

@@ -1,6 +1,6 @@
 """Batches whose records came encoded: only the header waits for a producer id and numbers. No I/O."""
 
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from kohort.client.producer.batch import Batch
 from kohort.model.errors import KohortError
@@ -34,6 +34,8 @@ class Receipt(Protocol):
 class BlockBatch(Batch):
     """A batch made of a block: nothing can be added to it."""
 
+    is_closed: ClassVar[bool] = True
+
     __slots__ = ("payload", "receipt")
 
     def __init__(
@@ -47,10 +49,6 @@ class BlockBatch(Batch):
     @property
     def count(self) -> int:
         return self.payload.records_count
-
-    @property
-    def is_closed(self) -> bool:
-        return True
 
     def build(self, fields: BatchFields) -> bytes:
         return frame_payload(self.payload, fields)

@@ -2,8 +2,25 @@
 
 from collections.abc import Callable, Sequence
 
+from kohort.client.metadata import NOBODY, TopicInfo
+from kohort.model.topics import TopicPartition
+
 Choose = Callable[[Sequence[int]], int]
 """One of several, by chance."""
+
+
+class Places:
+    """The partitions of a topic by their numbers. ``led``: those that have a leader, or all if none has."""
+
+    __slots__ = ("info", "led", "partitions")
+
+    def __init__(self, info: TopicInfo) -> None:
+        self.info = info
+        self.partitions: dict[int, TopicPartition] = {
+            one.partition: TopicPartition(info.name, one.partition) for one in info.partitions
+        }
+        led = [one.partition for one in info.partitions if one.leader != NOBODY]
+        self.led: Sequence[int] = led or list(self.partitions)
 
 
 class Sticky:

@@ -7,11 +7,13 @@ from collections import deque
 from collections.abc import Coroutine, Iterable
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
+from kohort.client.producer.accumulator import Added
 from kohort.client.producer.async_producer import AsyncProducer, Submission
 from kohort.client.producer.batch import RecordMetadata
 from kohort.client.producer.blocks import Block, Receipt
+from kohort.client.producer.delivered import Arrivals, Delivered
 from kohort.client.producer.errors import BufferFullError, ProducerClosedError
 from kohort.client.producer.serializing import Headers
 from kohort.client.producer.settings import ProducerSettings, SettingNames
@@ -21,9 +23,9 @@ _INBOX = 2_000  # records handed over to the loop and not yet on their way into 
 _GATHER_MS = 1  # records handed over within that time wake the loop's thread once, not each
 
 
-class _Handed(NamedTuple):
-    record: Submission
-    delivered: Future[RecordMetadata]
+_Handed = tuple[Submission, Delivered]
+_Item = _Handed | Future[None]
+"""A record for the loop's thread, or a mark that is told when it is passed."""
 
 
 class Producer:
@@ -35,8 +37,10 @@ class Producer:
 
     def __init__(self, **settings: Unpack[SettingNames]) -> None:
         self._producer = AsyncProducer(**settings)
-        self._inbox: deque[_Handed | Future[None]] = deque()  # records, and marks that are told when passed
-        self._changed = threading.Condition()
+        self._inbox: deque[_Item] = deque()
+        self._arrivals = Arrivals()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._feeder: Future[None] | None = None  # carries the inbox into the engine
         self._thread: threading.Thread | None = None
         self._closing = False
@@ -85,15 +89,13 @@ class Producer:
         Waits while the buffer is full, at most ``max_block_ms``; then BufferFullError. Everything else that
         goes wrong with the record is raised by ``result``, as :meth:`AsyncProducer.send` describes it.
         """
-        record = Submission(topic, value, key, partition, timestamp_ms, headers)
-        delivered: Future[RecordMetadata] = Future()
-        delivered.set_running_or_notify_cancel()  # what is on its way cannot be called back
-        with self._changed:
+        delivered = Delivered(self._arrivals)
+        with self._lock:
             if len(self._inbox) >= _INBOX and not self._changed.wait_for(
                 lambda: len(self._inbox) < _INBOX or self._closing, self.settings.max_block_ms / 1_000
             ):
                 raise BufferFullError(self.settings.max_block_ms, self.settings.max_buffered_bytes)
-            self._hand_over(_Handed(record, delivered))
+            self._hand_over(((topic, value, key, partition, timestamp_ms, headers), delivered))
         return delivered
 
     def put(self, blocks: Iterable[Block], receipt: Receipt) -> None:
@@ -138,7 +140,7 @@ class Producer:
         finally:
             self._end()
 
-    def _hand_over(self, item: "_Handed | Future[None]") -> None:
+    def _hand_over(self, item: _Item) -> None:
         """Put something in the inbox, and wake the loop's thread if it does not look there already."""
         if self._thread is None or self._loop is None or self._closing:
             raise ProducerClosedError("the producer is not running", hint="use it inside `with`")
@@ -166,25 +168,35 @@ class Producer:
                 self._changed.notify_all()
             gathered = not carried
             try:
-                while carried:
-                    await self._carry(carried.popleft())
+                await self._carry(carried)
             except asyncio.CancelledError:
                 _drop(carried)
                 raise
             if gathered and not self._closing:
                 await asyncio.sleep(min(_GATHER_MS, self.settings.linger_ms) / 1_000)
 
-    async def _carry(self, item: "_Handed | Future[None]") -> None:
-        if isinstance(item, Future):
-            item.set_result(None)
-            return
-        try:
-            await self._producer.submit(item.record, item.delivered)
-        except asyncio.CancelledError:
-            _drop([item])
-            raise
-        except Exception as error:  # a serializer may raise anything: it belongs to this record
-            item.delivered.set_exception(error)
+    async def _carry(self, items: deque[_Item]) -> None:
+        """Take one after another out of ``items``, and wait only where it has to be."""
+        submit_at_once = self._producer.submit_at_once
+        while items:
+            item = items.popleft()
+            if isinstance(item, Future):
+                item.set_result(None)
+                continue
+            record, delivered = item
+            added: Added | None = None
+            try:
+                added = submit_at_once(record, delivered)
+                if added is None:
+                    await self._producer.submit(record, delivered)
+                elif added is Added.FILLED:
+                    await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                if added is None:
+                    _drop([item])
+                raise
+            except Exception as error:  # a serializer may raise anything: it belongs to this record
+                delivered.set_exception(error)
 
     # From any other thread
 
@@ -204,8 +216,8 @@ class Producer:
         _drop(self._inbox)
 
 
-def _drop(items: Iterable["_Handed | Future[None]"]) -> None:
+def _drop(items: Iterable[_Item]) -> None:
     """Tell those who wait that the producer was closed first."""
     for item in items:
-        waiting = item if isinstance(item, Future) else item.delivered
+        waiting = item if isinstance(item, Future) else item[1]
         waiting.set_exception(ProducerClosedError("the producer was closed before the record was sent"))
