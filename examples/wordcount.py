@@ -37,7 +37,7 @@ def count(spark: "SparkSession", bootstrap: str, topic: str, directory: Path) ->
     )
 
     def write(counts: "DataFrame", batch: int) -> None:
-        counts.orderBy("word").coalesce(1).write.mode("overwrite").parquet(str(directory / "words"))
+        counts.coalesce(1).write.mode("overwrite").parquet(str(directory / "words"))
 
     query = (
         words(lines)

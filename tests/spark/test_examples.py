@@ -62,11 +62,10 @@ def test_words_are_counted_and_a_second_run_adds_what_is_new(
     spark: "SparkSession", kohort: Kohort, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = kohort.topic(partitions=2)
-    arguments = [topic, str(tmp_path), "--bootstrap", kohort.bootstrap]
     write(kohort, topic, [(None, b"To be, or not to be"), (None, b"that is")])
-    wordcount.main(arguments)
+    wordcount.count(spark, kohort.bootstrap, topic, tmp_path)
     write(kohort, topic, [(None, b"the question: to be")])
-    wordcount.main(arguments)
+    wordcount.main([topic, str(tmp_path), "--bootstrap", kohort.bootstrap])
     found = {row["word"]: row["count"] for row in spark.read.parquet(str(tmp_path / "words")).collect()}
     assert found == {"to": 3, "be": 3, "or": 1, "not": 1, "that": 1, "is": 1, "the": 1, "question": 1}
     assert "question" in capsys.readouterr().out
