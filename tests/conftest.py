@@ -1,7 +1,13 @@
 """For all tests."""
 
+import signal
+
 from hypothesis import settings
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("kohort", deadline=None)
 settings.load_profile("kohort")
+
+# Who is started in the background ignores Ctrl-C, and so would the programs that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
