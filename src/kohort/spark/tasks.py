@@ -44,22 +44,13 @@ def read_range(options: SourceOptions, partition: RangePartition) -> "Iterator[p
     columns = column_options(options)
     reader = _reader(options)
     left: OffsetRange | None = partition.range
-    is_fresh = False
     while left is not None:
         try:
-            for batch in reader.fetch(left.topic, left.partition, left.start, left.end, columns):
-                is_fresh = True
-                yield batch
-            return
-        except UnknownTopicError as error:
-            if is_fresh:
-                left = _after_loss(options, left, error)
-            else:
-                # A worker may know the topic from before the partition was added: connect and ask anew.
-                reader.close()
-                is_fresh = True
+            yield from reader.fetch(left.topic, left.partition, left.start, left.end, columns)
         except (BrokerError, ReadTimeoutError) as error:
             left = _after_loss(options, left, error)
+        else:
+            return
 
 
 def _after_loss(options: SourceOptions, asked: OffsetRange, error: KohortError) -> OffsetRange | None:

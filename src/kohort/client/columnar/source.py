@@ -78,6 +78,8 @@ async def _ask(cluster: Cluster, reading: "OffsetRange", options: ColumnOptions)
     """One Fetch, outside any session, to whoever leads."""
     topic, number = reading.partition
     metadata = await cluster.topics([topic])
+    if not metadata.knows(reading.partition):
+        metadata = await cluster.refresh([topic])  # a partition may be newer than what we know
     info = metadata.topic(topic)
     connection = await cluster.connection(metadata.leader(topic, number), Purpose.FETCH)
     wanted = FetchPartition(

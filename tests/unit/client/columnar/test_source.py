@@ -14,6 +14,7 @@ from kohort.client.columnar import (
     fetch,
 )
 from kohort.client.columnar.decoders import Automatic, decoder_of
+from kohort.client.errors import UnknownTopicError
 from kohort.client.options import ClientOptions
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Partition, TopicName
@@ -120,6 +121,19 @@ async def test_a_batch_that_is_cut_off_is_asked_for_again() -> None:
 async def test_what_passes_is_tried_again() -> None:
     moved = answer(b"", error_code=int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert await offsets(serving(Hangup(), moved, answer(b""), answer(batch(0, 3))), 0, 3) == [0, 1, 2]
+
+
+@on_loop
+async def test_a_partition_that_is_newer_than_what_the_client_knows_is_found() -> None:
+    brokers = ScriptedCluster(topics={"t": [1]})
+    brokers.on(FetchRequest, answer(batch(0, 3), partition_index=1))
+    new = TopicPartition(WHERE.topic, Partition(1))
+    async with brokers.client(HASTY) as cluster:
+        await cluster.topics(["t"])
+        with pytest.raises(UnknownTopicError, match="no partition 1"):
+            await anext(fetch(cluster, new, 0, 3))
+        brokers.topics["t"] = [1, 1]
+        assert [one.num_rows async for one in fetch(cluster, new, 0, 3)] == [3]
 
 
 @on_loop
