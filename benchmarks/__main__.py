@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from benchmarks import capacity, codec, groups, spark, startup, throughput
+from benchmarks import capacity, clients, codec, groups, spark, startup, throughput
 from benchmarks.rounds import Table, alternate
 from benchmarks.targets import LOAD_CORE, Target, kohort, peers, pin, settle
 
@@ -157,6 +157,8 @@ def main() -> int:
         pin(os.getpid(), LOAD_CORE)
         tables = group_tables([ours, *others], [ours, relaxed, *others], seconds, rounds)
         tables += data_tables([ours, *others], seconds, rounds)
+        log("  client libraries")
+        tables += clients.tables(ours, rounds, records=20_000 if options.quick else clients.RECORDS)
         if (reason := spark.missing()) is not None:
             missing.append(reason)
         else:
