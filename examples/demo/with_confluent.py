@@ -1,14 +1,14 @@
-"""An ordinary consumer, written with confluent-kafka (librdkafka). It, too, knows nothing of Kohort or of the
-others.
+"""An ordinary consumer, written with confluent-kafka (librdkafka). It, too, knows nothing of Kohort.
 
     python with_confluent.py BOOTSTRAP TOPIC GROUP NAME SESSION_MS
 
 What it has processed it tells as lines of JSON, [partition, offset, order]. Only what was told is stored
 for the library to commit, once a second and before partitions are given up. SIGTERM lets it leave the
-group; so does the end of its standard input.
+group; the end of its standard input ends it at once.
 """
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -17,15 +17,15 @@ from contextlib import closing
 from confluent_kafka import Consumer
 
 
-def stop_at_the_end_of_input(stopping: threading.Event) -> None:
-    sys.stdin.read()
-    stopping.set()
+def end_with_whoever_started_us() -> None:
+    sys.stdin.read()  # nothing comes, until the other end is gone
+    os._exit(1)
 
 
 def main(bootstrap: str, topic: str, group: str, name: str, session_ms: str) -> None:
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    threading.Thread(target=stop_at_the_end_of_input, args=[stopping], daemon=True).start()
+    threading.Thread(target=end_with_whoever_started_us, daemon=True).start()
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
