@@ -1,5 +1,6 @@
 """The guided tour: its parts as plain objects, and the whole of it as ``make demo`` would run it."""
 
+import asyncio
 import io
 import re
 import subprocess
@@ -9,7 +10,8 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from examples.demo.company import Company, Member, Place
+from examples.demo import company as company_module
+from examples.demo.company import Company, Member, MemberDiedError, Place
 from examples.demo.ledger import Done, Ledger
 from examples.demo.orders import GOODS, orders
 from examples.demo.view import GroupView, PartitionView, draw, line
@@ -92,6 +94,48 @@ def test_the_picture_shows_members_and_lag(tmp_path: Path) -> None:
     assert "till-2 confluent-kafka gone 1" in lines
     assert "2 till-1 0 30 30 ████████████████████" in lines
     assert "0 spark 5 9 4 ███" in lines
+
+
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Company:
+    """A company whose members run a program of this text."""
+    (tmp_path / "member.py").write_text(text)
+    monkeypatch.setitem(company_module.LIBRARIES, "Spark", str(tmp_path / "member.py"))
+    return Company(Place("127.0.0.1:1", "orders", "order-desk", 6_000, tmp_path))
+
+
+@pytest.mark.slow
+def test_what_a_member_told_before_it_was_killed_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = """import sys
+print('[[0, 0, 7], [0, 1, 8]]\\n{"ready": true}\\n[[0, 2,', end="", flush=True)
+sys.stdin.read()"""
+
+    async def play() -> Company:
+        company = program(tmp_path, monkeypatch, told)
+        member = await company.hire("spark", "Spark")
+        assert await member.answer() == {"ready": True}
+        company.check()
+        await member.kill()
+        company.check()  # it is gone because we wanted that
+        return company
+
+    company = asyncio.run(play())
+    assert company.ledger.processed == {"spark": 2}
+
+
+@pytest.mark.slow
+def test_a_member_that_ends_by_itself_ends_the_tour_with_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        company = program(tmp_path, monkeypatch, "raise SystemExit('no brokers here')")
+        member = await company.hire("spark", "Spark")
+        with pytest.raises(MemberDiedError, match="has ended by itself: no brokers here"):
+            await member.answer()
+        await member.end()
+
+    asyncio.run(play())
 
 
 @pytest.mark.interop  # nothing beyond PyPI, but it takes a minute
