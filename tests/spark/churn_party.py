@@ -37,7 +37,8 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 Row = tuple[str, int, int]
 SESSION_MS = 10_000  # for busy machines; the time is not lost, a JVM takes as long to come back
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.25
+FEED_SECONDS = 0.1
 
 
 class Wire:
@@ -110,7 +111,7 @@ class Feeder:
 
     def work(self) -> None:
         with Producer(bootstrap_servers=self._bootstrap) as producer:
-            while not self._over.wait(LOOK_SECONDS):
+            while not self._over.wait(FEED_SECONDS):
                 for partition in self.sent:
                     for _ in range(5):
                         producer.send(self._topic, b"%d" % self.sent[partition], partition=partition)

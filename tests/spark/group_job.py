@@ -58,6 +58,7 @@ def _start(spark: "SparkSession", options: dict[str, str], root: str) -> "Stream
         .writeStream.format("parquet")
         .option("path", f"{root}/rows")
         .option("checkpointLocation", f"{root}/checkpoint")
+        .trigger(processingTime="500 milliseconds")  # leaves something of the machine to the others
         .start()
     )
 
