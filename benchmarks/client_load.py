@@ -17,6 +17,11 @@ PATIENCE_MS = 10_000
 LINGER_MS = 5
 
 
+def rest() -> None:
+    """Let the threads that importing numpy started stop spinning: they would count as ours."""
+    time.sleep(0.3)
+
+
 class Stopwatch:
     """Clock and processor time since it was started."""
 
@@ -34,6 +39,7 @@ def consume_kohort(bootstrap: str, topic: str, count: int) -> None:
     import kohort.records.columns.read  # noqa: F401 - numpy, same
     from kohort.client.consumer import Consumer
 
+    rest()
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([(topic, 0)])
         consumer.beginning_offsets([(topic, 0)])
@@ -53,6 +59,7 @@ async def _consume_kohort_async(bootstrap: str, topic: str, count: int) -> None:
     import kohort.records.columns.read  # noqa: F401 - numpy, same
     from kohort.client.consumer import AsyncConsumer
 
+    rest()
     async with AsyncConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([(topic, 0)])
         watch = Stopwatch()
@@ -68,6 +75,7 @@ def consume_kohort_arrow(bootstrap: str, topic: str, count: int) -> None:
 
     from kohort.client.consumer import Consumer
 
+    rest()
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([(topic, 0)])
         consumer.beginning_offsets([(topic, 0)])
@@ -81,6 +89,7 @@ def consume_kohort_range(bootstrap: str, topic: str, count: int) -> None:
     from kohort.client.columnar import ColumnReader, arrow_schema
 
     arrow_schema()
+    rest()
     with ColumnReader(bootstrap) as reader:
         list(reader.fetch(topic, 0, 0, 1))
         watch = Stopwatch()
@@ -156,6 +165,22 @@ def produce_kohort(bootstrap: str, topic: str, count: int) -> None:
         watch.stop()
 
 
+def produce_kohort_async(bootstrap: str, topic: str, count: int) -> None:
+    asyncio.run(_produce_kohort_async(bootstrap, topic, count))
+
+
+async def _produce_kohort_async(bootstrap: str, topic: str, count: int) -> None:
+    from kohort.client.producer import AsyncProducer
+
+    async with AsyncProducer(bootstrap_servers=bootstrap, linger_ms=LINGER_MS) as producer:
+        await producer.send_and_wait(topic, VALUE, b"first", partition=0)
+        watch = Stopwatch()
+        for number in range(count):
+            await producer.send(topic, value=VALUE, key=b"%08d" % number, partition=0)
+        await producer.flush()
+        watch.stop()
+
+
 def produce_confluent(bootstrap: str, topic: str, count: int) -> None:
     import confluent_kafka
 
@@ -213,6 +238,7 @@ LOADS: dict[tuple[str, str], Callable[[str, str, int], None]] = {
     ("consume", "kafka-python"): consume_kafka_python,
     ("consume", "aiokafka"): consume_aiokafka,
     ("produce", "Kohort"): produce_kohort,
+    ("produce", "Kohort, async"): produce_kohort_async,
     ("produce", "confluent-kafka"): produce_confluent,
     ("produce", "kafka-python"): produce_kafka_python,
     ("produce", "aiokafka"): produce_aiokafka,

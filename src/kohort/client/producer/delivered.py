@@ -60,26 +60,12 @@ class Delivered(Future[RecordMetadata]):
             raise TimeoutError
 
     def set_result(self, result: RecordMetadata) -> None:
-        with self._arrivals.lock:
-            if not self._is_watched():
+        arrivals = self._arrivals
+        with arrivals.lock:
+            if not self._waiters and not self._done_callbacks:
                 self._result = result
-                self._finish()
+                self._state = FINISHED
+                if arrivals.waiting:
+                    arrivals.changed.notify_all()
                 return
-        super().set_result(result)
-
-    def set_exception(self, exception: BaseException | None) -> None:
-        with self._arrivals.lock:
-            if not self._is_watched():
-                self._exception = exception
-                self._finish()
-                return
-        super().set_exception(exception)
-
-    def _is_watched(self) -> bool:
-        """Whether somebody is to be told by other means than the shared condition."""
-        return bool(self._waiters or self._done_callbacks)
-
-    def _finish(self) -> None:
-        self._state = FINISHED
-        if self._arrivals.waiting:
-            self._arrivals.changed.notify_all()
+        super().set_result(result)  # which tells everybody else
