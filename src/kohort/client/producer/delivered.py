@@ -4,6 +4,8 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures._base import FINISHED, RUNNING  # the states that `wait` and `as_completed` look at
+from functools import cached_property
+from typing import Any
 
 from kohort.client.producer.batch import RecordMetadata
 
@@ -22,16 +24,26 @@ class Arrivals:
 class Delivered(Future[RecordMetadata]):
     """Where a record went. What is on its way cannot be called back: ``cancel`` never succeeds."""
 
+    # The constructor of Future makes a lock, a condition and two lists for each: half the time that a record
+    # takes on its way. These are its attributes as they begin; the lists are made for those who ask.
+    _state = RUNNING
+    _result = None
+    _exception = None
+    _is_watched = False
+
     def __init__(self, arrivals: Arrivals) -> None:
-        # In place of the constructor of Future, which makes a lock and a condition for each: half the time
-        # that a record takes on its way.
         self._arrivals = arrivals
         self._condition = arrivals.changed
-        self._state = RUNNING
-        self._result = None
-        self._exception = None
-        self._waiters = []
-        self._done_callbacks: list[Callable[[Future[RecordMetadata]], object]] = []
+
+    @cached_property
+    def _waiters(self) -> list[Any]:  # type: ignore[override]  # of Future, where it is a plain attribute
+        self._is_watched = True
+        return []
+
+    @cached_property
+    def _done_callbacks(self) -> list[Callable[[Future[RecordMetadata]], object]]:
+        self._is_watched = True
+        return []
 
     def done(self) -> bool:
         return self._state == FINISHED
@@ -62,7 +74,7 @@ class Delivered(Future[RecordMetadata]):
     def set_result(self, result: RecordMetadata) -> None:
         arrivals = self._arrivals
         with arrivals.lock:
-            if not self._waiters and not self._done_callbacks:
+            if not self._is_watched:
                 self._result = result
                 self._state = FINISHED
                 if arrivals.waiting:
