@@ -50,3 +50,19 @@ class Ledger:
             unknown=tuple(sorted(number for number in self._seen if number not in wanted)),
             repeated=self.repeated.total(),
         )
+
+
+def in_words(verdict: Verdict) -> str:
+    """What came out, for people; between backticks what matters most."""
+    missing = f"{len(verdict.missing):,} missing" if verdict.missing else "none missing"
+    if verdict.repeated:
+        repeated = (
+            f"{verdict.repeated:,} were processed a second time: what a killed member had not yet committed is "
+            'repeated. That is what "at least once" means.'
+        )
+    else:
+        repeated = (
+            "None was processed twice: the member that was killed had just committed. "
+            "Up to a second of its work might have been repeated."
+        )
+    return f"{verdict.written:,} orders were written: `{missing}`. {repeated}"

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from examples.demo.company import Company, Member, Place
-from examples.demo.ledger import Verdict
+from examples.demo.ledger import Verdict, in_words
 from examples.demo.orders import Shop
 from examples.demo.stage import Stage, Watcher
 from rich import box
@@ -188,12 +188,7 @@ class Tour:
             counts = f"{ledger.processed[name]:,}", f"{ledger.repeated[name]:,}"
             table.add_row(Text(name, member.colour), member.library, *counts)
         self._stage.console.print(table)
-        missing = f"{len(verdict.missing):,} missing" if verdict.missing else "none missing"
-        self._stage.say(
-            f"""{verdict.written:,} orders were written: `{missing}`. {verdict.repeated:,} were processed
-            a second time. Both belong to "at least once": nothing is lost, and what a killed member had
-            not yet committed is repeated."""
-        )
+        self._stage.say(in_words(verdict))
 
     async def _archive(self, archiving: "asyncio.Task[Answer]") -> int:
         """How many orders the archive has; -1 if it has any of them twice."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from examples.demo import company as company_module
 from examples.demo.company import Company, Member, MemberDiedError, Place
-from examples.demo.ledger import Done, Ledger
+from examples.demo.ledger import Done, Ledger, in_words
 from examples.demo.orders import GOODS, orders
 from examples.demo.view import GroupView, PartitionView, draw, line
 from rich.console import Console
@@ -32,6 +32,7 @@ def test_the_verdict_holds_when_every_order_was_processed_at_least_once() -> Non
     verdict = ledger.verdict(written=4)
     assert verdict.holds
     assert verdict.repeated == ledger.repeated["b"] == 1
+    assert "`none missing`. 1 were processed a second time" in in_words(verdict)
     assert ledger.processed == {"a": 2, "b": 3}
 
 
@@ -40,6 +41,7 @@ def test_an_order_that_nobody_processed_is_missing() -> None:
     ledger.note("a", done(0, 2, 2))
     verdict = ledger.verdict(written=4)
     assert verdict.missing == (1, 3)
+    assert "`2 missing`" in in_words(verdict)
     assert not verdict.holds
 
 
@@ -48,6 +50,7 @@ def test_an_order_that_nobody_wrote_breaks_the_verdict() -> None:
     ledger.note("a", done(0, 7))
     verdict = ledger.verdict(written=1)
     assert verdict.unknown == (7,)
+    assert "None was processed twice" in in_words(verdict)
     assert not verdict.holds
 
 
