@@ -57,8 +57,8 @@ def in_words(verdict: Verdict) -> str:
     missing = f"{len(verdict.missing):,} missing" if verdict.missing else "none missing"
     if verdict.repeated:
         repeated = (
-            f"{verdict.repeated:,} were processed a second time: what a killed member had not yet committed is "
-            'repeated. That is what "at least once" means.'
+            f"{verdict.repeated:,} were processed a second time: what a killed member had not yet committed "
+            'is repeated. That is what "at least once" means.'
         )
     else:
         repeated = (
