@@ -25,7 +25,8 @@ class ColumnOptions:
     rows: int = 20_000  # at most so many in an Arrow batch
     isolation_level: str = "read_uncommitted"
     check_crcs: bool = True
-    max_bytes: int = 16 * 1024 * 1024  # at most so many in a reply, unless one batch is larger
+    # At most so many in a reply, unless one batch is larger. More gains nothing, and the first takes longer.
+    max_bytes: int = 4 * 1024 * 1024
     max_wait_ms: int = 500  # how long a broker may wait for more
     decoder: str = "auto"  # or numpy, numba, python: for comparisons
 
