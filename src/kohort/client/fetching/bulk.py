@@ -7,7 +7,7 @@ batch that cannot be read) is left to the decoder of single batches, which also 
 import importlib.util
 from functools import cache
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.model.topics import TopicPartition
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Below this, the fixed cost of numpy's operations is more than they save.
 _WORTH_IT = 32 * 1024
+# Lists of more rows leave the processor's cache before they are used; of fewer, making them costs too much.
+_AT_ONCE = 512
 _new = tuple.__new__  # half the time of calling the class
 
 
@@ -43,7 +45,7 @@ class Bulk:
         from kohort.records.columns.sections import sections
         from kohort.records.columns.table import find_batches  # numpy
 
-        table = find_batches(blob)
+        table = find_batches(blob if isinstance(blob, bytes) else bytes(blob))
         table = table.chosen((table.headers["attributes"] & CONTROL) == 0)
         self._positions: list[int] = table.positions.tolist()
         self._sections: Iterator[Section] = sections(table, DEFAULT_LIMIT)
@@ -91,37 +93,40 @@ class Bulk:
 
 
 class _Rows:
-    """Columns as lists, which are cheaper to go through one by one."""
+    """Columns as lists, which are cheaper to go through one by one; few rows at a time, while in a cache."""
 
     def __init__(self, columns: "Columns") -> None:
-        bounds = columns.bounds
-        if isinstance(columns.data, bytes):
-            self._data = columns.data
-        else:
-            first = int(bounds[0])
-            self._data = bytes(memoryview(columns.data)[first : int(bounds[-2])])
-            bounds = bounds - first
-        self._offsets: list[int] = columns.offsets.tolist()
-        self._timestamps: list[int] = columns.timestamps.tolist()
-        self._bounds: list[list[int]] = [bounds[field:-1:4].tolist() for field in range(4)]
-        self._keys: list[bool] | None = None if columns.keys.all() else columns.keys.tolist()
-        self._values: list[bool] | None = None if columns.values.all() else columns.values.tolist()
+        self._columns = columns
+        self._data = columns.data if isinstance(columns.data, bytes) else bytes(columns.data)
+        self._has_keys, self._has_values = bool(columns.keys.all()), bool(columns.values.all())
+        self._rows = range(0)  # those that are in the lists
+        self._lists: list[list[Any]] = []
 
-    def between(
-        self, first: int, last: int
-    ) -> tuple[list[int], list[int], list[bytes | None], list[bytes | None]]:
+    def between(self, first: int, last: int) -> list[list[Any]]:
         """Offsets, timestamps, keys and values of some rows."""
-        rows = slice(first, last)
-        key_at, key_end, value_at, value_end = (bounds[rows] for bounds in self._bounds)
-        keys = self._slices(key_at, key_end, self._keys and self._keys[rows])
-        values = self._slices(value_at, value_end, self._values and self._values[rows])
-        return self._offsets[rows], self._timestamps[rows], keys, values
+        rows = self._rows
+        if first < rows.start or last > rows.stop:
+            self._rows = rows = range(first, max(last, min(first + _AT_ONCE, len(self._columns.offsets))))
+            self._lists = self._convert(rows.start, rows.stop)
+        if first == rows.start and last == rows.stop:
+            return self._lists
+        return [each[first - rows.start : last - rows.start] for each in self._lists]
 
-    def _slices(self, begins: list[int], ends: list[int], present: list[bool] | None) -> list[bytes | None]:
+    def _convert(self, first: int, last: int) -> list[list[Any]]:
+        columns = self._columns
+        bounds = columns.bounds[4 * first : 4 * last]
+        keys = self._slices(bounds[0::4].tolist(), bounds[1::4].tolist())
+        values = self._slices(bounds[2::4].tolist(), bounds[3::4].tolist())
+        if not self._has_keys:
+            keys = _where(columns.keys[first:last].tolist(), keys)
+        if not self._has_values:
+            values = _where(columns.values[first:last].tolist(), values)
+        return [columns.offsets[first:last].tolist(), columns.timestamps[first:last].tolist(), keys, values]
+
+    def _slices(self, begins: list[int], ends: list[int]) -> list[Any]:
         data = self._data
-        if present is None:
-            return [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
-        return [
-            data[begin:end] if there else None
-            for begin, end, there in zip(begins, ends, present, strict=True)
-        ]
+        return [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
+
+
+def _where(present: list[bool], fields: list[Any]) -> list[Any]:
+    return [field if there else None for there, field in zip(present, fields, strict=True)]
