@@ -234,16 +234,40 @@ def test_a_topic_that_was_made_again_fails_the_query_or_is_read_from_its_start(s
     careless.stop()
 
 
-def test_a_topic_that_is_made_again_under_the_query(stage: Stage) -> None:
+@pytest.mark.parametrize("each", [2, 10, 15], ids=["shorter", "as long", "longer"])
+def test_a_topic_that_is_made_again_under_the_query(stage: Stage, each: int) -> None:
     stage.write(10)
-    query = stage.query(failOnDataLoss="false")
-    query.trigger()
-    query.trigger()
+    # The group may notice that the topic is gone, and then that it is back.
+    strict = stage.query(kafka__metadata__max__age__ms="200")
+    careless = stage.query(
+        failOnDataLoss="false", kafka__group__id=f"{stage.group}-2", kafka__metadata__max__age__ms="200"
+    )
+    for query in (strict, careless):
+        assert query.trigger() == 30
+        query.trigger()
     remake(stage)
-    stage.write(2)
-    stage.catch_up(query, each=2)
-    assert sorted_offsets(query)[:4] == [(stage.places[0], offset) for offset in (0, 0, 1, 1)], "both topics"
-    assert len(query.offsets) == 36
+    stage.write(each)
+    with pytest.raises(DataLossError, match=r"made again|any more"):
+        run(strict, until=lambda: False)
+    strict.stop()
+    run(careless, until=lambda: len(careless.offsets) >= 30 + 3 * each)
+    careless.trigger()
+    assert sorted(careless.offsets[30:]) == all_offsets(stage.everywhere(each)), "all of the new one"
+    careless.stop()
+
+
+def test_a_topic_that_is_gone_for_a_while_is_read_from_its_start_when_it_is_back(stage: Stage) -> None:
+    stage.write(10)
+    query = stage.query(
+        failOnDataLoss="false", kafka__metadata__max__age__ms="50", kafka__default__api__timeout__ms="500"
+    )
+    assert query.trigger() == 30
+    stage.ask(lambda admin: admin.delete_topics([stage.topic]))
+    run(query, until=lambda: not query.holds)
+    stage.ask(lambda admin: admin.create_topic(NewTopic(name=stage.topic, partitions=3)))
+    stage.write(15)
+    run(query, until=lambda: len(query.offsets) >= 75)
+    assert sorted(query.offsets[30:]) == all_offsets(stage.everywhere(15))
     query.stop()
 
 

@@ -203,7 +203,7 @@ def next_batch(
     starts = holdings.positions
     ends = {where: log_ends[where] for where in starts if where in log_ends}
     there_is = volume(starts, ends)
-    goes_back = any(where in done and starts[where] < done[where].end for where in starts)
+    goes_back = [where for where in starts if where in done and starts[where] < done[where].end]
     if not goes_back and (there_is == 0 or there_is < limits.at_least):
         return None
     if limits.at_most is not None:
@@ -211,7 +211,10 @@ def next_batch(
     epoch = holdings.assignment.generation
     carried = {where: Span(span.end, span.end, span.epoch) for where, span in done.items()}
     own = {where: Span(start, max(start, ends.get(where, start)), epoch) for where, start in starts.items()}
-    return {**carried, **own}
+    planned = {**carried, **own}
+    if planned == done:  # a topic made again that looks like the old one: the same end would be no batch
+        planned |= {where: Span(starts[where], starts[where], epoch) for where in goes_back}
+    return planned
 
 
 def newest_only(ends: Mapping[TopicPartition, int], target: Mapping[TopicPartition, int]) -> Offsets:

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol, assert_never
 
 from kohort.client.errors import BrokerError
 from kohort.model.errors import ErrorCode, KohortError
+from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import DataLossError, FencedError
 from kohort.spark.group_offsets import GroupOffsetJson, Spans, from_json, to_json
@@ -47,6 +48,7 @@ class QueryLogs(Logs, Protocol):
     """The part of ``Lookup`` a query asks."""
 
     def partitions(self, *, missing_ok: bool = False) -> list[TopicPartition]: ...
+    def ids_of(self, topics: Collection[str]) -> Mapping[TopicName, bytes]: ...
     def close(self) -> None: ...
 
 
@@ -70,6 +72,7 @@ class GroupQuery:
         self._has_joined = False
         self._target: Offsets | None = None
         self._ends: Offsets = {}
+        self._topic_ids: dict[TopicName, bytes] = {}
         self._planned: GroupOffsetJson | None = None
         self._planned_at: float | None = None
         self._idle_since = self._clock()
@@ -103,6 +106,7 @@ class GroupQuery:
 
     def _plan(self, start: GroupOffsetJson, done: Spans, at_most: int | None) -> GroupOffsetJson:
         is_new = self._take_part(done)
+        self._check_ids()
         ends = self._existing_ends()
         self._check_losses(ends, every=is_new)
         if is_new:
@@ -256,6 +260,20 @@ class GroupQuery:
             self._lose(f"there is no {show(gone)} any more")
         return [where for where in partitions if where in there]
 
+    def _check_ids(self) -> None:
+        """Another id under the same name is another topic, however long it is: nothing goes on there."""
+        known, self._topic_ids = self._topic_ids, {**self._topic_ids, **self._ids_of(self._holdings.held)}
+        anew = [where for where in self._holdings.held if self._is_another(where.topic, known)]
+        if anew:
+            self._lose(f"the topic of {show(anew)} was deleted and made again")
+            self._holdings = self._holdings.restarted(self._logs.log_starts(anew))
+
+    def _is_another(self, topic: TopicName, known: Mapping[TopicName, bytes]) -> bool:
+        return topic in known and known[topic] != self._topic_ids[topic]
+
+    def _ids_of(self, partitions: Collection[TopicPartition]) -> Mapping[TopicName, bytes]:
+        return self._logs.ids_of({where.topic for where in partitions}) if partitions else {}
+
     def _check_losses(self, ends: Mapping[TopicPartition, int], *, every: bool) -> None:
         """Positions outside their log: of a new assignment all are looked at, later those behind the end."""
         positions = self._holdings.positions
@@ -268,6 +286,7 @@ class GroupQuery:
         if found:
             self._lose("; ".join(map(str, found)))
             self._holdings = self._holdings.restarted({loss.where: loss.log_start for loss in found})
+            self._topic_ids.update(self._ids_of(doubtful))  # if it was made again just now: told once
 
     def _lose(self, what: str) -> None:
         if self._options.fail_on_data_loss:

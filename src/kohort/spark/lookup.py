@@ -98,6 +98,10 @@ class Lookup:
         """The ids of the topics that ``partitions`` saw last: a topic made anew has another one."""
         return {topic.name: bytes(topic.topic_id) for topic in self._known[1]} if self._known else {}
 
+    def ids_of(self, topics: Collection[str]) -> dict[TopicName, bytes]:
+        """The ids of these topics now; of those that exist."""
+        return {topic.name: bytes(topic.topic_id) for topic in self._named(topics, missing_ok=True)}
+
     def _topics(self, missing_ok: bool) -> list[TopicInfo]:
         if self._known is not None:
             age_ms = (time.monotonic() - self._known[0]) * 1_000

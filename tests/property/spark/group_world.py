@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from itertools import count
 
 from kohort.client.membership.errors import CommitFailedError, CommitTimeoutError
+from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.group_offsets import GroupOffsetJson, from_json, ranges_of
 from kohort.spark.group_plan import NOT_ASSIGNED, Assignment
@@ -23,6 +24,7 @@ class World:
 
     def __init__(self) -> None:
         self.ends: Offsets = dict.fromkeys(PARTITIONS, 0)
+        self.topic_id = bytes(16)
         self.offsets: Offsets = {}  # what the group has committed
         self.processed: set[Record] = set()  # durable in the sink of any query
         self.generation = 0
@@ -72,6 +74,9 @@ class World:
 
     def partitions(self, *, missing_ok: bool = False) -> list[TopicPartition]:
         return list(PARTITIONS)
+
+    def ids_of(self, topics: Collection[str]) -> dict[TopicName, bytes]:
+        return {where.topic: self.topic_id for where in PARTITIONS if where.topic in topics}
 
     def close(self) -> None:
         """Nothing is open."""

@@ -65,12 +65,13 @@ class AnyHistory(RuleBasedStateMachine):
     def finish(self, number: int) -> None:
         """The others go; one that is left finds everything, and the group knows."""
         for other in [*range(number), *range(number + 1, JOBS)]:
-            self.world.expel(self.jobs[other].member.name)
             self.jobs[other].kill()
         job = self.jobs[number]
         if job.run is None:
-            self.world.expel(job.member.name)
             job.start()
+        for name in [*self.world.given]:
+            if name != job.member.name:  # also those that a restart has left behind: their sessions end
+                self.world.expel(name)
         job.member.trouble = ""
         for _ in range(5):
             job.trigger(at_most=None)

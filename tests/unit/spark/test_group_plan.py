@@ -130,5 +130,12 @@ def test_a_topic_made_again_is_read_from_its_start_and_the_checkpoint_learns_it(
     assert next_batch(again, {A: Span(0, 0, 4)}, {A: 3}, Limits()) == {A: Span(0, 3, 4)}
 
 
+def test_a_topic_made_again_that_looks_like_the_old_one_is_read_in_the_batch_after_the_next() -> None:
+    done = {A: Span(0, 3, 4)}
+    held = caught_up(holding(a=(0, 0)), done).restarted({A: 0})
+    assert next_batch(held, done, {A: 3}, Limits()) == {A: Span(0, 0, 4)}, "another end than before"
+    assert next_batch(held, {A: Span(0, 0, 4)}, {A: 3}, Limits()) == {A: Span(0, 3, 4)}
+
+
 def test_a_query_that_ends_reads_what_was_there_of_what_it_had() -> None:
     assert newest_only({A: 10, B: 5, C: 7}, {A: 8, B: 9}) == {A: 8, B: 5}

@@ -38,6 +38,7 @@ def test_it_knows_partitions_and_where_their_logs_start_and_end(lookup: Lookup, 
     assert lookup.log_ends([first, second]) == {first: 5, second: 0}
     assert lookup.log_ends([]) == {}
     assert set(lookup.topic_ids()) == {topic}
+    assert lookup.ids_of([topic, "nowhere"]) == lookup.topic_ids(), "of those that exist"
 
 
 def test_it_finds_offsets_by_time(lookup: Lookup, topic: str) -> None:
