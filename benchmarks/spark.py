@@ -13,13 +13,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tools.peers.fetch import available, jars
 from tools.peers.pins import CONNECTOR_VERSION, Peer
 
-from benchmarks.rounds import Table, alternate
+from benchmarks.processes import Meter
+from benchmarks.rounds import Table
 from benchmarks.targets import LOAD_CORE, Target, kohort, pin
 from benchmarks.throughput import fill
 from kohort.records.batch import NewRecord
@@ -47,6 +47,10 @@ class Shape(NamedTuple):
     codec: Codec
 
     @property
+    def rows(self) -> int:
+        return self.records * self.batches
+
+    @property
     def topic(self) -> str:
         return f"spark-{self.size}-{self.codec.name.lower()}"
 
@@ -57,7 +61,7 @@ SHAPES = (
     Shape("20,000 records of 10 KB, plain", 10_000, 10, 2_000, Codec.NONE),
     Shape("20,000 records of 10 KB, zstd", 10_000, 10, 2_000, Codec.ZSTD),
 )
-TINY = Shape("tiny", 99, 1, 20, Codec.NONE)
+TINY = Shape("tiny", 99, 1, 18, Codec.NONE)
 ROWS = 100_000  # of a micro-batch that is not tiny
 
 
@@ -81,11 +85,20 @@ def prepare(target: Target, shape: Shape) -> None:
     fill(target, shape.topic, build_batch(records, BatchFields(codec=shape.codec)), shape.batches)
 
 
+class Lab(NamedTuple):
+    """A broker and Spark, and what Spark's processes have used."""
+
+    target: Target
+    spark: "SparkSession"
+    meter: Meter
+
+
 @contextmanager
-def started() -> Iterator["SparkSession"]:
+def laboratory(target: Target) -> Iterator[Lab]:
     """Spark with one task slot and its own connector at hand, on the cores of this process."""
     from kohort.spark.sessions import session
 
+    meter = Meter()
     connector = sorted(str(jar) for jar in jars(Peer.SPARK_CONNECTOR).glob("*.jar"))
     spark = session(
         "benchmark",
@@ -97,7 +110,7 @@ def started() -> Iterator["SparkSession"]:
         },
     )
     try:
-        yield spark
+        yield Lab(target, spark, meter)
     finally:
         spark.stop()
 
@@ -111,20 +124,22 @@ def options(target: Target, subject: str, topic: str) -> dict[str, str]:
     return given | ({"kafka.group.id": f"spark-{time.monotonic_ns()}"} if subject == IN_GROUP else {})
 
 
-def rows_per_second(spark: "SparkSession", target: Target, shape: Shape, subject: str) -> float:
-    """Thousand rows per second of a batch query that takes every column and keeps nothing."""
-    frame = spark.read.format(FORMATS[subject]).options(**options(target, subject, shape.topic)).load()
-    began = time.perf_counter()
+def read_all(lab: Lab, shape: Shape, subject: str) -> tuple[float, float]:
+    """A batch query that takes every column and keeps nothing: thousand rows per second by the clock, and
+    per second of the processor time of all processes of Spark.
+    """
+    given = options(lab.target, subject, shape.topic)
+    frame = lab.spark.read.format(FORMATS[subject]).options(**given).load()
+    began, used = time.perf_counter(), lab.meter.seconds()
     frame.write.format("noop").mode("overwrite").save()
-    return shape.records * shape.batches / (time.perf_counter() - began) / 1e3
+    clock, used = time.perf_counter() - began, lab.meter.seconds() - used
+    return shape.rows / clock / 1e3, shape.rows / used / 1e3
 
 
-def micro_batches(
-    spark: "SparkSession", target: Target, shape: Shape, subject: str, rows: int
-) -> list[Durations]:
+def micro_batches(lab: Lab, shape: Shape, subject: str, rows: int) -> list[Durations]:
     """What Spark says about the duration of each micro-batch of so many rows, in milliseconds."""
-    given = options(target, subject, shape.topic) | {"maxOffsetsPerTrigger": str(rows)}
-    stream = spark.readStream.format(FORMATS[subject]).options(**given).load()
+    given = options(lab.target, subject, shape.topic) | {"maxOffsetsPerTrigger": str(rows)}
+    stream = lab.spark.readStream.format(FORMATS[subject]).options(**given).load()
     with tempfile.TemporaryDirectory(prefix="kohort-bench-") as checkpoint:
         sink = stream.writeStream.format("noop").option("checkpointLocation", checkpoint)
         query = sink.trigger(availableNow=True).start()
@@ -136,22 +151,27 @@ def median(batches: list[Durations], part: str) -> float:
     return statistics.median(each[part] for each in batches)
 
 
-def throughput_tables(spark: "SparkSession", target: Target, rounds: int) -> list[Table]:
+def throughput_tables(lab: Lab, rounds: int) -> list[Table]:
     tables = []
     for shape in SHAPES:
-        prepare(target, shape)
-        table = Table(f"Spark reads {shape.title}, on one core", "thousand rows/s")
-        measures = {name: partial(rows_per_second, spark, target, shape, name) for name in (OURS, SPARKS)}
-        for warm in measures.values():
-            warm()
-        alternate(table, measures, rounds)
-        tables.append(table)
+        prepare(lab.target, shape)
+        clock = Table(f"Spark reads {shape.title}, on one core", "thousand rows/s")
+        used = Table("The same, per second of Spark's processor time", "thousand rows/s")
+        for turn in range(rounds + 1):
+            for subject in (OURS, SPARKS):
+                by_clock, by_processor = read_all(lab, shape, subject)
+                if turn:  # the first warms up
+                    clock.add(subject, by_clock)
+                    used.add(subject, by_processor)
+        tables += [clock, used]
     return tables
 
 
-def stream_tables(spark: "SparkSession", target: Target, rounds: int) -> list[Table]:
+def stream_tables(lab: Lab, rounds: int) -> list[Table]:
     """Durations of micro-batches, and how much longer a member takes to plan one: it commits there."""
-    prepare(target, TINY)
+    prepare(lab.target, TINY)
+    for name in FORMATS:
+        micro_batches(lab, TINY, name, 1)  # warms up
     found = []
     for shape, rows, title in ((TINY, 1, "one record"), (SHAPES[0], ROWS, f"{ROWS:,} records of 100 bytes")):
         took = Table(f"A micro-batch of {title} in Spark", "ms", higher_is_better=False)
@@ -162,7 +182,7 @@ def stream_tables(spark: "SparkSession", target: Target, rounds: int) -> list[Ta
             higher_is_better=False,
         )
         for _ in range(rounds):
-            done = {name: micro_batches(spark, target, shape, name, rows) for name in FORMATS}
+            done = {name: micro_batches(lab, shape, name, rows) for name in FORMATS}
             for name, batches in done.items():
                 took.add(name, median(batches, "triggerExecution"))
             longer = median(done[IN_GROUP], "latestOffset") - median(done[OURS], "latestOffset")
@@ -181,8 +201,8 @@ def missing() -> str | None:
 def tables(target: Target, rounds: int) -> list[Table]:
     """Everything that Spark is measured by; takes about three minutes with three rounds."""
     rounds = min(rounds, MOST_ROUNDS)
-    with started() as spark:
-        return throughput_tables(spark, target, rounds) + stream_tables(spark, target, rounds)
+    with laboratory(target) as lab:
+        return throughput_tables(lab, rounds) + stream_tables(lab, rounds)
 
 
 def main() -> int:
