@@ -24,9 +24,9 @@ from kohort.records.header import (
     TRANSACTIONAL,
     BatchHeader,
 )
-from kohort.records.record import NewRecord, Record, encode_record, encode_records
+from kohort.records.record import Fields, Record, encode_record, encode_records
 
-_TIMESTAMP = itemgetter(0)  # of a NewRecord
+_TIMESTAMP = itemgetter(0)
 _FRONT = Struct(">qiibI")
 _CHECKED = Struct(">hiqqqhii")
 
@@ -48,7 +48,7 @@ class BatchFields(NamedTuple):
 PLAIN = BatchFields()
 
 
-def build_batch(records: Sequence[NewRecord], fields: BatchFields = PLAIN) -> bytes:
+def build_batch(records: Sequence[Fields], fields: BatchFields = PLAIN) -> bytes:
     """A batch of consecutive offsets. There must be at least one record."""
     return frame_payload(encode_payload(records, fields.codec), fields)
 
@@ -63,7 +63,7 @@ class Payload(NamedTuple):
     max_timestamp: int
 
 
-def encode_payload(records: Sequence[NewRecord], codec: Codec = Codec.NONE) -> Payload:
+def encode_payload(records: Sequence[Fields], codec: Codec = Codec.NONE) -> Payload:
     """Records of consecutive offsets, without their header. There must be at least one."""
     if not records:
         raise ValueError("a batch is built from at least one record")

@@ -24,7 +24,7 @@ from kohort.client.producer.blocks import Block, BlockBatch, Receipt
 from kohort.client.producer.sequences import Sequences
 from kohort.model.ids import NodeId
 from kohort.model.topics import TopicPartition
-from kohort.records.batch import NewRecord
+from kohort.records.record import Fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class Accumulator:
 
     # Filling
 
-    def add(self, partition: TopicPartition, record: NewRecord, size: int, delivery: Delivery) -> Added:
+    def add(self, partition: TopicPartition, record: Fields, size: int, delivery: Delivery) -> Added:
         """Put a record behind the others of its partition; ``delivery`` hears of it."""
         lane = self._lanes.get(partition)
         if lane is None:

@@ -6,8 +6,9 @@ from typing import ClassVar, NamedTuple, Protocol
 from kohort.model.errors import KohortError
 from kohort.model.ids import NodeId, Offset, Partition, TopicName
 from kohort.model.topics import TopicPartition
-from kohort.records.batch import HEADER_SIZE, BatchFields, NewRecord, build_batch
+from kohort.records.batch import HEADER_SIZE, BatchFields, build_batch
 from kohort.records.compression import Codec
+from kohort.records.record import Fields
 
 UNKNOWN_OFFSET = Offset(-1)
 
@@ -70,7 +71,7 @@ class Batch:
         self.order = order
         self.created = created
         self.deadline = deadline
-        self.records: list[NewRecord] = []  # the accumulator adds them, with their deliveries and sizes
+        self.records: list[Fields] = []  # the accumulator adds them, with their deliveries and sizes
         self.deliveries: list[Delivery] = []
         self.size = HEADER_SIZE
         self.attempts = 0

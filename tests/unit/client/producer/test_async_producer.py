@@ -217,7 +217,7 @@ async def test_a_record_nobody_acknowledges_in_time_fails_with_the_reason() -> N
     scripted.on(ProduceRequest, reply(ErrorCode.NOT_ENOUGH_REPLICAS))
     async with (
         scripted.client() as cluster,
-        quick(cluster, request_timeout_ms=20, delivery_timeout_ms=20) as producer,
+        quick(cluster, request_timeout_ms=100, delivery_timeout_ms=100) as producer,
     ):
         with pytest.raises(
             DeliveryTimeoutError, match=r"orders-0 .*NOT_ENOUGH_REPLICAS.*delivery_timeout_ms"

@@ -81,5 +81,6 @@ def test_waiting_for_several_callbacks_and_asyncio_work_as_with_any_future() -> 
     assert left == {waited[1], waited[2]}
     assert asyncio.run(bridged()) == somewhere(2)
     waited[1].set_result(somewhere(1))
-    assert list(as_completed(waited, timeout=30))
+    futures: list[Future[RecordMetadata]] = [*waited]
+    assert set(as_completed(futures, timeout=30)) == set(futures)
     assert set(heard) == set(waited)
