@@ -40,7 +40,8 @@ test: lint types ## all tests that need nothing beyond PyPI
 	$(PYTEST) tests -m "not interop and not soak" -n 2 --dist loadfile --durations=10
 
 interop: $(READY) ## Java, Go, JavaScript clients and a real Kafka broker (fetched from Maven, npm, Go)
-	$(PYTEST) tests/interop tests/cli tests/clients tests/spark -m "interop and not soak" --timeout=480
+	$(PYTEST) tests/interop tests/cli tests/clients tests/spark -m "interop and not soak" -n 2 --dist loadfile \
+	  --timeout=480 --durations=10
 
 coverage: $(READY) ## what the quick tests reach, by branch
 	$(BIN)/coverage erase

@@ -46,7 +46,7 @@ def without_java(tools: Path) -> dict[str, str]:
     return kept | {"PATH": str(tools), "XDG_CACHE_HOME": str(tools.parent / "cache")}
 
 
-@pytest.mark.slow
+@pytest.mark.interop  # for its time: a second JVM; where there is no Java, all tests of Spark run this way
 @pytest.mark.timeout(300)
 def test_the_job_of_the_howto_runs_without_java_and_its_exit_code_is_ours(
     kohort: Kohort, tmp_path: Path
