@@ -27,7 +27,7 @@ def _group_broker() -> Iterator[Broker]:
         "group.initial.rebalance.delay.ms": 0,
         "group.min.session.timeout.ms": 100,
         "offsets.topic.num.partitions": 5,
-        "log.retention.ms": -1,  # records here are older than a week
+        "log.retention.check.interval.ms": 86_400_000,  # records here are older than a week
     }
     with Broker(configs=configs) as broker:
         yield broker

@@ -48,8 +48,8 @@ class Kohort:
 def _kohort_shared_broker() -> Iterator["Broker"]:
     from kohort.testing.broker import Broker
 
-    # Tests write records of any age, and a run may be longer than retention waits between two rounds.
-    configs = {"group.initial.rebalance.delay.ms": 0, "log.retention.ms": -1}
+    # Tests write records of any age; they shall not be gone when a run takes longer than five minutes.
+    configs = {"group.initial.rebalance.delay.ms": 0, "log.retention.check.interval.ms": 86_400_000}
     with Broker(configs=configs) as broker:
         yield broker
 
