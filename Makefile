@@ -37,10 +37,10 @@ check: lint types ## what to run before every commit: lint, types and the quick 
 	$(PYTEST) tests/unit tests/scenario tests/property tests/docs
 
 test: lint types ## all tests that need nothing beyond PyPI
-	$(PYTEST) tests -m "not interop and not soak" -n 2 --dist loadfile --durations=10
+	$(PYTEST) tests -m "not interop and not soak" -n 2 --dist loadfile --no-loadscope-reorder --durations=10
 
 interop: $(READY) ## Java, Go, JavaScript clients and a real Kafka broker (fetched from Maven, npm, Go)
-	$(PYTEST) tests/interop tests/cli tests/clients tests/spark -m "interop and not soak" -n 2 --dist loadfile \
+	$(PYTEST) tests/interop tests/cli tests/clients tests/spark -m "interop and not soak" -n 2 --dist loadfile --no-loadscope-reorder \
 	  --timeout=480 --durations=10
 
 coverage: $(READY) ## what the quick tests reach, by branch
