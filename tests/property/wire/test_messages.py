@@ -228,7 +228,7 @@ def kio_bytes(entity: Any) -> bytes:  # noqa: ANN401  # as above
 @each_message
 def test_both_write_the_same_bytes_and_each_reads_the_other(message: type[Message]) -> None:
     @given(structs(message))
-    @rounds(40)
+    @rounds(25)
     def check(anything: Message) -> None:
         for version in range(message.versions.first, message.versions.last + 1):
             value = adapted(anything, version)
@@ -274,7 +274,7 @@ HUGE = (
 @each_message
 def test_damaged_bytes_are_refused_or_read_as_something_that_can_be_written(message: type[Message]) -> None:
     @given(structs(message), st.integers(0, 2**32))
-    @rounds(20)
+    @rounds(12)
     def check(anything: Message, seed: int) -> None:
         random = Random(seed)
         for version in range(message.versions.first, message.versions.last + 1):
