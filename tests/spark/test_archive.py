@@ -131,7 +131,7 @@ def instance(spark: "SparkSession", options: ArchiveOptions) -> Iterator[list[Ev
         assert not thread.is_alive()
 
 
-@pytest.mark.soak
+@pytest.mark.interop  # for its time: two drivers
 def test_two_instances_share_their_group_and_each_record_lands_once(
     spark: "SparkSession", stage: Stage
 ) -> None:
