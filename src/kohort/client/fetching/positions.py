@@ -67,10 +67,6 @@ class Positions:
         self._retry_at: dict[TopicPartition, Instant] = {}
         self._errors: list[KohortError] = []
 
-    @property
-    def all_valid(self) -> bool:
-        return all(state.valid_position is not None for state in self._subscriptions.assignment.values())
-
     def next_retry(self) -> Instant | None:
         """When ``due`` has something that failed before."""
         assignment = self._subscriptions.assignment
