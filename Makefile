@@ -41,7 +41,7 @@ test: lint types ## all tests that need nothing beyond PyPI
 
 interop: $(READY) ## Java, Go, JavaScript clients and a real Kafka broker (fetched from Maven, npm, Go)
 	$(PYTEST) tests/interop tests/cli tests/clients tests/spark -m "interop and not soak" -n 2 --dist loadfile --no-loadscope-reorder \
-	  --timeout=480 --durations=10
+	  --timeout=480 -o faulthandler_timeout=600 --durations=10
 
 coverage: $(READY) ## what the quick tests reach, by branch
 	$(BIN)/coverage erase
@@ -50,10 +50,10 @@ coverage: $(READY) ## what the quick tests reach, by branch
 	$(BIN)/coverage report | tail -40
 
 soak: $(READY) ## long rounds: 50 kills, slow disks, deep exploration
-	$(PYTEST) tests -m soak --timeout=7200
+	$(PYTEST) tests -m soak --timeout=7200 -o faulthandler_timeout=7500
 
 fuzz: $(READY) ## mutate requests of every API and generate groups for every assignor, for a long time
-	KOHORT_FUZZ_EXAMPLES=50 $(PYTEST) tests/property/wire tests/property/assign tests/fault --timeout=7200
+	KOHORT_FUZZ_EXAMPLES=50 $(PYTEST) tests/property/wire tests/property/assign tests/fault --timeout=7200 -o faulthandler_timeout=7500
 
 explore: $(READY) ## every interleaving of three members' requests and timers, deeper than in the tests
 	$(BIN)/python tools/explore.py --depth 7

@@ -41,6 +41,7 @@ class Server:
         self._disk = disk
         self._connections: set[Connection] = set()
         self._nobody = asyncio.Event()  # set while no client is connected
+        self._stopping = False
 
     @property
     def connections(self) -> int:
@@ -73,6 +74,7 @@ class Server:
 
     async def stop(self) -> None:
         """Stop listening, drop the connections, end the background work, close the data cleanly."""
+        self._stopping = True
         self._idle_check.cancel()
         self._listening.close()
         for connection in list(self._connections):
@@ -110,6 +112,10 @@ class Server:
             return
         self._connections.add(connection)
         self._nobody.clear()
+        if (
+            self._stopping
+        ):  # accepted before the listening socket was closed, told of after the others were dropped
+            connection.abort()
 
     def _gone(self, connection: Connection) -> None:
         self._connections.discard(connection)
