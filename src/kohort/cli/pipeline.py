@@ -160,6 +160,7 @@ def _archive(options: "ArchiveOptions", *, as_json: bool) -> int:
     ending = _Ending()
     if not as_json:
         say(f"archiving {options.topics} to {options.to}; Spark is starting …")
+        sys.stdout.flush()
     try:
         pipeline.archive(options, lambda event: ending.heard(event, as_json), ending.stopping)
     except (MissingSparkError, JavaError) as error:

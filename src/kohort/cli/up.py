@@ -42,7 +42,7 @@ def up(
         bool,
         typer.Option(
             "--archive/--no-archive",
-            help="Keep all topics as Parquet tables in the data directory, by a Spark job beside the broker.",
+            help="Keep all topics as Parquet tables in DIR-archive, by a Spark job beside the broker.",
         ),
     ] = True,
 ) -> None:

@@ -19,7 +19,6 @@ from typing import TextIO
 from kohort.cli.parts import Row, own_command
 
 GROUP = "kohort-archive"
-DIRECTORY = "archive"  # in the broker's data directory; no partition could be called so
 ALL_TOPICS = ".*"  # internal ones are left out
 
 _UNAVAILABLE = 3  # what ``kohort pipeline`` ends with where Spark or Java is missing
@@ -51,7 +50,7 @@ class ArchivePart:
         bootstrap: Callable[[], str],
         changed: Callable[[ArchiveView], None] = lambda _: None,
     ) -> None:
-        self.directory = data / DIRECTORY
+        self.directory = archive_directory(data)
         self.view = ArchiveView()
         self._bootstrap = bootstrap
         self._changed = changed
@@ -167,6 +166,17 @@ class ArchivePart:
     def _show(self, phase: str, detail: str = "") -> None:
         self.view.phase, self.view.detail = phase, detail
         self._changed(self.view)
+
+
+def archive_directory(data: Path) -> Path:
+    """Where the archive of this data directory is: beside it.
+
+    Not inside: Kafka does not start on a log directory that has anything but partitions in it. One that was
+    begun inside, by an earlier version, goes on where it is.
+    """
+    inside = data / "archive"
+    whole = data.resolve()
+    return inside if inside.is_dir() else whole.parent / f"{whole.name}-archive"
 
 
 def missing_module() -> str | None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -251,14 +251,14 @@ async def _wait(stopping: asyncio.Event, seconds: float) -> None:
 
 def changes(say: Callable[[str], None]) -> Callable[[ArchiveView], None]:
     """For output that is no terminal: a line when the archive changes its state or has landed something."""
-    last: list[Mapping[str, object] | tuple[object, ...]] = []
+    last = ""
 
     def tell(view: ArchiveView) -> None:
-        facts = (view.phase, view.detail, view.batches)
-        if facts in last:
-            return
-        last[:] = [facts]
+        nonlocal last
         landed = f", {view.rows:,} rows landed" if view.rows else ""
-        say(f"archive: {view.phase}{f' ({view.detail})' if view.detail else ''}{landed}")
+        line = f"archive: {view.phase}{f' ({view.detail})' if view.detail else ''}{landed}"
+        if line != last:  # a batch may land nothing: all of it was there, or it only moved an offset
+            last = line
+            say(line)
 
     return tell

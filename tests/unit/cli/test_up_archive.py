@@ -8,7 +8,7 @@ import pytest
 
 from kohort.cli import up_archive
 from kohort.cli.parts import Row
-from kohort.cli.up_archive import ArchivePart, ArchiveView, command
+from kohort.cli.up_archive import ArchivePart, ArchiveView, archive_directory, command
 from kohort.cli.up_screen import changes
 
 
@@ -49,9 +49,9 @@ def test_what_the_child_tells_is_shown_and_it_is_ended_in_order(
     child(monkeypatch, RUNS)
 
     async def story() -> Watched:
-        part = Watched(tmp_path)
+        part = Watched(tmp_path / "data")
         (row,) = await part.start()
-        assert row.where.startswith(str(tmp_path / "archive"))
+        assert row.where.startswith(f"{tmp_path / 'data-archive'} ")
         assert await part.until("running") == ("running", "", 0)
         assert await part.until("running") == ("running", "", 5)
         await part.stop()
@@ -69,7 +69,7 @@ def test_a_child_that_dies_is_begun_again_after_a_pause_that_grows(
     monkeypatch.setattr(up_archive, "_FIRST_PAUSE", 0.001)
 
     async def story() -> list[str]:
-        part = Watched(tmp_path)
+        part = Watched(tmp_path / "data")
         await part.start()
         details = [(await part.until("restarting"))[1] for _ in range(2)]
         await part.stop()
@@ -82,7 +82,7 @@ def test_a_child_without_java_is_not_begun_again(tmp_path: Path, monkeypatch: py
     child(monkeypatch, "import sys; print('kohort: error: no Java for Spark', file=sys.stderr); sys.exit(3)")
 
     async def story() -> tuple[str, str, int]:
-        part = Watched(tmp_path)
+        part = Watched(tmp_path / "data")
         await part.start()
         state = await part.until("off")
         await part.stop()
@@ -97,7 +97,7 @@ def test_without_spark_it_says_so_in_one_line_and_nothing_is_started(
     monkeypatch.setattr(up_archive, "find_spec", lambda name: None if name == "pyspark" else object())
 
     async def story() -> list[Row]:
-        part = ArchivePart(tmp_path, lambda: "")
+        part = ArchivePart(tmp_path / "data", lambda: "")
         rows = await part.start()
         assert part.suggestions() == []
         await part.stop()
@@ -115,13 +115,25 @@ def test_the_child_archives_all_topics_of_this_broker() -> None:
     assert given.endswith("--json")
 
 
+def test_the_archive_is_beside_the_logs_or_where_it_was_begun(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    assert archive_directory(data) == tmp_path / "data-archive"
+    data.mkdir()
+    assert archive_directory(data) == tmp_path / "data-archive"
+    (data / "archive").mkdir()
+    assert archive_directory(data) == data / "archive"
+
+
 def test_where_there_is_no_terminal_changes_are_lines() -> None:
     lines: list[str] = []
     tell = changes(lines.append)
     view = ArchiveView(phase="running")
     tell(view)
+    view.batches = 1
     tell(view)
-    view.rows, view.batches = 1_200, 1
+    view.rows, view.batches = 1_200, 2
+    tell(view)
+    view.batches = 3
     tell(view)
     tell(ArchiveView(phase="restarting", detail="in 1 s: no luck"))
     assert lines == [
