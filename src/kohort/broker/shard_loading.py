@@ -6,8 +6,6 @@ import time
 
 from kohort.groups.shard import Shard
 from kohort.log.log import Log
-from kohort.model.ids import ProducerId
-from kohort.records.batch import read_records
 from kohort.records.header import batches
 
 logger = logging.getLogger("kohort.loading")
@@ -28,8 +26,7 @@ async def load(core: Shard, log: Log) -> None:
         for buffer in found.buffers:
             view = memoryview(buffer)
             for position, header in batches(view):
-                batch = view[position : position + header.size]
-                core.replay(read_records(batch), ProducerId(header.producer_id), header.is_control)
+                core.replay_batch(view[position : position + header.size], header)
                 if time.monotonic() > give_way_at:
                     await asyncio.sleep(0)
                     give_way_at = time.monotonic() + _SLICE_S

@@ -11,7 +11,7 @@ How a shell drives it:
    come in order of position.
 4. Write ``outcome.events`` to the journal, count them, show them.
 
-To load: ``replay`` the batches of the log in order, then ``finish_load(now)``. A new partition is
+To load: ``replay_batch`` the batches of the log in order, then ``finish_load(now)``. A new partition is
 loaded from nothing.
 """
 
@@ -32,6 +32,8 @@ from kohort.groups.state import State
 from kohort.groups.timers import TimingWheel
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, InstanceId, Instant, MemberId, Now, ProducerId
+from kohort.primitives.buffers import Buffer
+from kohort.records.batch import BatchHeader
 from kohort.records.record import Record
 
 TIMERS_AT_A_TIME = 1_000  # so that an outcome's batch, and the time without requests, stay small
@@ -84,13 +86,18 @@ class Shard:
                 dispatch(out.fired.pop(0), out)
         return out.close()
 
+    def replay_batch(self, batch: Buffer, header: BatchHeader) -> None:
+        """Take one batch of the log, from the first to the last, before ``finish_load``.
+
+        Raises ``LoadFailedError``, or ``CorruptBatchError`` for bytes that are no records; the partition
+        then answers 16 (``Absence.NOT_OWNED``).
+        """
+        self._loader.replay_batch(batch, header)
+
     def replay(
         self, records: Iterable[Record], producer: ProducerId = NO_PRODUCER, is_control: bool = False
     ) -> None:
-        """Take one batch of the log, from the first to the last, before ``finish_load``.
-
-        Raises ``LoadFailedError``; the partition then answers 16 (``Absence.NOT_OWNED``).
-        """
+        """Like ``replay_batch``, of records that have been read already."""
         self._loader.replay(records, producer, is_control)
 
     def finish_load(self, now: Now) -> Outcome:

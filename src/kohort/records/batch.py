@@ -39,6 +39,7 @@ __all__ = [
     "patch_create_time",
     "patch_offsets",
     "read_header",
+    "read_payload",
     "read_records",
     "rebuild_batch",
 ]
@@ -49,16 +50,23 @@ def read_records(
 ) -> list[Record]:
     """The records of the batch at ``position``, whatever its codec; ``header`` if it has been read already.
 
-    Raises ``CorruptBatchError`` when the batch is not whole, does not decompress to at most ``limit``
-    bytes, or does not hold exactly the records its header counts. The checksum is the caller's business.
+    Raises like ``read_payload``, and when the batch does not hold exactly the records its header counts.
     """
     if header is None:
         header = read_header(buffer, position)
+    return decode_records(read_payload(buffer, position, header, limit=limit), header)
+
+
+def read_payload(buffer: Buffer, position: int, header: BatchHeader, *, limit: int = DEFAULT_LIMIT) -> bytes:
+    """What follows the header of the batch at ``position``, decompressed.
+
+    Raises ``CorruptBatchError`` when the batch is not whole or does not decompress to at most ``limit``
+    bytes. The checksum is the caller's business.
+    """
     end = position + header.size
     if end > len(buffer):
         raise CorruptBatchError(
             f"batch at byte {position} has {header.size} bytes, {end - len(buffer)} are missing"
         )
     payload = buffer[position + HEADER_SIZE : end]
-    content = decompress(header.codec, payload, limit) if header.codec else bytes(payload)
-    return decode_records(content, header)
+    return decompress(header.codec, payload, limit) if header.codec else bytes(payload)

@@ -18,7 +18,6 @@ __all__ = [
     "GroupMemberValue",
     "GroupValue",
     "Key",
-    "KeyReader",
     "MalformedRecordError",
     "OffsetKey",
     "OffsetValue",
@@ -31,6 +30,7 @@ __all__ = [
     "encode_key",
     "encode_offset_value",
     "peek_offset",
+    "read_names",
 ]
 
 _LEGACY_OFFSET, _OFFSET, _GROUP = 0, 1, 2
@@ -38,6 +38,7 @@ _TYPE = Struct(">h")
 _PARTITION = Struct(">i")
 _OFFSET_TYPE = _TYPE.pack(_OFFSET)
 _GROUP_TYPE = _TYPE.pack(_GROUP)
+_OFFSET_TYPES = (_OFFSET_TYPE, _TYPE.pack(_LEGACY_OFFSET))
 
 
 class OffsetKey(NamedTuple):
@@ -88,23 +89,17 @@ def decode_key(key: bytes | None) -> Key:
         raise malformed("the key of a record", error) from error
 
 
-class KeyReader:
-    """``decode_key`` for loading a log: the partitions of a topic share their names, kept once."""
+def read_names(beginning: bytes) -> tuple[str, str] | None:
+    """Group and topic of an offset key of which the last four bytes, its partition, were cut off.
 
-    __slots__ = ("_names",)
-
-    def __init__(self) -> None:
-        self._names: dict[bytes, tuple[str, str]] = {}
-
-    def read(self, key: bytes | None) -> Key:
-        """Like ``decode_key``."""
-        if key is None:
-            return decode_key(key)
-        names = self._names.get(key[:-4])
-        if names is not None:
-            return OffsetKey(*names, *_PARTITION.unpack_from(key, -4))
-        decoded = decode_key(key)
-        # Only a key without trailing bytes ends in its partition.
-        if isinstance(decoded, OffsetKey) and encode_key(decoded) == key:
-            self._names[key[:-4]] = (decoded.group, decoded.topic)
-        return decoded
+    ``None`` for what is not exactly that; ``decode_key`` may still know the whole key.
+    """
+    if beginning[:2] not in _OFFSET_TYPES:
+        return None
+    middle = 4 + int.from_bytes(beginning[2:4], "big")
+    if len(beginning) != middle + 2 + int.from_bytes(beginning[middle : middle + 2], "big"):
+        return None
+    try:
+        return beginning[4:middle].decode(), beginning[middle + 2 :].decode()
+    except UnicodeDecodeError:
+        return None

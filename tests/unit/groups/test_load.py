@@ -11,6 +11,7 @@ from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, Instant, MemberId, Now, Partition, ProducerId, TopicName, WallTime
+from kohort.records.batch import BatchFields, NewRecord, build_batch, read_header
 from kohort.records.offsets_topic import (
     GroupKey,
     GroupMemberValue,
@@ -54,6 +55,12 @@ def loaded(*records: Record, settings: GroupSettings | None = None) -> Shard:
     shard.replay(records)
     shard.finish_load(START)
     return shard
+
+
+def stored(*records: Record) -> bytes:
+    """The records as a batch of the log, from the offset of the first on."""
+    fresh = [NewRecord(0, record.key, record.value) for record in records]
+    return build_batch(fresh, BatchFields(base_offset=records[0].offset))
 
 
 def committed(shard: Shard, partition: int = 0) -> int | None:
@@ -159,6 +166,40 @@ def test_what_must_be_understood_and_is_not_fails_the_load(record: Record) -> No
     shard = Shard(GroupSettings(), Instant(0))
     with pytest.raises(LoadFailedError, match="log offset 7"):
         shard.replay([offset_record(1), record])
+
+
+def test_a_batch_of_the_log_is_taken_as_it_is_stored() -> None:
+    batch = stored(
+        *(offset_record(partition, partition=partition) for partition in range(200)),
+        group_record(encode_group_value(group_value("a"))),
+        offset_record(None, partition=7),
+        offset_record(5, partition=8),
+    )
+    shard = Shard(GroupSettings(), Instant(0))
+    shard.replay_batch(batch, read_header(batch))
+    shard.finish_load(START)
+    found = [committed(shard, partition) for partition in range(200)]
+    assert found == [*range(7), None, 5, *range(9, 200)]
+    assert shard.group(G) is not None
+
+
+def test_an_offset_that_comes_after_the_end_of_its_topic_or_group_is_kept() -> None:
+    batch = stored(offset_record(1), offset_record(None), offset_record(2), group_record(None))
+    shard = Shard(GroupSettings(), Instant(0))
+    shard.replay_batch(batch, read_header(batch))
+    again = stored(offset_record(3, partition=1))
+    shard.replay_batch(again, read_header(again))
+    shard.finish_load(START)
+    assert (committed(shard), committed(shard, 1)) == (2, 3)
+    assert shard.group(G) is not None
+
+
+def test_a_batch_that_cannot_be_understood_fails_the_load_and_says_where() -> None:
+    shard = Shard(GroupSettings(), Instant(0))
+    newer = Record(0, 0, encode_key(OffsetKey("g", "t", 0)), b"\x00\x09" + bytes(22))
+    batch = stored(offset_record(1, log_offset=40), newer)
+    with pytest.raises(LoadFailedError, match="log offset 41"):
+        shard.replay_batch(batch, read_header(batch))
 
 
 @pytest.mark.parametrize("value", [b"\x00\x09", encode_group_value(group_value("a"))[:-1]])

@@ -7,8 +7,6 @@ from kohort.records.offsets_topic import (
     GroupKey,
     GroupMemberValue,
     GroupValue,
-    Key,
-    KeyReader,
     MalformedRecordError,
     OffsetKey,
     OffsetValue,
@@ -21,6 +19,7 @@ from kohort.records.offsets_topic import (
     encode_key,
     encode_offset_value,
     peek_offset,
+    read_names,
 )
 
 T = 1_700_000_000_000
@@ -124,9 +123,8 @@ def test_a_key_of_another_type_is_told_by_its_number(kind: int) -> None:
     ],
 )
 def test_a_key_that_is_missing_or_cut_off_is_malformed(key: bytes | None) -> None:
-    for read in (decode_key, KeyReader().read):
-        with pytest.raises(MalformedRecordError):
-            read(key)
+    with pytest.raises(MalformedRecordError):
+        decode_key(key)
 
 
 def test_a_key_whose_name_is_no_text_is_malformed() -> None:
@@ -140,24 +138,33 @@ def test_a_name_too_long_to_be_stored_is_refused() -> None:
         encode_key(GroupKey("g" * 32_768))
 
 
-def test_a_key_reader_decodes_like_decode_key_and_keeps_names_once() -> None:
-    reader = KeyReader()
-    keys: list[OffsetKey | GroupKey] = [
-        OffsetKey("g", "t", 0),
-        OffsetKey("g", "t", 7),
-        GroupKey("g"),
-        OffsetKey("g", "t", -1),
-        OffsetKey("gt", "", 2),
-    ]
-    read: list[Key] = [reader.read(encode_key(key)) for key in keys]
-    assert read == keys
-    assert read[0][0] is read[1][0]
+@pytest.mark.parametrize("names", [("g", "t"), ("gt", ""), ("", ""), ("grüppe", "a.b")])
+@pytest.mark.parametrize("kind", [b"\x00\x00", b"\x00\x01"])
+def test_group_and_topic_are_read_from_what_offset_keys_begin_with(
+    names: tuple[str, str], kind: bytes
+) -> None:
+    key = encode_key(OffsetKey(*names, 7))
+    assert read_names(kind + key[2:-4]) == names
 
 
-def test_trailing_bytes_of_a_key_do_not_mislead_a_key_reader() -> None:
-    reader = KeyReader()
-    long = encode_key(OffsetKey("g", "t", 5)) + b"\x00\x00\x00\x09"
-    assert [reader.read(long), reader.read(long)] == [OffsetKey("g", "t", 5)] * 2
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        b"",
+        b"\x00",
+        b"\x00\x01",
+        b"\x00\x01\x00\x01g",
+        b"\x00\x01\x00\x01g\x00\x01",
+        b"\x00\x01\x00\x01g\x00\x01tt",  # a key with bytes behind its partition
+        b"\x00\x01\xff\xff\x00\x01t",
+        b"\x00\x01\x00\x01g\xff\xff",
+        b"\x00\x01\x00\x01\xff\x00\x01t",  # no text
+        b"\x00\x02\x00\x01g\x00\x01t",
+        b"\x00\x03\x00\x01g\x00\x01t",
+    ],
+)
+def test_nothing_is_read_from_what_is_not_the_whole_beginning_of_an_offset_key(beginning: bytes) -> None:
+    assert read_names(beginning) is None
 
 
 @pytest.mark.parametrize(("encoded", "value"), OFFSET_VALUES)
