@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pyarrow import lib as pa
 
 from kohort.client.columnar.decoders import decoder_of
-from kohort.client.columnar.ranges import leaves_out_aborted
+from kohort.client.fetching.aborted import leaves_out_aborted
 from kohort.client.fetching.chunk import Chunk
 from kohort.client.fetching.errors import BadRecordError
 from kohort.records.batch import CorruptBatchError

@@ -9,13 +9,12 @@ from pyarrow import lib as pa
 
 from kohort.client.columnar.decoders import decoder_of
 from kohort.client.columnar.options import ColumnOptions
-from kohort.client.fetching.aborted import AbortedProducers
+from kohort.client.fetching.aborted import leaves_out_aborted
 from kohort.model.topics import TopicPartition
-from kohort.primitives.buffers import Buffer
-from kohort.records.batch import BatchHeader, CorruptBatchError
+from kohort.records.batch import CorruptBatchError
 from kohort.records.columns.arrow import Place, Wanted, record_batches
 from kohort.records.columns.read import read_columns
-from kohort.records.columns.table import BatchTable, LeavesOut, Sifting, find_batches
+from kohort.records.columns.table import BatchTable, Sifting, find_batches
 from kohort.wire.messages.fetch import PartitionData
 
 # A first request for a short range asks for no more than records of this size would fill.
@@ -85,16 +84,3 @@ class OffsetRange:
             raise type(error)(
                 f"cannot read {self.partition} at offset {reached}: {error.args[0]}", hint=error.hint
             ) from error
-
-
-def leaves_out_aborted(answered: PartitionData, blob: Buffer) -> LeavesOut:
-    """What read_committed passes over in an answer."""
-    aborted = AbortedProducers(answered.aborted_transactions or ())
-
-    def leaves_out(position: int, header: BatchHeader) -> bool:
-        skipped = aborted.skips(header)
-        if header.is_control:
-            aborted.see_marker(blob, position, header)
-        return skipped
-
-    return leaves_out

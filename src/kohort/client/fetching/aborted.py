@@ -1,12 +1,12 @@
 """Which transactions of a fetched piece of a log were aborted: what read_committed leaves out."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kohort.primitives.buffers import Buffer
 from kohort.records.batch import BatchHeader, read_records
 from kohort.records.control import ControlType, control_type
-from kohort.wire.messages.fetch import AbortedTransaction
+from kohort.wire.messages.fetch import AbortedTransaction, PartitionData
 
 
 class AbortedProducers:
@@ -27,3 +27,16 @@ class AbortedProducers:
         for record in read_records(blob, position, header):
             if control_type(record.key) is ControlType.ABORT:
                 self._active.discard(header.producer_id)
+
+
+def leaves_out_aborted(answered: PartitionData, blob: Buffer) -> Callable[[int, BatchHeader], bool]:
+    """What read_committed passes over in an answer: asked about batches and their positions, in order."""
+    aborted = AbortedProducers(answered.aborted_transactions or ())
+
+    def leaves_out(position: int, header: BatchHeader) -> bool:
+        skipped = aborted.skips(header)
+        if header.is_control:
+            aborted.see_marker(blob, position, header)
+        return skipped
+
+    return leaves_out

@@ -1,21 +1,24 @@
-"""What one Fetch brought for one partition, decoded a batch at a time as the application takes records."""
+"""What one Fetch brought for one partition, decoded as the application takes records."""
 
 from kohort.client.fetching.aborted import AbortedProducers
-from kohort.client.fetching.bulk import open_bulk
+from kohort.client.fetching.bulk import Bulk, open_bulk
 from kohort.client.fetching.errors import BadRecordError
 from kohort.client.fetching.records import ConsumerRecord, Reading
+from kohort.client.fetching.run import BatchRun, Place, Run
 from kohort.client.subscription import NO_EPOCH
 from kohort.model.topics import TopicPartition
 from kohort.records.batch import HEADER_SIZE, BatchHeader, CorruptBatchError, check_crc, read_records
 from kohort.records.header import batches
 from kohort.wire.messages.fetch import PartitionData
 
+_new = tuple.__new__  # half the time of calling the class
+
 
 class Chunk:
     """A piece of one partition's log. ``next_offset`` and ``epoch`` move with what is taken."""
 
     __slots__ = (
-        "_aborted", "_at", "_batch", "_bulk", "_cursor", "_records", "answered", "blob", "epoch",
+        "_aborted", "_bulk", "_cursor", "_end", "_is_fresh", "_run", "answered", "blob", "epoch",
         "next_offset", "partition", "reading",
     )  # fmt: skip
 
@@ -28,16 +31,15 @@ class Chunk:
         self.epoch = NO_EPOCH  # of the last batch records were taken from
         self.reading = reading
         self.blob = answered.records if isinstance(answered.records, bytes | memoryview) else b""
-        self._batch: BatchHeader | None = None
-        self._bulk = open_bulk(self.blob)
         self._begin()
 
     def _begin(self) -> None:
         aborted = self.answered.aborted_transactions or ()
         self._aborted = AbortedProducers(aborted) if self.reading.read_committed else None
-        self._cursor = 0
-        self._records: list[ConsumerRecord] = []
-        self._at = 0
+        self._is_fresh = True  # nobody has looked yet whether the batches can be read at once
+        self._bulk: Bulk | None = None
+        self._run: Run | None = None
+        self._cursor, self._end = 0, len(self.blob)
 
     def __repr__(self) -> str:
         return f"<Chunk of {self.partition} at offset {self.next_offset}, byte {self._cursor}>"
@@ -49,7 +51,7 @@ class Chunk:
     @property
     def is_drained(self) -> bool:
         """Nothing more can come out of it."""
-        return self._at >= len(self._records) and len(self.blob) - self._cursor < HEADER_SIZE
+        return (self._run is None or not self._run.left) and self._end - self._cursor < HEADER_SIZE
 
     def go_on(self, offset: int, epoch: int, *, drained: bool) -> None:
         """Behind what somebody else took out of ``blob``: at ``offset``, or with nothing left."""
@@ -66,35 +68,88 @@ class Chunk:
         """
         taken: list[ConsumerRecord] = []
         try:
-            while len(taken) < limit and (self._at < len(self._records) or self._next_batch()):
-                self._take_from_batch(taken, limit)
+            while len(taken) < limit and (run := self._run_with_records()) is not None:
+                portion = run.portion(limit - len(taken))
+                if self.reading.deserializes:
+                    self._deserialize(run, portion, taken)
+                else:
+                    taken += portion
+                    self._move(run.advance(len(portion)))
         except BadRecordError:
             if not taken:
                 raise
         return taken
 
-    def _next_batch(self) -> bool:
-        """Make the records of the next batch ready, passing those without any; False at the end."""
+    def _move(self, place: Place) -> None:
+        self.next_offset, self.epoch = max(self.next_offset, place.offset), place.epoch
+
+    def _deserialize(self, run: Run, portion: list[ConsumerRecord], taken: list[ConsumerRecord]) -> None:
+        """Take records as far as the deserializers like them."""
+        key_of, value_of = self.reading.key_deserializer, self.reading.value_deserializer
+        for done, one in enumerate(portion):
+            try:
+                key = one.key if key_of is None or one.key is None else key_of(one.key)
+                value = one.value if value_of is None or one.value is None else value_of(one.value)
+            except Exception as error:
+                if done:
+                    self._move(run.advance(done))
+                self.next_offset = one.offset
+                raise BadRecordError(
+                    self.partition, one.offset, f"a deserializer raised {error!r}"
+                ) from error
+            taken.append(_new(ConsumerRecord, (*one[:4], key, value, *one[6:])))
+        self._move(run.advance(len(portion)))
+
+    # --- what comes next ----------------------------------------------------------------------
+
+    def _run_with_records(self) -> Run | None:
+        """One that has some left; None at the end."""
+        if self._run is not None and self._run.left:
+            return self._run
+        self._run = None
+        if self._is_fresh:
+            self._is_fresh = False
+            self._bulk = open_bulk(self.partition, self.next_offset, self.answered, self.reading)
+        if self._bulk is not None:
+            try:
+                return self._next_of(self._bulk)
+            except CorruptBatchError:
+                # One after another, from the start: what is before it is handed out, and what is wrong said.
+                self._begin()
+                self._is_fresh = False
+        return self._next_batch()
+
+    def _next_of(self, bulk: Bulk) -> Run | None:
+        run = next(bulk.runs, None)
+        self._end = bulk.end
+        if run is not None:
+            self._run, self._cursor = run, run.end
+            return run
+        if self._cursor < bulk.end:  # over markers, and batches whose records are all gone
+            self._cursor = bulk.end
+            self._move(bulk.behind)
+        return None
+
+    def _next_batch(self) -> Run | None:
+        """The records of the next batch that has any."""
         while True:
             try:
                 found = next(batches(self.blob, self._cursor), None)
                 if found is None:
-                    self._cursor = len(self.blob)
-                    return False
+                    self._cursor = self._end
+                    return None
                 records = self._read(*found)
             except CorruptBatchError as error:
                 raise BadRecordError(self.partition, self.next_offset, error) from error
             at, header = found
             self._cursor = at + header.size
-            self._batch = header
             first = self.next_offset
-            self._at = 0
             if header.base_offset < first:  # only the batch a position lies in has others
                 records = [record for record in records if record.offset >= first]
-            self._records = records
-            if self._records:
-                return True
-            self._pass_batch(header)
+            if records:
+                self._run = BatchRun(records, header, self._cursor)
+                return self._run
+            self._move(Place(header.next_offset, header.partition_leader_epoch))
 
     def _read(self, at: int, header: BatchHeader) -> list[ConsumerRecord]:
         if self.reading.check_crcs:
@@ -106,48 +161,6 @@ class Chunk:
             return []
         if skipped:
             return []
-        records = self._bulk.records(self.partition, at, header) if self._bulk is not None else None
-        return self._read_alone(at, header) if records is None else records
-
-    def _read_alone(self, at: int, header: BatchHeader) -> list[ConsumerRecord]:
-        topic, number = self.partition
+        start = self.partition
         tail = (header.partition_leader_epoch, int(header.is_log_append_time))
-        new, start = tuple.__new__, (topic, number)  # half the time of calling the class
-        return [new(ConsumerRecord, start + one + tail) for one in read_records(self.blob, at, header)]
-
-    def _take_from_batch(self, taken: list[ConsumerRecord], limit: int) -> None:
-        batch = self._batch
-        assert batch is not None
-        until = min(self._at + limit - len(taken), len(self._records))
-        if self.reading.deserializes:
-            self._take_deserialized(batch, until, taken)
-        else:
-            taken += self._records[self._at : until]
-            self._at = until
-        self._moved(batch)
-
-    def _take_deserialized(self, batch: BatchHeader, until: int, taken: list[ConsumerRecord]) -> None:
-        key_of, value_of = self.reading.key_deserializer, self.reading.value_deserializer
-        for one in self._records[self._at : until]:
-            try:
-                key = one.key if key_of is None or one.key is None else key_of(one.key)
-                value = one.value if value_of is None or one.value is None else value_of(one.value)
-            except Exception as error:
-                self.next_offset = one.offset
-                raise BadRecordError(
-                    self.partition, one.offset, f"a deserializer raised {error!r}"
-                ) from error
-            taken.append(one._replace(key=key, value=value))
-            self._at += 1
-            self._moved(batch)
-
-    def _moved(self, batch: BatchHeader) -> None:
-        if self._at >= len(self._records):
-            self._pass_batch(batch)  # compaction may have removed the last records of it
-        else:
-            self.next_offset = self._records[self._at - 1].offset + 1
-            self.epoch = batch.partition_leader_epoch
-
-    def _pass_batch(self, batch: BatchHeader) -> None:
-        self.next_offset = max(self.next_offset, batch.next_offset)
-        self.epoch = batch.partition_leader_epoch
+        return [_new(ConsumerRecord, (*start, *one, *tail)) for one in read_records(self.blob, at, header)]

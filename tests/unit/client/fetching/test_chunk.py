@@ -2,6 +2,7 @@
 
 import pytest
 
+from kohort.client.fetching import bulk
 from kohort.client.fetching.chunk import Chunk
 from kohort.client.fetching.errors import BadRecordError
 from kohort.client.fetching.records import Reading
@@ -13,6 +14,12 @@ from kohort.records.control import ControlType, EndMarker, build_end_marker
 from kohort.wire.messages.fetch import AbortedTransaction, PartitionData
 
 TP = TopicPartition(TopicName("t"), Partition(0))
+
+
+@pytest.fixture(autouse=True, params=[1, 1 << 30], ids=["at once", "one by one"])
+def decoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test twice: with batches read together, and one after the other."""
+    monkeypatch.setattr(bulk, "_WORTH_IT", request.param)
 
 
 def batch(base: int, *values: bytes, codec: Codec = Codec.NONE, producer: int = -1) -> bytes:
@@ -123,3 +130,48 @@ def test_a_batch_cut_off_at_the_end_is_not_there() -> None:
     assert values(read) == []
     assert read.is_drained
     assert read.next_offset == 1
+
+
+def test_headers_come_with_the_records_that_have_them() -> None:
+    records = [
+        NewRecord(0, None, b"a"),
+        NewRecord(0, None, b"b", [("one", b"1"), ("none", None), ("empty", b"")]),
+        NewRecord(0, None, b"c"),
+        NewRecord(0, None, b"d", [("two", b"2")]),
+    ]
+    read = chunk(build_batch(records, BatchFields()))
+    assert [list(one.headers) for one in read.take(3)] == [list(one.headers) for one in records[:3]]
+    assert [list(one.headers) for one in read.take(3)] == [[("two", b"2")]]
+
+
+def test_each_record_has_the_epoch_and_the_kind_of_timestamp_of_its_batch() -> None:
+    later = BatchFields(base_offset=1, leader_epoch=4, append_time=77)
+    read = chunk(batch(0, b"a") + build_batch([NewRecord(5, b"k", b"b")], later))
+    assert [(one.leader_epoch, one.timestamp, one.timestamp_type) for one in read.take(1)] == [(3, 1_000, 0)]
+    assert read.epoch == 3
+    assert [(one.leader_epoch, one.timestamp, one.timestamp_type) for one in read.take(1)] == [(4, 77, 1)]
+    assert read.epoch == 4
+
+
+def test_markers_at_the_end_are_passed_when_somebody_comes_for_more() -> None:
+    read = chunk(batch(0, b"a", producer=7) + marker(1, 7, ControlType.COMMIT))
+    assert values(read, 1) == [b"a"]
+    assert (read.next_offset, read.is_drained) == (1, False)
+    assert values(read, 1) == []
+    assert (read.next_offset, read.is_drained) == (2, True)
+
+
+def test_what_somebody_else_took_is_not_taken_again() -> None:
+    read = chunk(batch(0, b"a", b"b", b"c") + batch(3, b"d"))
+    assert values(read, 1) == [b"a"]
+    read.go_on(2, 3, drained=False)
+    assert values(read) == [b"c", b"d"]
+    read.go_on(4, 3, drained=True)
+    assert read.is_drained
+
+
+def test_a_batch_that_begins_before_the_one_in_front_of_it_ended_gives_what_is_new() -> None:
+    read = chunk(batch(0, b"a", b"b", b"c") + batch(1, b"x", b"y", b"d"))
+    assert values(read, 2) == [b"a", b"b"]
+    assert values(read) == [b"c", b"d"]
+    assert read.next_offset == 4
