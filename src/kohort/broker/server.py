@@ -10,6 +10,7 @@ from kohort.broker.clock import Clock, RealClock
 from kohort.broker.config_values import check_start_configs
 from kohort.broker.connection import Connection
 from kohort.broker.dispatch import Dispatch
+from kohort.broker.listening import Listener
 from kohort.broker.maintenance import Maintenance
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
@@ -41,7 +42,6 @@ class Server:
         self._disk = disk
         self._connections: set[Connection] = set()
         self._nobody = asyncio.Event()  # set while no client is connected
-        self._stopping = False
 
     @property
     def connections(self) -> int:
@@ -74,9 +74,8 @@ class Server:
 
     async def stop(self) -> None:
         """Stop listening, drop the connections, end the background work, close the data cleanly."""
-        self._stopping = True
         self._idle_check.cancel()
-        self._listening.close()
+        await self._listener.close()
         for connection in list(self._connections):
             connection.abort()
         if self._connections:
@@ -88,17 +87,15 @@ class Server:
 
     async def _listen(self) -> Address:
         settings = self._settings
+        self._listener = Listener(self._connect)
         try:
-            self._listening = await asyncio.get_running_loop().create_server(
-                self._connect, settings.host, settings.port, backlog=1_024, reuse_address=True
-            )
+            port = await self._listener.open(settings.host, settings.port)
         except OSError as error:
             reason = os.strerror(error.errno).lower() if error.errno else str(error)
             raise KohortError(
                 f"cannot listen on {settings.host}:{settings.port}: {reason}",
                 hint="choose another address or port; port 0 picks a free one",
             ) from error
-        port: int = self._listening.sockets[0].getsockname()[1]
         self.broker.advertised_port = settings.advertised_port or port
         return Address(settings.host, port)
 
@@ -112,10 +109,6 @@ class Server:
             return
         self._connections.add(connection)
         self._nobody.clear()
-        if (
-            self._stopping
-        ):  # accepted before the listening socket was closed, told of after the others were dropped
-            connection.abort()
 
     def _gone(self, connection: Connection) -> None:
         self._connections.discard(connection)
