@@ -168,6 +168,7 @@ class AsyncConsumer:
             engine.member.do(AutoCommitIfDue())
         self.remaining.drop(set(self._subscriptions.assignment) - wanted)
         self._subscriptions.assign(wanted)
+        self.stir()
 
     def assignment(self) -> set[TopicPartition]:
         return set(self._subscriptions.assignment)
@@ -189,11 +190,25 @@ class AsyncConsumer:
             raise ConcurrentUseError("task")
         if len(self.remaining):
             return self.remaining.take_all()
+        limit = max_records or self._settings.max_poll_records
+        if (buffered := engine.poll_buffered(limit)) is not None:
+            return buffered
         self._is_polling = True
         try:
-            return await engine.poll(timeout_ms, max_records or self._settings.max_poll_records)
+            return await engine.poll(timeout_ms, limit)
         finally:
             self._is_polling = False
+
+    def poll_buffered(self, max_records: int | None = None) -> Records | None:
+        """What ``poll`` would return at once, with nothing to be done on the loop; None if there is."""
+        if self._engine is None or self._is_polling or len(self.remaining):
+            return None
+        return self._engine.poll_buffered(max_records or self._settings.max_poll_records)
+
+    def stir(self) -> None:
+        """Let the next poll see what has changed. From any thread."""
+        if (engine := self._engine) is not None:
+            engine.stir()
 
     async def take_part(self, timeout_ms: float = 0) -> bool:
         """Be a member and read nothing: rebalances advance and callbacks run, as in ``poll``.
@@ -251,6 +266,7 @@ class AsyncConsumer:
         where = as_partition(partition)
         self._subscriptions.state(where).seek(position)
         self.remaining.drop([where])
+        self.stir()
 
     def seek_to_beginning(self, *partitions: AnyPartition) -> None:
         """Read these (all, if none are named) from the start; looked up by the next poll."""
@@ -265,6 +281,7 @@ class AsyncConsumer:
         for state in [self._subscriptions.state(each) for each in chosen]:
             state.reset(int(spec))
         self.remaining.drop(chosen)
+        self.stir()
 
     def pause(self, *partitions: AnyPartition) -> None:
         """Return nothing of these until ``resume``; the group does not notice."""
@@ -274,6 +291,7 @@ class AsyncConsumer:
     def resume(self, *partitions: AnyPartition) -> None:
         for each in partitions:
             self._subscriptions.state(as_partition(each)).is_paused = False
+        self.stir()
 
     def paused(self) -> set[TopicPartition]:
         return {each for each, state in self._subscriptions.assignment.items() if state.is_paused}

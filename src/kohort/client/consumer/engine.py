@@ -33,6 +33,9 @@ from kohort.model.topics import TopicPartition
 Records = dict[TopicPartition, list[ConsumerRecord]]
 _SHORTEST_WAIT_MS = 1.0
 _LONGEST_WAIT_MS = 5_000.0
+# So long after a full turn, records that are there already are handed out without another: short beside any
+# interval of the group, long beside the time a poll takes.
+_CALM_MS = 10.0
 _GOODBYE_MS = 2_000.0  # how long a broker may take to answer that it was left
 
 
@@ -55,6 +58,7 @@ class Engine:
         self._subscriptions = given.subscriptions
         self._interceptors = Interceptors(settings.interceptors)
         self._is_woken = False
+        self._calm_until = 0.0
         self._watch = MetadataWatch(
             cluster, settings, self.tasks, wanted=self._wanted_topics, updated=self._metadata_updated
         )
@@ -102,9 +106,29 @@ class Engine:
         """
         return self._interceptors.on_consume(await self.poll_by(Chunk.take, timeout_ms, limit))
 
+    def poll_buffered(self, limit: int) -> Records | None:
+        """As ``poll``, if nothing has happened since the last one that would need a turn; else None.
+
+        Takes no time on the loop, and may run in the application's thread: see ``collect_more``.
+        """
+        if self.tasks.bell.is_set() or self.tasks.now() >= self._calm_until:
+            return None
+        return self.fetcher.collect_more(limit)
+
+    def stir(self) -> None:
+        """Let the next poll have its turn: something was changed. From any thread."""
+        self._calm_until = 0.0
+
+    def _settle(self) -> None:
+        member = self.member
+        is_calm = member is None or not self._subscriptions.is_group_managed or member.membership.has_settled
+        if is_calm and not self._interceptors.consume:
+            self._calm_until = self.tasks.now() + _CALM_MS
+
     async def poll_by(self, take: Take[P], timeout_ms: float, limit: int) -> dict[TopicPartition, P]:
         """As ``poll``, in the form ``take`` gives records."""
         deadline = self.tasks.now() + timeout_ms
+        self.stir()
         while True:
             self._raise_what_waits()
             self.tasks.bell.clear()
@@ -117,6 +141,7 @@ class Engine:
                 found = self.fetcher.collect(take, limit)
             if found.records or found.advanced:
                 self.fetcher.send(self.tasks)
+                self._settle()
                 return found.records
             if self.tasks.now() >= deadline:
                 self._raise_what_waits()

@@ -13,6 +13,7 @@ from kohort.client.fetching.buffer import Collected, FetchBuffer, P, Take
 from kohort.client.fetching.chunk import Chunk
 from kohort.client.fetching.plan import plan_fetches
 from kohort.client.fetching.positions import Positions
+from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.fetching.session import FetchSession, Order, SessionRequest
 from kohort.client.metadata import Leader, Node, adopt_leaders
 from kohort.client.pool import Purpose
@@ -79,6 +80,10 @@ class Fetcher:
     def collect(self, take: Take[P], limit: int) -> Collected[P]:
         """Records for the application, in its form; raises what it has to hear of."""
         return self._buffer.collect_by(take, limit)
+
+    def collect_more(self, limit: int) -> dict[TopicPartition, list[ConsumerRecord]] | None:
+        """So many records of what is being handed out; None if it takes more than that."""
+        return self._buffer.collect_more(limit)
 
     # --- asking -------------------------------------------------------------------------------
 

@@ -35,6 +35,11 @@ class Interceptors:
         self._consuming = [each for each in interceptors if hasattr(each, "on_consume")]
         self._committing = [each for each in interceptors if hasattr(each, "on_commit")]
 
+    @property
+    def consume(self) -> bool:
+        """Whether any wants to see records."""
+        return bool(self._consuming)
+
     def on_consume(self, records: dict[TopicPartition, list[Any]]) -> dict[TopicPartition, list[Any]]:
         for each in self._consuming:
             try:

@@ -44,6 +44,7 @@ class Consumer:
         self._handing: Records = {}  # polled on the loop, not yet returned in the user's thread
         self._loop: PrivateLoop | None = None
         self._is_closed = False
+        self._is_woken = False
         self._owner: int | None = None
         self._lock = threading.Lock()
 
@@ -159,6 +160,12 @@ class Consumer:
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> Records:
         """Records by partition, as soon as there are some; none when the time is up."""
+        with self._alone():
+            if not self._handing and not self._is_woken:
+                buffered = self._consumer.poll_buffered(max_records)
+                if buffered is not None:
+                    return buffered  # without going to the loop
+            self._is_woken = False
 
         async def work() -> Records:
             self._handing = await self._consumer.poll(timeout_ms, max_records)
@@ -194,6 +201,7 @@ class Consumer:
         if loop is None:
             raise ConsumerClosedError
         loop.call_soon(self._consumer.wakeup)
+        self._is_woken = True  # the next poll goes to the loop, behind this
 
     # --- where to read ------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ class FetchBuffer:
         self._subscriptions = subscriptions
         self._refused = refused
         self._chunks: dict[TopicPartition, Chunk] = {}
+        self._open: Chunk | None = None  # the one that is being handed out
 
     def __contains__(self, partition: object) -> bool:
         return partition in self._chunks
@@ -78,7 +79,29 @@ class FetchBuffer:
                 limit -= len(taken)
                 records[partition] = taken
             advanced = self._move(chunk, position) or advanced
+            self._open = chunk
         return Collected(records, advanced)
+
+    def collect_more(self, limit: int) -> dict[TopicPartition, list[ConsumerRecord]] | None:
+        """Up to ``limit`` records of the chunk that is being handed out, which is not used up by that.
+
+        None if it takes more than that. May be called in the application's thread, while the loop's adds
+        chunks: nothing else that is touched here changes without a call of the application.
+        """
+        chunk = self._open
+        if chunk is None or chunk.ready <= limit:
+            return None
+        position = self._usable_at(chunk)
+        if position is None:
+            return None
+        taken = self._take(chunk, Chunk.take, limit, anything_else=False)
+        assert taken is not None
+        try:
+            self._move(chunk, position)
+        except BaseException:  # an interrupt: the chunk does not fit the position any more and goes
+            self._subscriptions.assignment[chunk.partition].position = position
+            raise
+        return {chunk.partition: taken}
 
     def _take(self, chunk: Chunk, take: Take[P], limit: int, *, anything_else: bool) -> P | None:
         try:

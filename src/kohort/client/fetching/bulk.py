@@ -39,7 +39,8 @@ class Bulk(NamedTuple):
     """The records of a piece of a log. ``runs`` raises CorruptBatchError where something is wrong with it."""
 
     runs: "Iterator[Rows]"
-    end: int  # the byte behind the last whole batch
+    base: int  # where the piece begins in the bytes its runs count from
+    end: int  # the byte of the piece behind the last whole batch
     behind: Place  # the last batch
 
 
@@ -52,16 +53,32 @@ def open_bulk(
         return None
     from kohort.records.columns.table import Sifting, find_batches  # numpy
 
-    table = find_batches(blob if isinstance(blob, bytes) else bytes(blob))
+    table = find_batches(blob)
     if table.next_offset is None:
         return None
     last = table.header(-1)
-    leaves_out = leaves_out_aborted(answered, table.blob) if reading.read_committed else None
+    end = int(table.positions[-1]) + last.size
+    whole, base = _whole(blob)
+    table = table._replace(blob=whole, positions=table.positions + base)
+    leaves_out = leaves_out_aborted(answered, whole) if reading.read_committed else None
     return Bulk(
         _runs(partition, table, Sifting(start, reading.check_crcs, leaves_out)),
-        int(table.positions[-1]) + last.size,
+        base,
+        end,
         Place(table.next_offset, last.partition_leader_epoch),
     )
+
+
+def _whole(blob: bytes | memoryview) -> tuple[bytes, int]:
+    """The bytes a view is of, and where in them it begins: slices of bytes are bytes, and nothing is copied."""
+    import numpy as np
+
+    if isinstance(blob, bytes):
+        return blob, 0
+    if not isinstance(blob.obj, bytes):
+        return bytes(blob), 0
+    begin, whole = (np.frombuffer(each, np.uint8).ctypes.data for each in (blob, blob.obj))
+    return blob.obj, begin - whole
 
 
 def _runs(partition: TopicPartition, table: "BatchTable", sifting: "Sifting") -> "Iterator[Rows]":

@@ -53,6 +53,11 @@ class Chunk:
         """Nothing more can come out of it."""
         return (self._run is None or not self._run.left) and self._end - self._cursor < HEADER_SIZE
 
+    @property
+    def ready(self) -> int:
+        """How many records can be taken for certain, without anything else happening."""
+        return 0 if self._run is None else self._run.left
+
     def go_on(self, offset: int, epoch: int, *, drained: bool) -> None:
         """Behind what somebody else took out of ``blob``: at ``offset``, or with nothing left."""
         self._begin()
@@ -123,7 +128,7 @@ class Chunk:
         run = next(bulk.runs, None)
         self._end = bulk.end
         if run is not None:
-            self._run, self._cursor = run, run.end
+            self._run, self._cursor = run, run.end - bulk.base
             return run
         if self._cursor < bulk.end:  # over markers, and batches whose records are all gone
             self._cursor = bulk.end

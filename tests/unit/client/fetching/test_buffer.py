@@ -110,3 +110,50 @@ def test_a_damaged_batch_is_raised_when_nothing_else_is_there_until_a_seek() -> 
             desk.collect()
     desk.subscriptions.state(B).seek(Position(1))
     assert desk.collect() == {}
+
+
+def more(desk: Desk, limit: int) -> list[bytes] | None:
+    found = desk.buffer.collect_more(limit)
+    return None if found is None else [one.value for portion in found.values() for one in portion]
+
+
+def test_more_of_the_chunk_that_is_being_handed_out_moves_its_position() -> None:
+    desk = Desk()
+    desk.arrive(A, b"a", b"b", b"c", b"d")
+    desk.arrive(B, b"e", b"f", b"g")
+    assert more(desk, 1) is None  # nobody has begun
+    assert desk.collect(1) == {A: [b"a"]}
+    assert more(desk, 2) == [b"b", b"c"]
+    assert desk.subscriptions.state(A).position == Position(3, 6)
+    assert more(desk, 1) is None  # it would be used up
+    assert desk.collect(2) == {A: [b"d"], B: [b"e"]}
+    assert more(desk, 1) == [b"f"]
+
+
+@pytest.mark.parametrize("change", ["seek", "pause", "revoke", "take away"])
+def test_there_is_no_more_after_a_change(change: str) -> None:
+    desk = Desk()
+    desk.arrive(A, b"a", b"b", b"c")
+    assert desk.collect(1) == {A: [b"a"]}
+    if change == "seek":
+        desk.subscriptions.state(A).seek(Position(0))
+    elif change == "pause":
+        desk.subscriptions.state(A).is_paused = True
+    elif change == "revoke":
+        desk.subscriptions.mark_pending_revocation([A])
+    else:
+        desk.subscriptions.assignment = desk.subscriptions.assignment.replaced([B])
+    assert more(desk, 1) is None
+
+
+def test_a_record_nobody_can_deserialize_is_raised_by_more_too() -> None:
+    desk = Desk()
+    values = [NewRecord(0, None, one) for one in (b"1", b"2", b"x", b"4", b"5")]
+    answered = PartitionData(records=build_batch(values, BatchFields()))
+    desk.buffer.add(Chunk(A, 0, answered, Reading(value_deserializer=int)))
+    assert desk.buffer.collect(1).records != {}
+    assert desk.buffer.collect_more(2) is not None
+    for _ in range(2):
+        with pytest.raises(BadRecordError, match="offset 2"):
+            desk.buffer.collect_more(2)
+    assert desk.subscriptions.state(A).position == Position(2, -1)
