@@ -13,7 +13,7 @@ from kohort.client.errors import BrokerError
 from kohort.client.membership.errors import FencedInstanceIdError
 from kohort.client.results import NewTopic
 from kohort.model.errors import ErrorCode
-from kohort.spark.errors import DataLossError, FencedError
+from kohort.spark.errors import DataLossError, FencedError, TopicMadeAgainError
 from kohort.testing import Broker
 from kohort.testing.intercept import Proceed, Seen, answer, cut_off, cut_off_after, watch
 from kohort.testing.plugin import Kohort
@@ -216,22 +216,43 @@ def test_expired_records_fail_the_query_or_are_passed_over(stage: Stage) -> None
     careless.stop()
 
 
-def test_a_topic_that_was_made_again_fails_the_query_or_is_read_from_its_start(stage: Stage) -> None:
+@pytest.mark.parametrize("each", [2, 10, 15], ids=["shorter", "as long", "longer"])
+def test_a_topic_that_was_made_again_fails_the_query_or_is_read_from_its_start(
+    stage: Stage, each: int
+) -> None:
     stage.write(10)
     query = stage.query()
     query.trigger()
     query.trigger()
     query.stop()
     remake(stage)
-    stage.write(2)
+    stage.write(each)
     strict = stage.query(query.end)
-    with pytest.raises(DataLossError, match="made again"):
+    with pytest.raises(TopicMadeAgainError, match="failOnDataLoss"):
         strict.trigger()
     strict.stop()
     careless = stage.query(query.end, failOnDataLoss="false")
-    assert careless.trigger() == 6
-    stage.catch_up(careless, each=2)
+    assert careless.trigger() == 3 * each
+    stage.catch_up(careless, each=each)
+    assert sorted_offsets(careless) == all_offsets(stage.everywhere(each))
     careless.stop()
+    strict = stage.query(careless.end)
+    assert strict.trigger() == 0, "the checkpoint knows the new topic"
+    strict.stop()
+
+
+def test_a_batch_of_a_topic_that_was_made_again_is_not_replayed_from_the_new_one(stage: Stage) -> None:
+    stage.write(10)
+    query = stage.query()
+    assert query.trigger() == 30
+    assert len(query.reader.partitions({}, query.end)) == 3
+    query.stop()
+    assert len(stage.query().reader.partitions({}, query.end)) == 3
+    remake(stage)
+    stage.write(15)
+    with pytest.raises(TopicMadeAgainError, match="made again"):
+        stage.query().reader.partitions({}, query.end)
+    assert stage.query(failOnDataLoss="false").reader.partitions({}, query.end) == []
 
 
 @pytest.mark.parametrize("each", [2, 10, 15], ids=["shorter", "as long", "longer"])

@@ -1,6 +1,7 @@
 """The reader of a group as a plain object: offsets, commits, restarts, limits, members of its own kind."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -13,7 +14,10 @@ from tests.spark.group_stage import (
     sorted_offsets,
 )
 
+from kohort.client.results import CommittedOffset
+from kohort.model.ids import Offset
 from kohort.spark.errors import OptionError
+from kohort.spark.group_offsets import GroupOffsetJson
 from kohort.spark.tasks import RangePartition
 from kohort.testing.intercept import watch
 from kohort.testing.plugin import Kohort
@@ -50,7 +54,9 @@ def test_a_query_alone_reads_everything_and_commits_what_is_durable_one_trigger_
 def test_nothing_is_opened_before_the_first_offset_method_and_a_replay_asks_nobody() -> None:
     reader = group_reader("127.0.0.1:1", "t", "g")
     assert reader.initialOffset() == {}
-    end = {"t": {"0": {"from": 5, "to": 9, "epoch": 3}, "1": {"from": 7, "to": 7, "epoch": 3}}}
+    end: GroupOffsetJson = {
+        "t": {"0": {"from": 5, "to": 9, "epoch": 3}, "1": {"from": 7, "to": 7, "epoch": 3}}
+    }
     (only,) = reader.partitions({}, end)
     assert isinstance(only, RangePartition)
     assert only.range == ("t", 0, 5, 9)
@@ -61,7 +67,7 @@ def test_nothing_is_opened_before_the_first_offset_method_and_a_replay_asks_nobo
 
 def test_ranges_are_cut_for_tasks() -> None:
     reader = group_reader("127.0.0.1:1", "t", "g", maxRecordsPerPartition="2")
-    end = {"t": {"0": {"from": 5, "to": 9, "epoch": 3}}}
+    end: GroupOffsetJson = {"t": {"0": {"from": 5, "to": 9, "epoch": 3}}}
     assert len(reader.partitions({}, end)) == 2
 
 
@@ -146,6 +152,22 @@ def test_a_stop_commits_the_last_batch_if_the_checkpoint_shows_that_it_is_done(
     checkpointed(root, again, offsets=1, commits=1)
     again.stop()
     assert stage.committed() == stage.everywhere(5)
+
+
+def test_a_query_follows_a_reset_of_its_group(stage: Stage, tmp_path: Path) -> None:
+    stage.write(5)
+    query = stage.query(kohort__checkpoint=str(tmp_path))
+    assert query.trigger() == 15
+    checkpointed(tmp_path, query, offsets=0, commits=0)
+    query.stop()
+    assert stage.committed() == stage.everywhere(5)
+    back = {stage.places[0]: CommittedOffset(Offset(2))}
+    stage.ask(lambda admin: admin.alter_group_offsets(stage.group, back))
+    again = stage.query(query.end, kohort__checkpoint=str(tmp_path))
+    assert again.trigger() == 3
+    assert again.offsets == [(stage.places[0], offset) for offset in (2, 3, 4)]
+    stage.catch_up(again, each=5)
+    again.stop()
 
 
 def test_two_queries_share_their_group_and_hand_over(stage: Stage) -> None:

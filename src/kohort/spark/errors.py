@@ -3,6 +3,7 @@
 KohortError
  ├── OptionError            an option that does not exist, or a value it cannot have
  ├── DataLossError          records that were to be read are gone; ``failOnDataLoss`` decides whether to raise
+ │    └── TopicMadeAgainError  with their topic, which has another id now
  ├── NoMatchingOffsetError  a partition has no record at or after the timestamp to start from
  ├── GroupInUseError        ``commit=group`` found members in the group
  └── FencedError            the group went on without us; ``failOnFenced`` decides whether to raise
@@ -21,10 +22,22 @@ class OptionError(KohortError):
 class DataLossError(KohortError):
     """Records that were to be read are no longer there: expired, or their topic was deleted."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(
+        self,
+        what: str,
+        hint: str = 'they expired or the topic was deleted; set "failOnDataLoss" to "false" to go on',
+    ) -> None:
+        super().__init__(f"{what}: some records may have been missed", hint=hint)
+
+
+class TopicMadeAgainError(DataLossError):
+    """A topic was deleted and made again: what was read of the old one says nothing about the new one."""
+
+    def __init__(self, topics: Collection[str]) -> None:
         super().__init__(
-            f"{what}: some records may have been missed",
-            hint='they expired or the topic was deleted; set "failOnDataLoss" to "false" to go on',
+            f"{', '.join(sorted(topics))} was deleted and made again",
+            hint='set "failOnDataLoss" to "false" to read the new topic from its beginning; '
+            "once it has begun there, it may be set back",
         )
 
 

@@ -20,9 +20,11 @@ from pyspark.sql.types import StructType
 
 from kohort.model.topics import TopicPartition
 from kohort.spark import offsets, planning
-from kohort.spark.group_checkpoint import Checkpoint, local_path
-from kohort.spark.group_offsets import GroupOffsetJson, from_json, ranges_of
-from kohort.spark.group_query import GroupQuery, Surroundings
+from kohort.spark.errors import TopicMadeAgainError
+from kohort.spark.group_checkpoint import Checkpoint, NoNotes, local_path
+from kohort.spark.group_offsets import GroupOffsetJson, Spans, from_json, ranges_of
+from kohort.spark.group_plan import known_ids, of_these_topics
+from kohort.spark.group_query import GroupQuery, Surroundings, accept
 from kohort.spark.lifecycle import stop_on_sigterm
 from kohort.spark.lookup import Lookup
 from kohort.spark.member import ClassicMember, assigned_in_a_group
@@ -69,7 +71,7 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Commit what is durable, take part in the group, plan the next batch; ``start`` if there is none."""
         query = self._running()
         if self._checkpoint is not None and (token := self._checkpoint.drain_wanted()) is not None:
-            query.commit(from_json(start))
+            query.commit(start)
             self._checkpoint.answer_drain(token)
             return start
         return query.next_end(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
@@ -79,16 +81,33 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets.to_json(self._query.log_ends) if self._query is not None else None
 
     def partitions(self, start: GroupOffsetJson, end: GroupOffsetJson) -> Sequence[InputPartition]:
-        """The ranges that ``end`` describes, cut for tasks. Asks nobody: a replay comes before the group."""
+        """The ranges that ``end`` describes, cut for tasks. Without the group: a replay comes before it."""
         stop_on_sigterm()
         if start == end:
             return []
+        is_replay = self._query is None or not self._query.has_planned(end)
+        spans = self._still_there(from_json(end)) if is_replay else from_json(end)
         pieces = planning.tasks(
-            ranges_of(from_json(end)),
+            ranges_of(spans),
             min_partitions=self._options.min_partitions,
             max_records=self._options.max_records_per_partition,
         )
         return [RangePartition(piece) for piece in pieces]
+
+    def _still_there(self, spans: Spans) -> Spans:
+        """For a replay: without what was planned of a topic that has been deleted and made again since."""
+        topics = {where.topic for where, span in spans.items() if span.topic_id and span.start < span.end}
+        if not topics:
+            return spans
+        logs = Lookup(self._options)
+        try:
+            there = of_these_topics(spans, known_ids(logs.ids_of(topics)))
+        finally:
+            logs.close()
+        anew = {where.topic for where in spans if where not in there}
+        if anew:
+            accept(TopicMadeAgainError(anew), self._options)
+        return there
 
     def commit(self, end: GroupOffsetJson) -> None:
         """Nothing: it comes late or never; ``latestOffset`` has committed ``end`` already."""
@@ -105,7 +124,8 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._query is None:
             stop_on_sigterm()
             self._checkpoint = self._known_checkpoint()
-            given = Surroundings(ClassicMember(self._options), Lookup(self._options), self._uncommitted_ends)
+            member, logs = ClassicMember(self._options), Lookup(self._options)
+            given = Surroundings(member, logs, self._uncommitted_ends, self._checkpoint or NoNotes())
             self._query = GroupQuery(self._options, given)
         return self._query
 

@@ -1,18 +1,26 @@
-"""What a query's checkpoint directory tells the runner: whether a batch is durable, whether to drain.
+"""What a query's checkpoint directory tells the runner: what is durable, what the group knew, when to drain.
 
 Only directories of this machine's file system can be asked, by the path in ``kohort.checkpoint``. Spark
-writes ``offsets/<n>`` when batch n is planned and ``commits/<n>`` when it is done. ``drain`` leaves a note
-beside them; the runner answers with another.
+writes ``offsets/<n>`` when batch n is planned and ``commits/<n>`` when it is done. Beside them the runner
+notes which commits the group has acknowledged: one that has less at the next start was set back, and has not
+merely missed the last commit. ``drain`` leaves a note too; the runner answers with another.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
+from kohort.spark import offsets
+from kohort.spark.group_offsets import GroupOffsetJson, from_json
+from kohort.spark.offsets import Offsets
+
 _OFFSETS, _COMMITS = "offsets", "commits"
-_WANTED, _DONE = ".kohort-drain", ".kohort-drained"
+_WANTED, _DONE, _ACKNOWLEDGED = ".kohort-drain", ".kohort-drained", ".kohort-acknowledged"
 
 
 def local_path(location: str) -> Path | None:
@@ -21,6 +29,25 @@ def local_path(location: str) -> Path | None:
     if parts.scheme in ("", "file"):
         return Path(unquote(parts.path) if parts.scheme else location)
     return None
+
+
+class Notes(Protocol):
+    """What outlives a run besides Spark's offsets: which commits the group has acknowledged."""
+
+    def acknowledged(self, group_id: str, start: GroupOffsetJson) -> Offsets:
+        """What was noted, as far as it holds for a checkpoint that stands at ``start``."""
+
+    def note_acknowledged(self, group_id: str, start: GroupOffsetJson, committed: Offsets) -> None:
+        """``committed`` is what the group has; ``start`` is where the checkpoint stands."""
+
+
+class NoNotes:
+    """For a query that was not told where its checkpoint is: all is forgotten with the run."""
+
+    def acknowledged(self, group_id: str, start: GroupOffsetJson) -> Offsets:
+        return {}
+
+    def note_acknowledged(self, group_id: str, start: GroupOffsetJson, committed: Offsets) -> None: ...
 
 
 class Checkpoint:
@@ -49,6 +76,28 @@ class Checkpoint:
         except OSError:
             return None
         return max((int(name) for name in names if name.isdecimal()), default=None)
+
+    # --- what the group has acknowledged ------------------------------------------------------
+
+    def acknowledged(self, group_id: str, start: GroupOffsetJson) -> Offsets:
+        """Nothing if there is no note, or another group's.
+
+        A batch may have been planned since. Where it begins before what was noted, the query has followed a
+        reset already, to there, and what the group had before that does not count any more.
+        """
+        note = _parsed(self._read(_ACKNOWLEDGED) or "")
+        if not isinstance(note, dict) or note.get("group") != group_id:
+            return {}
+        committed = offsets.from_json(note["committed"])
+        if note["start"] == _digest(start):
+            return committed
+        done = from_json(start)
+        return {where: min(at, done[where].start) for where, at in committed.items() if where in done}
+
+    def note_acknowledged(self, group_id: str, start: GroupOffsetJson, committed: Offsets) -> None:
+        note = {"group": group_id, "start": _digest(start), "committed": offsets.to_json(committed)}
+        with suppress(OSError):  # a reset would not be noticed: no reason to end the query
+            self._write(_ACKNOWLEDGED, json.dumps(note))
 
     # --- draining, by the application ---------------------------------------------------------
 
@@ -93,3 +142,7 @@ def _parsed(line: str) -> object:
         return json.loads(line)
     except ValueError:
         return None
+
+
+def _digest(start: GroupOffsetJson) -> str:
+    return hashlib.sha256(json.dumps(start).encode()).hexdigest()

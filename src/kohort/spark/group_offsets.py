@@ -1,10 +1,11 @@
 """The offset of a query that is a member of a group: it describes its own ranges. Pure.
 
-``{"orders": {"0": {"from": 500, "to": 700, "epoch": 7}}}``: the batch that ends here reads 500 to 699 of
-orders-0, planned as a member of generation 7. A partition with nothing to read in the batch is carried along
-with ``from`` equal to ``to``: up to there this checkpoint has it behind itself. So a batch can be read again
-from its end offset alone, whoever owns its partitions by then, and a partition may go, come back and start
-anywhere without a record being read twice under one checkpoint.
+``{"orders": {"0": {"from": 500, "to": 700, "epoch": 7, "id": "0TJzy7VpQPq8Z3Zb6rYWHw"}}}``: the batch that
+ends here reads 500 to 699 of orders-0, planned as a member of generation 7, of the topic with this id. A
+partition with nothing to read in the batch is carried along with ``from`` equal to ``to``: up to there this
+checkpoint has it behind itself. So a batch can be read again from its end offset alone, whoever owns its
+partitions by then, and a partition may go, come back and start anywhere without a record being read twice
+under one checkpoint. The id is left out where it is not known: checkpoints of earlier versions have none.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from kohort.model.topics import TopicPartition
 from kohort.spark.errors import OptionError
 from kohort.spark.offsets import OffsetRange, topic_partition
 
-GroupOffsetJson = dict[str, dict[str, dict[str, int]]]
+GroupOffsetJson = dict[str, dict[str, dict[str, int | str]]]
 
 
 class Span(NamedTuple):
@@ -23,6 +24,7 @@ class Span(NamedTuple):
     start: int
     end: int
     epoch: int  # the generation it was planned in
+    topic_id: str = ""  # a topic that is deleted and made again has another one; "": not known
 
 
 Spans = Mapping[TopicPartition, Span]
@@ -32,8 +34,11 @@ def to_json(spans: Spans) -> GroupOffsetJson:
     """In order of topics and partition numbers: Spark compares the text."""
     nested: GroupOffsetJson = {}
     for where in sorted(spans):
-        start, end, epoch = spans[where]
-        nested.setdefault(where.topic, {})[str(where.partition)] = {"from": start, "to": end, "epoch": epoch}
+        start, end, epoch, topic_id = spans[where]
+        described: dict[str, int | str] = {"from": start, "to": end, "epoch": epoch}
+        nested.setdefault(where.topic, {})[str(where.partition)] = described
+        if topic_id:
+            described["id"] = topic_id
     return nested
 
 
@@ -53,7 +58,7 @@ def _span(span: object) -> Span:
             hint='start with a new checkpoint; with "commit" set to "group" before, its offsets are the '
             "group's, and nothing is lost",
         )
-    return Span(span["from"], span["to"], span["epoch"])
+    return Span(span["from"], span["to"], span["epoch"], span.get("id", ""))
 
 
 def ranges_of(spans: Spans) -> list[OffsetRange]:

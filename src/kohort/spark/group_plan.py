@@ -9,13 +9,18 @@ Three facts decide, for every partition the member holds:
 The position is the largest of them. Nothing before it is missing: the group commits only what was processed,
 and the checkpoint knows its own. And nothing is read twice under one checkpoint, even if a commit was refused
 and the partition comes back later. A commit is due wherever the group knows less than the position.
+
+Two things overrule this. A topic that was deleted and made again, known by its id, is read from its
+beginning. And a group that once acknowledged a larger offset than it has now was set back by somebody: it
+alone decides then.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from kohort.model.topics import TopicPartition
+from kohort.model.ids import TopicId, TopicName
+from kohort.model.topics import TopicPartition, show_topic_id
 from kohort.spark.group_offsets import Span, Spans
 from kohort.spark.offsets import Offsets
 from kohort.spark.planning import limit, volume
@@ -30,6 +35,28 @@ class Assignment(NamedTuple):
 
 
 NOT_ASSIGNED = Assignment()
+
+TopicIds = Mapping[TopicName, str]
+"""As text, as Kafka's tools show them; of topics whose ids are known."""
+
+
+def known_ids(topic_ids: Mapping[TopicName, bytes]) -> dict[TopicName, str]:
+    """Without the zeroes of brokers that know no ids."""
+    return {topic: show_topic_id(TopicId(one)) for topic, one in topic_ids.items() if any(one)}
+
+
+def made_again(known: TopicIds, now: TopicIds) -> set[TopicName]:
+    """The topics that have another id now than they had: other topics, whatever their names and lengths."""
+    return {topic for topic, topic_id in now.items() if known.get(topic, topic_id) != topic_id}
+
+
+def of_these_topics(spans: Spans, topic_ids: TopicIds) -> dict[TopicPartition, Span]:
+    """The spans without those of topics that had another id."""
+    return {where: span for where, span in spans.items() if not _is_of_another(where, span, topic_ids)}
+
+
+def _is_of_another(where: TopicPartition, span: Span, topic_ids: TopicIds) -> bool:
+    return bool(span.topic_id) and topic_ids.get(where.topic, span.topic_id) != span.topic_id
 
 
 class Holding(NamedTuple):
@@ -46,6 +73,7 @@ class Holdings:
     assignment: Assignment = NOT_ASSIGNED
     held: Mapping[TopicPartition, Holding] = field(default_factory=dict)
     seen: Mapping[TopicPartition, int] = field(default_factory=dict)  # positions of this run, held or not
+    topic_ids: TopicIds = field(default_factory=dict)  # of the topics that all these are positions in
 
     @property
     def positions(self) -> Offsets:
@@ -73,12 +101,16 @@ class Holdings:
 
     def restarted(self, positions: Mapping[TopicPartition, int]) -> "Holdings":
         """Elsewhere, back or forth, because the records at the old place are gone."""
-        held = {
-            where: Holding(positions[where]) if where in positions else holding
-            for where, holding in self.held.items()
-        }
+        held = {**self.held, **{where: Holding(position) for where, position in positions.items()}}
         seen = {where: position for where, position in self.seen.items() if where not in positions}
         return replace(self, held=held, seen=seen)
+
+    def begun_anew(self, topic_ids: TopicIds, starts: Mapping[TopicPartition, int]) -> "Holdings":
+        """These topics are others than before: nothing holds of them but where they start."""
+        held = {where: holding for where, holding in self.held.items() if where.topic not in topic_ids}
+        seen = {where: position for where, position in self.seen.items() if where.topic not in topic_ids}
+        known = {**self.topic_ids, **topic_ids}
+        return replace(self, held=held, seen=seen, topic_ids=known).restarted(starts)
 
 
 def caught_up(holdings: Holdings, done: Spans) -> Holdings:
@@ -98,6 +130,34 @@ def due_commits(holdings: Holdings) -> Offsets:
 # --- a new assignment -------------------------------------------------------------------------
 
 
+class Past(NamedTuple):
+    """What the query remembers when it gets a new assignment, without what a topic made again voids."""
+
+    done: Spans  # by its checkpoint
+    seen: Mapping[TopicPartition, int]  # in this run
+    acknowledged: Mapping[TopicPartition, int]  # commits that the group is known to have had
+    topic_ids: TopicIds
+    topics: frozenset[TopicName]  # all it has ever read
+    made_again: frozenset[TopicName]
+    void: frozenset[TopicPartition]  # what it has read of those
+
+
+def past_of(done: Spans, before: Holdings, acknowledged: Mapping[TopicPartition, int], now: TopicIds) -> Past:
+    """``now`` are the ids of the topics of the new assignment."""
+    seen = {**before.seen, **before.positions}
+    in_checkpoint = {where.topic: span.topic_id for where, span in done.items() if span.topic_id}
+    others = made_again({**in_checkpoint, **before.topic_ids}, now)
+    return Past(
+        of_these_topics(done, now),
+        {where: position for where, position in seen.items() if where.topic not in others},
+        {where: offset for where, offset in acknowledged.items() if where.topic not in others},
+        topic_ids={**before.topic_ids, **now},
+        topics=frozenset(where.topic for where in (*done, *seen)),
+        made_again=frozenset(others),
+        void=frozenset(where for where in (*done, *seen) if where.topic in others),
+    )
+
+
 class Known(NamedTuple):
     """What is known of the partitions of a new assignment before logs are asked."""
 
@@ -105,42 +165,40 @@ class Known(NamedTuple):
     committed: Mapping[TopicPartition, int | None]
     unknown: tuple[TopicPartition, ...]  # to be looked up as ``startingOffsets`` says
     new: tuple[TopicPartition, ...]  # of a topic this query reads already: from their beginning
-
-    def set_back(self, done: Spans) -> Offsets:
-        """Commits from before the last batch of this checkpoint: as a rule somebody has reset the group."""
-        return {
-            where: committed
-            for where, committed in self.committed.items()
-            if committed is not None and where in done and committed < done[where].start
-        }
+    set_back: Offsets  # where the group was set back: what it had acknowledged before
+    behind: Offsets  # commits from before the last batch: set back, or the later ones were never made
 
 
-def known_of(
-    assignment: Assignment,
-    committed: Mapping[TopicPartition, int | None],
-    done: Spans,
-    before: Holdings,
-) -> Known:
+def known_of(assignment: Assignment, committed: Mapping[TopicPartition, int | None], past: Past) -> Known:
     """Where the partitions of a new assignment go on."""
-    seen = {**before.seen, **before.positions}
     positions: Offsets = {}
+    set_back: Offsets = {}
+    behind: Offsets = {}
     for where in assignment.partitions:
-        facts = [committed.get(where), seen.get(where), done[where].end if where in done else None]
-        known = [fact for fact in facts if fact is not None]
-        if known:
-            positions[where] = max(known)
-    topics = {where.topic for where in (*done, *seen)}
+        commit = None if where in past.void else committed.get(where)
+        done = past.done.get(where)
+        if commit is not None and commit < past.acknowledged.get(where, commit):
+            positions[where], set_back[where] = commit, past.acknowledged[where]
+            continue
+        facts = (commit, past.seen.get(where), None if done is None else done.end)
+        found = [fact for fact in facts if fact is not None]
+        if found:
+            positions[where] = max(found)
+        if commit is not None and done is not None and where not in past.acknowledged and commit < done.start:
+            behind[where] = commit
     rest = [where for where in assignment.partitions if where not in positions]
     return Known(
         positions,
         {where: committed.get(where) for where in positions},
-        unknown=tuple(where for where in rest if where.topic not in topics),
-        new=tuple(where for where in rest if where.topic in topics),
+        unknown=tuple(where for where in rest if where.topic not in past.topics),
+        new=tuple(where for where in rest if where.topic in past.topics),
+        set_back=set_back,
+        behind=behind,
     )
 
 
 def taken_over(
-    assignment: Assignment, known: Known, starts: Mapping[TopicPartition, int], before: Holdings
+    assignment: Assignment, known: Known, starts: Mapping[TopicPartition, int], past: Past
 ) -> Holdings:
     """Hold exactly the partitions of ``assignment``; ``starts`` are those that had to be looked up."""
     positions = {**known.positions, **starts}
@@ -149,7 +207,7 @@ def taken_over(
         for where in assignment.partitions
         if where in positions
     }
-    return Holdings(assignment, held, {**before.seen, **before.positions})
+    return Holdings(assignment, held, past.seen, past.topic_ids)
 
 
 # --- records that are gone --------------------------------------------------------------------
@@ -200,21 +258,29 @@ def next_batch(
     holdings: Holdings, done: Spans, log_ends: Mapping[TopicPartition, int], limits: Limits
 ) -> Spans | None:
     """The spans of the next batch, what is carried along included; None: nothing (or too little) is new."""
-    starts = holdings.positions
+    starts, ids = holdings.positions, holdings.topic_ids
     ends = {where: log_ends[where] for where in starts if where in log_ends}
     there_is = volume(starts, ends)
-    goes_back = [where for where in starts if where in done and starts[where] < done[where].end]
+    goes_back = [where for where in starts if where in done and _goes_back(where, done[where], holdings)]
     if not goes_back and (there_is == 0 or there_is < limits.at_least):
         return None
     if limits.at_most is not None:
         ends = limit(starts, ends, limits.at_most)
     epoch = holdings.assignment.generation
-    carried = {where: Span(span.end, span.end, span.epoch) for where, span in done.items()}
-    own = {where: Span(start, max(start, ends.get(where, start)), epoch) for where, start in starts.items()}
+    carried = {where: span._replace(start=span.end) for where, span in of_these_topics(done, ids).items()}
+    own = {
+        where: Span(start, max(start, ends.get(where, start)), epoch, ids.get(where.topic, ""))
+        for where, start in starts.items()
+    }
     planned = {**carried, **own}
-    if planned == done:  # a topic made again that looks like the old one: the same end would be no batch
-        planned |= {where: Span(starts[where], starts[where], epoch) for where in goes_back}
+    if planned == done:  # what is read again looks as it did before: the same end would be no batch
+        planned |= {where: own[where]._replace(end=own[where].start) for where in goes_back}
     return planned
+
+
+def _goes_back(where: TopicPartition, span: Span, holdings: Holdings) -> bool:
+    """Whether the checkpoint has to learn that what it has of a partition does not hold any more."""
+    return holdings.held[where].position < span.end or _is_of_another(where, span, holdings.topic_ids)
 
 
 def newest_only(ends: Mapping[TopicPartition, int], target: Mapping[TopicPartition, int]) -> Offsets:

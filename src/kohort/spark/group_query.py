@@ -13,19 +13,25 @@ from kohort.client.errors import BrokerError
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
-from kohort.spark.errors import DataLossError, FencedError
+from kohort.spark.errors import DataLossError, FencedError, TopicMadeAgainError
+from kohort.spark.group_checkpoint import NoNotes, Notes
 from kohort.spark.group_offsets import GroupOffsetJson, Spans, from_json, to_json
 from kohort.spark.group_plan import (
     NOT_ASSIGNED,
     Assignment,
     Holdings,
+    Known,
     Limits,
+    TopicIds,
     caught_up,
     due_commits,
+    known_ids,
     known_of,
     losses,
+    made_again,
     newest_only,
     next_batch,
+    past_of,
     taken_over,
 )
 from kohort.spark.member import Member, NotJoinedError, Verdict, verdict
@@ -58,7 +64,15 @@ class Surroundings(NamedTuple):
     member: Member
     logs: QueryLogs
     uncommitted: Callable[[Collection[TopicPartition]], Offsets]  # log ends, whatever the isolation level
+    notes: Notes = NoNotes()
     clock: Callable[[], float] = time.monotonic
+
+
+def accept(loss: DataLossError, options: SourceOptions) -> None:
+    """Raise it, or go on with a warning: ``failOnDataLoss``."""
+    if options.fail_on_data_loss:
+        raise loss
+    _log.warning("%s; going on without them", loss.args[0])
 
 
 class GroupQuery:
@@ -66,13 +80,15 @@ class GroupQuery:
 
     def __init__(self, options: SourceOptions, given: Surroundings) -> None:
         self._options = options
-        self._member, self._logs, self._uncommitted, self._clock = given
+        self._member, self._logs, self._uncommitted, self._notes, self._clock = given
         self._ask_ms = min(_ASK_MS, self._setting("default_api_timeout_ms", _ASK_MS))
         self._holdings = Holdings()
         self._has_joined = False
         self._target: Offsets | None = None
         self._ends: Offsets = {}
-        self._topic_ids: dict[TopicName, bytes] = {}
+        self._first_ids: dict[TopicName, str] = {}
+        self._start: GroupOffsetJson | None = None
+        self._acknowledged: Offsets = {}
         self._planned: GroupOffsetJson | None = None
         self._planned_at: float | None = None
         self._idle_since = self._clock()
@@ -81,9 +97,17 @@ class GroupQuery:
         return int(str(self._options.consumer_settings.get(name, default)))
 
     @property
+    def _group_id(self) -> str:
+        return self._options.group_id or ""
+
+    @property
     def log_ends(self) -> Offsets:
         """Of what the query holds, as last seen."""
         return self._ends
+
+    def has_planned(self, end: GroupOffsetJson) -> bool:
+        """Whether this run has, and so has looked at the topics just now."""
+        return self._planned == end
 
     # --- a trigger ----------------------------------------------------------------------------
 
@@ -93,32 +117,37 @@ class GroupQuery:
         ``start`` is durable: what it says is committed first, before the group hears anything else of us.
         """
         self._note_time_of_batch()
-        done = from_json(start)
-        self.commit(done)
         try:
-            return self._plan(start, done, at_most)
+            self.commit(start)
+            return self._plan(start, at_most)
         except KohortError as error:
             is_running = self._has_joined and self._target is None
             if not (error.retriable and is_running):
                 raise
-            _log.warning("no new batch for group %r, trying again: %s", self._options.group_id, error)
+            _log.warning("no new batch for group %r, trying again: %s", self._group_id, error)
             return start
 
-    def _plan(self, start: GroupOffsetJson, done: Spans, at_most: int | None) -> GroupOffsetJson:
-        is_new = self._take_part(done)
-        self._check_ids()
+    def _plan(self, start: GroupOffsetJson, at_most: int | None) -> GroupOffsetJson:
+        is_new = self._take_part(start)
         ends = self._existing_ends()
         self._check_losses(ends, every=is_new)
         if is_new:
             self._commit_due()  # where the query starts, and what could not be committed before
         self._ends = ends
         readable = ends if self._target is None else newest_only(ends, self._target)
-        spans = next_batch(self._holdings, done, readable, Limits(at_most, self._at_least()))
+        spans = next_batch(self._holdings, self._done(start), readable, Limits(at_most, self._at_least()))
         if spans is None:
             return start
         self._idle_since = self._planned_at = self._clock()
         self._planned = to_json(spans)
         return self._planned
+
+    def _done(self, start: GroupOffsetJson) -> Spans:
+        """What the checkpoint has. Where it names no topic id, it means the first one this run has seen."""
+        return {
+            where: span if span.topic_id else span._replace(topic_id=self._first_ids.get(where.topic, ""))
+            for where, span in from_json(start).items()
+        }
 
     def _at_least(self) -> int:
         waited_ms = (self._clock() - self._idle_since) * 1_000
@@ -137,19 +166,46 @@ class GroupQuery:
                 "a batch took %.1f s; group %r waits %.1f s for a member between batches before it gives its "
                 'partitions away: raise "kafka.max.poll.interval.ms" or lower "maxOffsetsPerTrigger"',
                 taken_ms / 1_000,
-                self._options.group_id,
+                self._group_id,
                 limit_ms / 1_000,
             )
 
     # --- commits ------------------------------------------------------------------------------
 
-    def commit(self, done: Spans, timeout_ms: float | None = None) -> None:
-        """Tell the group what is behind us, if it does not know; FencedError under ``failOnFenced``."""
-        self._holdings = caught_up(self._holdings, done)
-        self._commit_due(timeout_ms)
+    def commit(self, start: GroupOffsetJson) -> None:
+        """Tell the group what is behind us, if it does not know; FencedError under ``failOnFenced``.
 
-    def _commit_due(self, timeout_ms: float | None = None) -> None:
-        offsets = due_commits(self._holdings)
+        Nothing is committed for a topic that was made again: whoever reads it next would miss its beginning.
+        """
+        anew = self._made_again(self._holdings.held)
+        self._catch_up(start)
+        self._commit_due(leave_out=anew)
+        if anew:
+            self._begin_anew(anew)
+
+    def _catch_up(self, start: GroupOffsetJson) -> None:
+        """Spark has made what ends in ``start`` durable."""
+        if start == self._start:
+            return  # where the query has gone back meanwhile, it must not jump forward again
+        if self._start is None:
+            self._acknowledged = self._notes.acknowledged(self._group_id, start)
+        self._start = start
+        self._holdings = caught_up(self._holdings, self._done(start))
+        held = self._holdings.held.items()
+        self._acknowledge({where: one.committed for where, one in held if one.committed is not None})
+
+    def _acknowledge(self, offsets: Offsets) -> None:
+        """The group has these; if it ever has less, it was set back."""
+        acknowledged = {**self._acknowledged, **offsets}
+        if acknowledged != self._acknowledged and self._start is not None:
+            self._acknowledged = acknowledged
+            self._notes.note_acknowledged(self._group_id, self._start, acknowledged)
+
+    def _commit_due(
+        self, timeout_ms: float | None = None, leave_out: Collection[TopicName] = frozenset()
+    ) -> None:
+        due = due_commits(self._holdings)
+        offsets = {where: offset for where, offset in due.items() if where.topic not in leave_out}
         if not offsets:
             return
         try:
@@ -158,13 +214,13 @@ class GroupQuery:
             self._not_committed(offsets, error)
         else:
             self._holdings = self._holdings.committed(offsets)
+            self._acknowledge(offsets)
 
     def _not_committed(self, offsets: Offsets, error: KohortError) -> None:
-        group_id = self._options.group_id or ""
         match verdict(error):
             case Verdict.FENCED:
                 self._holdings = self._holdings.dropped()
-                fenced = FencedError(group_id, offsets.keys(), str(error))
+                fenced = FencedError(self._group_id, offsets.keys(), str(error))
                 if self._options.fail_on_fenced:
                     raise fenced from error
                 _log.warning("%s; whoever has them now may process records again", fenced)
@@ -177,7 +233,7 @@ class GroupQuery:
 
     # --- the assignment -----------------------------------------------------------------------
 
-    def _take_part(self, done: Spans) -> bool:
+    def _take_part(self, start: GroupOffsetJson) -> bool:
         """Answer what the group asks; whether the assignment is another one than before."""
         assignment = self._member.poll(self._patience_ms())
         self._has_joined = self._has_joined or assignment != NOT_ASSIGNED
@@ -185,10 +241,10 @@ class GroupQuery:
             return False
         before, self._holdings = self._holdings, self._holdings.dropped()
         self._existing([where for where in before.held if where not in assignment.partitions])
-        self._holdings = self._taken_over(assignment, done, before)
+        self._holdings = self._taken_over(assignment, start, before)
         _log.info(
             "group %r, generation %d: this query has %s",
-            self._options.group_id,
+            self._group_id,
             assignment.generation,
             show(assignment.partitions) or "nothing",
         )
@@ -201,23 +257,39 @@ class GroupQuery:
             return _JOIN_MS
         return _WHILE_HOLDING_MS if self._holdings.held else _REJOIN_MS
 
-    def _taken_over(self, assignment: Assignment, done: Spans, before: Holdings) -> Holdings:
+    def _taken_over(self, assignment: Assignment, start: GroupOffsetJson, before: Holdings) -> Holdings:
         """Find out where the partitions of a new assignment go on."""
-        committed = self._member.committed(assignment.partitions, self._ask_ms)
-        known = known_of(assignment, committed, done, before)
-        for where, offset in known.set_back(done).items():
-            _log.warning(
-                "group %r has committed %d for %s, this checkpoint has processed it up to %d: going on there",
-                self._options.group_id,
-                offset,
-                where,
-                known.positions[where],
-            )
+        ids = self._ids_of(assignment.partitions)
+        past = past_of(self._done(start), before, self._acknowledged, ids)
+        if past.made_again:
+            accept(TopicMadeAgainError(past.made_again), self._options)
+        known = known_of(assignment, self._member.committed(assignment.partitions, self._ask_ms), past)
+        self._tell_of_resets(known)
         there = self._existing([*known.unknown, *known.new])
         unknown = [where for where in known.unknown if where in there]
         starts = resolve(self._place(unknown), unknown, self._logs, reset=self._options.offset_reset)
         starts |= self._logs.log_starts([where for where in known.new if where in there])
-        return taken_over(assignment, known, starts, before)
+        return taken_over(assignment, known, starts, past)
+
+    def _tell_of_resets(self, known: Known) -> None:
+        for where, acknowledged in known.set_back.items():
+            _log.warning(
+                "group %r was set back to %d of %s, from %d: reading again from there",
+                self._group_id,
+                known.positions[where],
+                where,
+                acknowledged,
+            )
+        for where, committed in known.behind.items():
+            _log.warning(
+                "group %r has committed %d for %s, this checkpoint has it up to %d: going on there; if the "
+                "group was reset to read again, start with a new checkpoint, and give queries the option "
+                '"kohort.checkpoint": then they know a reset from a commit that failed, and follow it',
+                self._group_id,
+                committed,
+                where,
+                known.positions[where],
+            )
 
     def _place(self, partitions: Collection[TopicPartition]) -> Place:
         """Where to start without a commit. JSON names all partitions of a topic, a member holds some."""
@@ -257,22 +329,26 @@ class GroupQuery:
         there = set(self._logs.partitions(missing_ok=True))
         gone = [where for where in partitions if where not in there]
         if gone:
-            self._lose(f"there is no {show(gone)} any more")
+            accept(DataLossError(f"there is no {show(gone)} any more"), self._options)
         return [where for where in partitions if where in there]
 
-    def _check_ids(self) -> None:
+    def _ids_of(self, partitions: Collection[TopicPartition]) -> TopicIds:
+        ids = known_ids(self._logs.ids_of({where.topic for where in partitions})) if partitions else {}
+        self._first_ids = {**ids, **self._first_ids}
+        return ids
+
+    def _made_again(self, partitions: Collection[TopicPartition]) -> TopicIds:
+        """The topics of these that are others than those we hold, by their new ids."""
+        ids = self._ids_of(partitions)
+        return {topic: ids[topic] for topic in made_again(self._holdings.topic_ids, ids)}
+
+    def _begin_anew(self, topic_ids: TopicIds) -> None:
         """Another id under the same name is another topic, however long it is: nothing goes on there."""
-        known, self._topic_ids = self._topic_ids, {**self._topic_ids, **self._ids_of(self._holdings.held)}
-        anew = [where for where in self._holdings.held if self._is_another(where.topic, known)]
-        if anew:
-            self._lose(f"the topic of {show(anew)} was deleted and made again")
-            self._holdings = self._holdings.restarted(self._logs.log_starts(anew))
-
-    def _is_another(self, topic: TopicName, known: Mapping[TopicName, bytes]) -> bool:
-        return topic in known and known[topic] != self._topic_ids[topic]
-
-    def _ids_of(self, partitions: Collection[TopicPartition]) -> Mapping[TopicName, bytes]:
-        return self._logs.ids_of({where.topic for where in partitions}) if partitions else {}
+        accept(TopicMadeAgainError(topic_ids), self._options)
+        anew = [where for where in self._holdings.held if where.topic in topic_ids]
+        starts = self._logs.log_starts(self._existing(anew))
+        self._holdings = self._holdings.begun_anew(topic_ids, starts)
+        self._commit_due()
 
     def _check_losses(self, ends: Mapping[TopicPartition, int], *, every: bool) -> None:
         """Positions outside their log: of a new assignment all are looked at, later those behind the end."""
@@ -283,15 +359,15 @@ class GroupQuery:
         # What others have read under read_uncommitted may lie behind the end that read_committed sees.
         true_ends = self._uncommitted(doubtful) if any(doubtful[w] > ends[w] for w in doubtful) else ends
         found = losses(doubtful, self._logs.log_starts(doubtful), true_ends)
-        if found:
-            self._lose("; ".join(map(str, found)))
-            self._holdings = self._holdings.restarted({loss.where: loss.log_start for loss in found})
-            self._topic_ids.update(self._ids_of(doubtful))  # if it was made again just now: told once
-
-    def _lose(self, what: str) -> None:
-        if self._options.fail_on_data_loss:
-            raise DataLossError(what)
-        _log.warning("%s: going on without these records", what)
+        if not found:
+            return
+        anew = self._made_again([loss.where for loss in found])
+        if anew:  # just now, since we looked at the ids
+            self._begin_anew(anew)
+        others = [loss for loss in found if loss.where.topic not in anew]
+        if others:
+            accept(DataLossError("; ".join(map(str, others))), self._options)
+            self._holdings = self._holdings.restarted({loss.where: loss.log_start for loss in others})
 
     # --- the end ------------------------------------------------------------------------------
 
@@ -299,9 +375,10 @@ class GroupQuery:
         """Commit the last batch if it is known to be durable, and leave."""
         try:
             if self._planned is not None and is_durable(self._planned):
-                self.commit(from_json(self._planned), _GOODBYE_MS)
+                self._catch_up(self._planned)
+                self._commit_due(_GOODBYE_MS)  # without another look at topics: nothing may hold up the end
         except KohortError as error:
-            _log.warning("the last batch was not committed to group %r: %s", self._options.group_id, error)
+            _log.warning("the last batch was not committed to group %r: %s", self._group_id, error)
         finally:
             try:
                 self._member.leave(_GOODBYE_MS)

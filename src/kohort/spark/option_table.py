@@ -65,7 +65,12 @@ OPTIONS = (
            "where `group` starts without a commit: `earliest` or `latest`"),
     Option("failOnFenced", "`false`", MEMBER, "whether to fail when the group gave our partitions away"),
     Option("kohort.instance", "", MEMBER, "`group.instance.id`: restarts cause no rebalance"),
-    Option("kohort.checkpoint", "", MEMBER, "the checkpoint's path: a stop can then commit its last batch"),
+    Option(
+        "kohort.checkpoint",
+        "",
+        MEMBER,
+        "the checkpoint's path: a stop can then commit its last batch, a start follow a reset of the group",
+    ),
     Option("kohort.batch.rows", "`20000`", BOTH, "rows of an Arrow batch"),
     Option(
         "kohort.push.filters", "`false`", BATCH,

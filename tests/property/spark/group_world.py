@@ -6,6 +6,7 @@ from itertools import count
 from kohort.client.membership.errors import CommitFailedError, CommitTimeoutError
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
+from kohort.spark.group_checkpoint import Notes
 from kohort.spark.group_offsets import GroupOffsetJson, from_json, ranges_of
 from kohort.spark.group_plan import NOT_ASSIGNED, Assignment
 from kohort.spark.group_query import GroupQuery, Surroundings
@@ -24,7 +25,7 @@ class World:
 
     def __init__(self) -> None:
         self.ends: Offsets = dict.fromkeys(PARTITIONS, 0)
-        self.topic_id = bytes(16)
+        self.topic_id = bytes(15) + b"\1"
         self.offsets: Offsets = {}  # what the group has committed
         self.processed: set[Record] = set()  # durable in the sink of any query
         self.generation = 0
@@ -33,6 +34,12 @@ class World:
         self.is_preparing = False
         self.ids = count(1)
         self.turn = 0
+
+    def make_topic_again(self, *, ends: int) -> None:
+        """Deleted and made again, with so many records in each partition by now; no offset is committed."""
+        self.topic_id = bytes(15) + bytes([self.topic_id[-1] + 1])
+        self.ends = dict.fromkeys(PARTITIONS, ends)
+        self.offsets = {}
 
     def join(self) -> str:
         name = f"m{next(self.ids)}"
@@ -45,6 +52,10 @@ class World:
             self.waiting.discard(name)
             self.is_preparing = True
             self.complete_if_all_are_there()
+
+    def expel_all(self) -> None:
+        for name in [*self.given]:
+            self.expel(name)
 
     def complete_if_all_are_there(self) -> None:
         if self.is_preparing and self.given and self.waiting == set(self.given):
@@ -123,10 +134,12 @@ class WorldMember:
 
 
 class Job:
-    """A Spark query with its checkpoint and its sink; ``run`` is None while it is dead."""
+    """A Spark query with its checkpoint, its notes and its sink; ``run`` is None while it is dead."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, notes: Notes, options: SourceOptions = OPTIONS) -> None:
         self._world = world
+        self._notes = notes
+        self._options = options
         self._offsets: list[GroupOffsetJson] = []
         self._done = 0  # how many batches are in the commit log
         self._sink: dict[int, list[Record]] = {}  # by batch: written again, it replaces
@@ -140,7 +153,8 @@ class Job:
     def start(self) -> None:
         """As Spark does: replay what was planned and not done, before anything else."""
         self.member = WorldMember(self._world)
-        self.run = GroupQuery(OPTIONS, Surroundings(self.member, self._world, self._world.log_ends))
+        given = Surroundings(self.member, self._world, self._world.log_ends, self._notes)
+        self.run = GroupQuery(self._options, given)
         if len(self._offsets) > self._done:
             self._write()
             self._finish()

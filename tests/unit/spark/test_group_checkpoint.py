@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from kohort.spark.group_checkpoint import Checkpoint, local_path
+from kohort.spark.group_offsets import GroupOffsetJson
+from kohort.spark.offsets import topic_partition
 
 END = {"t": {"0": {"from": 1, "to": 5, "epoch": 2}}}
 OTHER = {"t": {"0": {"from": 0, "to": 1, "epoch": 2}}}
@@ -55,6 +57,40 @@ def test_notes_are_left_answered_and_taken_away(tmp_path: Path) -> None:
     assert application.has_drained("one")
     application.forget_drain()
     assert list(tmp_path.iterdir()) == []
+
+
+# --- what the group has acknowledged ----------------------------------------------------------
+
+A, B = topic_partition("t", 0), topic_partition("t", 1)
+
+
+def batch(first: int, end: int) -> GroupOffsetJson:
+    return {"t": {"0": {"from": first, "to": end, "epoch": 2}}}
+
+
+def test_what_the_group_has_acknowledged_is_noted_for_the_next_run(tmp_path: Path) -> None:
+    assert Checkpoint(tmp_path).acknowledged("g", {}) == {}
+    Checkpoint(tmp_path).note_acknowledged("g", batch(1, 5), {A: 5, B: 3})
+    assert Checkpoint(tmp_path).acknowledged("g", batch(1, 5)) == {A: 5, B: 3}
+    assert Checkpoint(tmp_path).acknowledged("another", batch(1, 5)) == {}
+
+
+def test_a_note_holds_for_a_batch_that_went_on_and_not_for_one_that_went_back(tmp_path: Path) -> None:
+    Checkpoint(tmp_path).note_acknowledged("g", batch(1, 5), {A: 5, B: 3})
+    assert Checkpoint(tmp_path).acknowledged("g", batch(5, 9)) == {A: 5}
+    assert Checkpoint(tmp_path).acknowledged("g", batch(2, 9)) == {A: 2}, "a reset was followed already"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]"])
+def test_a_note_that_was_torn_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / ".kohort-acknowledged").write_text(text)
+    assert Checkpoint(tmp_path).acknowledged("g", {}) == {}
+
+
+def test_where_nothing_can_be_written_nothing_is_noted(tmp_path: Path) -> None:
+    missing = Checkpoint(tmp_path / "missing")
+    missing.note_acknowledged("g", {}, {A: 5})
+    assert missing.acknowledged("g", {}) == {}
 
 
 @pytest.mark.parametrize(

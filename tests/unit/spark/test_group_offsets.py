@@ -12,7 +12,7 @@ from kohort.spark.offsets import OffsetRange, topic_partition
 
 ANY_SPANS = st.dictionaries(
     st.builds(topic_partition, st.sampled_from(["a", "b-2", "orders"]), st.integers(0, 120)),
-    st.builds(Span, st.integers(0, 50), st.integers(50, 100), st.integers(0, 9)),
+    st.builds(Span, st.integers(0, 50), st.integers(50, 100), st.integers(0, 9), st.sampled_from(["", "x"])),
 )
 
 
@@ -20,11 +20,11 @@ def test_topics_are_in_order_and_partitions_in_the_order_of_their_numbers() -> N
     spans = {
         topic_partition("orders", 10): Span(1, 2, 7),
         topic_partition("orders", 9): Span(500, 700, 7),
-        topic_partition("bills", 0): Span(0, 0, 6),
+        topic_partition("bills", 0): Span(0, 0, 6, "1a"),
     }
     assert json.dumps(to_json(spans)) == json.dumps(
         {
-            "bills": {"0": {"from": 0, "to": 0, "epoch": 6}},
+            "bills": {"0": {"from": 0, "to": 0, "epoch": 6, "id": "1a"}},
             "orders": {"9": {"from": 500, "to": 700, "epoch": 7}, "10": {"from": 1, "to": 2, "epoch": 7}},
         }
     )

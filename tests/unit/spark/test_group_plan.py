@@ -1,18 +1,24 @@
 """What a query in a group commits and reads next."""
 
+from dataclasses import replace
+
 from kohort.model.topics import TopicPartition
-from kohort.spark.group_offsets import Span
+from kohort.spark.group_offsets import Span, Spans
 from kohort.spark.group_plan import (
     Assignment,
     Holding,
     Holdings,
     Limits,
+    Past,
     caught_up,
     due_commits,
+    known_ids,
     known_of,
     losses,
+    made_again,
     newest_only,
     next_batch,
+    past_of,
     taken_over,
 )
 from kohort.spark.offsets import topic_partition
@@ -32,6 +38,12 @@ def assigned(*partitions: TopicPartition) -> Assignment:
     return Assignment(partitions, 5, "me")
 
 
+def past(done: Spans, before: Holdings = NOBODY, **acknowledged: int) -> Past:
+    """Without ids of topics; with commits the group has had, by the letter of the partition."""
+    had = {{"a": A, "b": B, "c": C}[name]: offset for name, offset in acknowledged.items()}
+    return past_of(done, before, had, {})
+
+
 def test_what_spark_has_made_durable_is_committed_once() -> None:
     held = caught_up(holding(a=(10, 10), b=(5, 5)), {A: Span(10, 25, 4), B: Span(5, 5, 4)})
     assert due_commits(held) == {A: 25}
@@ -44,17 +56,17 @@ def test_a_partition_that_is_not_held_is_not_committed() -> None:
 
 
 def test_a_start_that_was_looked_up_is_committed_before_anything_is_read() -> None:
-    known = known_of(assigned(A), {A: None}, {}, NOBODY)
+    known = known_of(assigned(A), {A: None}, past({}))
     assert known.unknown == (A,)
-    held = taken_over(assigned(A), known, {A: 50}, NOBODY)
+    held = taken_over(assigned(A), known, {A: 50}, past({}))
     assert held.positions == {A: 50}
     assert due_commits(held) == {A: 50}
 
 
 def test_the_larger_of_commit_and_checkpoint_is_where_a_partition_goes_on() -> None:
     done = {A: Span(10, 30, 1), B: Span(10, 30, 1)}
-    known = known_of(assigned(A, B), {A: 20, B: 90}, done, NOBODY)
-    held = taken_over(assigned(A, B), known, {}, NOBODY)
+    known = known_of(assigned(A, B), {A: 20, B: 90}, past(done))
+    held = taken_over(assigned(A, B), known, {}, past(done))
     assert held.positions == {A: 30, B: 90}
     assert due_commits(held) == {A: 30}, "what others committed is never set back"
 
@@ -63,27 +75,103 @@ def test_a_partition_that_was_fenced_and_comes_back_is_not_read_again() -> None:
     fenced = caught_up(holding(a=(10, 10)), {A: Span(10, 25, 4)}).dropped()
     assert due_commits(fenced) == {}
     assert next_batch(fenced, {A: Span(10, 25, 4)}, {A: 99}, Limits()) is None
-    known = known_of(assigned(A), {A: 10}, {}, fenced)
-    assert taken_over(assigned(A), known, {}, fenced).positions == {A: 25}
+    known = known_of(assigned(A), {A: 10}, past({}, fenced))
+    assert taken_over(assigned(A), known, {}, past({}, fenced)).positions == {A: 25}
 
 
 def test_without_a_commit_a_later_partition_of_a_known_topic_starts_at_its_beginning() -> None:
-    known = known_of(assigned(A, B, OTHER), {}, {A: Span(0, 9, 1)}, NOBODY)
+    known = known_of(assigned(A, B, OTHER), {}, past({A: Span(0, 9, 1)}))
     assert (known.unknown, known.new) == ((OTHER,), (B,))
-    known = known_of(assigned(A, C), {A: 3}, {}, holding(a=(3, 3)))
+    known = known_of(assigned(A, C), {A: 3}, past({}, holding(a=(3, 3))))
     assert (known.unknown, known.new) == ((), (C,))
 
 
 def test_a_position_nobody_committed_is_remembered_over_a_rebalance() -> None:
-    known = known_of(assigned(A), {A: None}, {}, holding(a=(50, None)))
+    known = known_of(assigned(A), {A: None}, past({}, holding(a=(50, None))))
     assert known.positions == {A: 50}
 
 
-def test_a_reset_of_the_group_is_noticed() -> None:
+def test_a_group_that_has_less_than_it_acknowledged_was_set_back_and_decides() -> None:
     done = {A: Span(100, 200, 1), B: Span(100, 200, 1)}
-    known = known_of(assigned(A, B), {A: 150, B: 3}, done, NOBODY)
-    assert known.set_back(done) == {B: 3}
+    known = known_of(assigned(A, B), {A: 150, B: 3}, past(done, a=200, b=200))
+    assert known.positions == {A: 150, B: 3}
+    assert known.set_back == {A: 200, B: 200}
+    held = taken_over(assigned(A, B), known, {}, past(done))
+    assert due_commits(held) == {}, "the group knows"
+    assert next_batch(held, done, {A: 200, B: 200}, Limits()) == {A: Span(150, 200, 5), B: Span(3, 200, 5)}
+
+
+def test_a_group_that_has_what_it_acknowledged_only_missed_the_last_commit() -> None:
+    done = {A: Span(150, 200, 1)}
+    known = known_of(assigned(A), {A: 100}, past(done, a=100))
+    assert (known.positions, known.set_back, known.behind) == ({A: 200}, {}, {})
+
+
+def test_a_commit_from_before_the_last_batch_is_doubtful_if_nothing_is_known_of_it() -> None:
+    done = {A: Span(100, 200, 1), B: Span(100, 200, 1)}
+    known = known_of(assigned(A, B), {A: 150, B: 3}, past(done))
+    assert known.behind == {B: 3}
     assert known.positions == {A: 200, B: 200}
+
+
+def test_commits_that_have_expired_are_no_reset() -> None:
+    known = known_of(assigned(A), {A: None}, past({A: Span(100, 200, 1)}, a=200))
+    assert (known.positions, known.set_back) == ({A: 200}, {})
+
+
+# --- topics that were deleted and made again --------------------------------------------------
+
+T = A.topic
+
+
+def test_another_id_is_another_topic() -> None:
+    assert made_again({T: "x"}, {T: "y", OTHER.topic: "z"}) == {T}
+    assert made_again({T: "x"}, {}) == set(), "gone is not made again"
+    assert known_ids({T: bytes(16), OTHER.topic: bytes(15) + b"\1"}) == {
+        OTHER.topic: "AAAAAAAAAAAAAAAAAAAAAQ"
+    }
+
+
+def test_a_checkpoint_of_another_topic_of_that_name_counts_for_nothing() -> None:
+    done = {A: Span(100, 200, 1, "x"), B: Span(100, 200, 1, "x"), OTHER: Span(5, 9, 1)}
+    old = past_of(done, NOBODY, {A: 200}, {T: "y"})
+    assert old.made_again == {T}
+    assert old.void == {A, B}
+    assert set(old.done) == {OTHER}
+    known = known_of(assigned(A, C), {A: 150, C: 7}, old)
+    assert known.new == (A,), "from its beginning, whatever somebody has committed to the old one or the new"
+    assert known.positions == {C: 7}
+    held = taken_over(assigned(A, C), known, {A: 0}, old)
+    assert due_commits(held) == {A: 0}
+    batch = next_batch(held, done, {A: 300, C: 7}, Limits())
+    assert batch == {A: Span(0, 300, 5, "y"), C: Span(7, 7, 5, "y"), OTHER: Span(9, 9, 1)}
+
+
+def test_what_a_run_has_seen_of_the_old_topic_counts_for_nothing() -> None:
+    before = replace(holding(a=(50, 50)), seen={B: 8}, topic_ids={T: "x"})
+    old = past_of({}, before, {}, {T: "y"})
+    assert (old.seen, old.topic_ids) == ({}, {T: "y"})
+    assert old.topics == {T}
+    assert old.void == {A, B}
+    anew = before.begun_anew({T: "y"}, {A: 0})
+    assert (anew.positions, anew.seen, anew.topic_ids) == ({A: 0}, {}, {T: "y"})
+    assert before.begun_anew({T: "y"}, {}).held == {}, "it has fewer partitions now"
+
+
+def test_a_topic_that_is_known_to_be_another_is_not_made_again_once_more() -> None:
+    done = {A: Span(100, 200, 1, "x")}
+    old = past_of(done, replace(NOBODY, topic_ids={T: "y"}), {}, {T: "y"})
+    assert not old.made_again | old.void
+    assert not old.done
+    assert known_of(assigned(A), {A: 4}, old).positions == {A: 4}
+
+
+def test_the_checkpoint_learns_the_new_id_though_there_is_nothing_to_read() -> None:
+    done = {A: Span(0, 0, 4, "x")}
+    held = replace(holding(a=(0, 0)), topic_ids={T: "y"})
+    assert next_batch(held, done, {A: 0}, Limits()) == {A: Span(0, 0, 4, "y")}
+    assert next_batch(held, {A: Span(0, 0, 4, "y")}, {A: 0}, Limits()) is None
+    assert next_batch(held, {A: Span(0, 0, 4)}, {A: 0}, Limits()) is None, "a checkpoint without ids"
 
 
 def test_nothing_new_is_no_batch() -> None:

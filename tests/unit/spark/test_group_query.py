@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.property.spark.group_world import OPTIONS, PARTITIONS, World, WorldMember
@@ -11,7 +12,9 @@ from kohort.client.errors import BrokerError
 from kohort.client.membership.errors import OffsetFetchTimeoutError
 from kohort.model.errors import ErrorCode
 from kohort.model.topics import TopicPartition
-from kohort.spark.errors import OptionError
+from kohort.spark.errors import OptionError, TopicMadeAgainError
+from kohort.spark.group_checkpoint import Checkpoint, NoNotes, Notes
+from kohort.spark.group_offsets import GroupOffsetJson
 from kohort.spark.group_plan import NOT_ASSIGNED, Assignment
 from kohort.spark.group_query import GroupQuery, Surroundings
 from kohort.spark.member import NotJoinedError
@@ -19,6 +22,11 @@ from kohort.spark.offsets import AtOffsets, FromGroup, Latest, Offsets, Place
 from kohort.spark.options import SourceOptions
 
 A, B, C = PARTITIONS
+FIRST, SECOND = (
+    "AAAAAAAAAAAAAAAAAAAAAQ",
+    "AAAAAAAAAAAAAAAAAAAAAg",
+)  # the ids of the topic, one after the other
+CARELESS = replace(OPTIONS, fail_on_data_loss=False)
 
 
 class Clock:
@@ -55,9 +63,14 @@ class Unreachable(World):
         return super().log_ends(partitions)
 
 
-def started(world: World, options: SourceOptions = OPTIONS) -> tuple[GroupQuery, Waiting, Clock]:
+def started(
+    world: World, options: SourceOptions = OPTIONS, notes: Notes | None = None
+) -> tuple[GroupQuery, Waiting, Clock]:
+    """A new run, and none beside it: those before are dead."""
+    world.expel_all()
     member, clock = Waiting(world), Clock()
-    return GroupQuery(options, Surroundings(member, world, world.log_ends, clock)), member, clock
+    given = Surroundings(member, world, world.log_ends, notes or NoNotes(), clock)
+    return GroupQuery(options, given), member, clock
 
 
 def test_a_group_that_does_not_settle_is_asked_again_with_the_next_trigger() -> None:
@@ -68,7 +81,7 @@ def test_a_group_that_does_not_settle_is_asked_again_with_the_next_trigger() -> 
     assert query.next_end({}, None) == {}
     member.is_held_up = False
     end = query.next_end({}, None)
-    assert end["t"]["0"] == {"from": 0, "to": 3, "epoch": 1}
+    assert end["t"]["0"] == {"from": 0, "to": 3, "epoch": 1, "id": FIRST}
     query.next_end(end, None)
     assert member.waited == [10_000, 10_000, 200], "as long as it takes to join; less while there is work"
 
@@ -157,16 +170,142 @@ def test_json_must_name_what_the_group_gives() -> None:
         query.next_end({}, None)
 
 
-def test_a_reset_of_the_group_does_not_move_a_query_with_a_checkpoint(
+# --- a group that was reset -------------------------------------------------------------------
+
+
+def test_a_query_that_does_not_know_its_checkpoint_cannot_tell_a_reset_and_says_what_to_do(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = World()
     world.ends[A], world.offsets = 9, {A: 1, B: 0, C: 0}
     query, _, _ = started(world)
-    start = {"t": {"0": {"from": 4, "to": 8, "epoch": 1}}}
-    assert query.next_end(start, None)["t"]["0"] == {"from": 8, "to": 9, "epoch": 1}
+    start: GroupOffsetJson = {"t": {"0": {"from": 4, "to": 8, "epoch": 1}}}
+    assert query.next_end(start, None)["t"]["0"] == {"from": 8, "to": 9, "epoch": 1, "id": FIRST}
     assert "has committed 1 for t-0" in caplog.text
+    assert '"kohort.checkpoint"' in caplog.text
     assert world.offsets[A] == 8
+
+
+def read_up_to(world: World, end: int, checkpoint: Checkpoint) -> GroupOffsetJson:
+    """A run that reads so much of A, commits it and stops; where its checkpoint stands then."""
+    world.ends[A] = end
+    query, _, _ = started(world, notes=checkpoint)
+    start = query.next_end({}, None)
+    query.stop(lambda one: one == start)
+    assert world.offsets[A] == end
+    return start
+
+
+def test_a_query_follows_a_reset_of_its_group_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, checkpoint = World(), Checkpoint(tmp_path)
+    start = read_up_to(world, 8, checkpoint)
+    world.offsets[A] = 5  # in the middle of the last batch
+    query, _, _ = started(world, notes=checkpoint)
+    end = query.next_end(start, None)
+    assert end["t"]["0"] == {"from": 5, "to": 8, "epoch": 2, "id": FIRST}
+    assert "group 'g' was set back to 5 of t-0, from 8: reading again from there" in caplog.text
+    query.next_end(end, None)
+    assert world.offsets[A] == 8
+    world.offsets[A] = 6
+    again, _, _ = started(world, notes=checkpoint)
+    assert again.next_end(end, None)["t"]["0"]["from"] == 6, "as often as it is reset"
+
+
+def test_a_commit_that_never_came_is_no_reset(tmp_path: Path) -> None:
+    world, checkpoint = World(), Checkpoint(tmp_path)
+    start = read_up_to(world, 8, checkpoint)
+    world.ends[A] = 12
+    query, _, _ = started(world, notes=checkpoint)
+    last = query.next_end(start, None)  # killed after this batch, before its commit
+    restarted, _, _ = started(world, notes=checkpoint)
+    assert restarted.next_end(last, None) == last
+    assert world.offsets[A] == 12
+
+
+def test_a_reset_is_followed_though_the_trigger_that_noticed_it_failed(tmp_path: Path) -> None:
+    world, checkpoint = Unreachable(), Checkpoint(tmp_path)
+    start = read_up_to(world, 8, checkpoint)
+    world.offsets[A], world.is_away = 5, True
+    query, member, _ = started(world, notes=checkpoint)
+    assert query.next_end(start, None) == start
+    world.is_away = False
+    assert query.next_end(start, None)["t"]["0"]["from"] == 5
+    world.expel(member.name)
+    assert query.next_end(start, None)["t"]["0"]["from"] == 5, "nor does a rebalance change it"
+
+
+# --- a topic that was deleted and made again --------------------------------------------------
+
+
+@pytest.mark.parametrize("ends", [0, 2, 8, 20], ids=["empty", "shorter", "as long", "longer"])
+def test_a_topic_that_was_made_again_while_the_query_was_away(
+    ends: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    start = read_up_to(world, 8, Checkpoint(Path("nowhere")))
+    world.make_topic_again(ends=ends)
+    strict, _, _ = started(world)
+    with pytest.raises(TopicMadeAgainError, match=r"t was deleted and made again.*failOnDataLoss"):
+        strict.next_end(start, None)
+    assert world.offsets == {}, "nothing is committed to the new one"
+    careless, _, _ = started(world, CARELESS)
+    end = careless.next_end(start, None)
+    assert end["t"]["0"] == {"from": 0, "to": ends, "epoch": 3, "id": SECOND}
+    assert "made again" in caplog.text
+    strict_again, _, _ = started(world)
+    assert strict_again.next_end(end, None) == end, "once it has begun there, all is well"
+
+
+def test_a_checkpoint_without_ids_is_taken_for_the_topic_there_is() -> None:
+    world = World()
+    start = read_up_to(world, 8, Checkpoint(Path("nowhere")))
+    del start["t"]["0"]["id"]
+    query, _, _ = started(world, CARELESS)
+    world.ends[A] = 9
+    assert query.next_end(start, None)["t"]["0"] == {"from": 8, "to": 9, "epoch": 2, "id": FIRST}
+    query, _, _ = started(world, CARELESS)
+    world.ends[A] = 8
+    assert query.next_end(start, None) == start
+    world.make_topic_again(ends=20)
+    assert query.next_end(start, None)["t"]["0"] == {"from": 0, "to": 20, "epoch": 3, "id": SECOND}
+
+
+def test_what_was_read_of_a_topic_is_not_committed_to_the_one_made_after_it() -> None:
+    world = World()
+    world.ends[A] = 8
+    query, _, _ = started(world)
+    end = query.next_end({}, None)
+    world.make_topic_again(ends=20)
+    with pytest.raises(TopicMadeAgainError):
+        query.next_end(end, None)
+    assert world.offsets == {}
+
+
+def test_trouble_right_after_a_topic_was_made_again_does_not_bring_the_old_place_back() -> None:
+    world = Unreachable()
+    world.ends[A] = 8
+    query, _, _ = started(world, CARELESS)
+    end = query.next_end({}, None)
+    query.next_end(end, None)
+    world.make_topic_again(ends=20)
+    world.is_away = True
+    assert query.next_end(end, None) == end
+    world.is_away = False
+    assert query.next_end(end, None)["t"]["0"] == {"from": 0, "to": 20, "epoch": 1, "id": SECOND}
+
+
+def test_brokers_without_ids_are_read_as_ever() -> None:
+    world = World()
+    world.topic_id, world.ends[A] = bytes(16), 8
+    query, _, _ = started(world)
+    end = query.next_end({}, None)
+    assert end["t"]["0"] == {"from": 0, "to": 8, "epoch": 1}
+    assert query.next_end(end, None) == end
+
+
+# --- the end ----------------------------------------------------------------------------------
 
 
 def test_a_stop_commits_what_is_durable_leaves_and_survives_a_refusal(
