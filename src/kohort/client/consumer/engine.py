@@ -1,5 +1,6 @@
 """One consumer at work: the poll loop over membership, positions and fetches. Lives on the running loop."""
 
+import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -132,6 +133,8 @@ class Engine:
         while True:
             self._raise_what_waits()
             self.tasks.bell.clear()
+            if self.fetcher.is_asking:  # even if records are there, let the loop read what follows them
+                await asyncio.sleep(0)
             again = await self._turn()
             found = self.fetcher.collect(take, limit)
             if not found.records and not found.advanced:

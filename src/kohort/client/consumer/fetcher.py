@@ -53,7 +53,7 @@ class _Lease(NamedTuple):
 
 
 class Fetcher:
-    """Reads ahead of the application, a chunk for each partition."""
+    """Reads ahead of the application: a chunk for each partition, and the next of the one it is at."""
 
     def __init__(
         self,
@@ -97,6 +97,7 @@ class Fetcher:
             self._subscriptions.assignment,
             self._watch.metadata,
             buffered=_Either(self._buffer, self._pause_until),
+            ahead=self._ahead(),
             replicas={each: lease.node for each, lease in self._leases.items()},
         )
         if plan.unknown:
@@ -112,6 +113,15 @@ class Fetcher:
                 self._busy[node] = frozenset(wanted)
                 tasks.spawn(self._fetch(node, wanted, tasks))
         return min(times, default=None)
+
+    def _ahead(self) -> dict[TopicPartition, int]:
+        found = self._buffer.ahead(self.ends)
+        return {each: offset for each, offset in found.items() if each not in self._pause_until}
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether an answer is on its way."""
+        return bool(self._busy)
 
     async def _fetch(self, node: NodeId, orders: dict[TopicPartition, Order], tasks: Tasks) -> None:
         session = self._sessions.setdefault(node, FetchSession())

@@ -1,6 +1,6 @@
 """Chunks that have arrived and were not handed out yet, and the rules of handing out."""
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Mapping, Sized
 from typing import Generic, NamedTuple, TypeVar
 
 from kohort.client.fetching.chunk import Chunk
@@ -26,13 +26,14 @@ class Collected(NamedTuple, Generic[P]):
 
 
 class FetchBuffer:
-    """At most one chunk for each partition: a partition is fetched again when its chunk is used up."""
+    """A chunk for each partition; and one more, read ahead, for the partition that is being handed out."""
 
     def __init__(self, subscriptions: Subscriptions, refused: Refused) -> None:
         self._subscriptions = subscriptions
         self._refused = refused
         self._chunks: dict[TopicPartition, Chunk] = {}
         self._open: Chunk | None = None  # the one that is being handed out
+        self._following: dict[TopicPartition, Chunk] = {}  # what comes behind a chunk
 
     def __contains__(self, partition: object) -> bool:
         return partition in self._chunks
@@ -41,15 +42,35 @@ class FetchBuffer:
         return len(self._chunks)
 
     def add(self, chunk: Chunk) -> None:
-        """Behind all others; one that was there is replaced."""
-        self._chunks.pop(chunk.partition, None)
-        self._chunks[chunk.partition] = chunk
+        """Behind all others; one that was there is replaced, unless this is where it ends."""
+        before = self._chunks.get(chunk.partition)
+        if before is not None and before.end_offset == chunk.next_offset:
+            self._following[chunk.partition] = chunk
+        else:
+            self._drop(chunk.partition)
+            self._chunks[chunk.partition] = chunk
+
+    def ahead(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Where to read ahead: behind the chunk that is being handed out, if there surely is more.
+
+        Only then, because a request that has to wait for records would delay others.
+        """
+        chunk = self._open
+        if chunk is None or chunk.end_offset is None or self._chunks.get(chunk.partition) is not chunk:
+            return {}
+        has_more = chunk.end_offset < ends.get(chunk.partition, 0)
+        wanted = has_more and chunk.partition not in self._following
+        return {chunk.partition: chunk.end_offset} if wanted else {}
 
     def drop_stale(self) -> None:
         """Forget what can never be handed out: seeks and rebalances make room for new fetches at once."""
         for partition, chunk in list(self._chunks.items()):
             if self._usable_at(chunk) is None and not self._is_kept(partition, chunk):
-                del self._chunks[partition]
+                self._drop(partition)
+
+    def _drop(self, partition: TopicPartition) -> None:
+        self._chunks.pop(partition, None)
+        self._following.pop(partition, None)
 
     def collect(self, limit: int) -> Collected[list[ConsumerRecord]]:
         """Up to ``limit`` records, moving positions; raises as ``collect_by`` does."""
@@ -71,7 +92,7 @@ class FetchBuffer:
                 continue
             if chunk.error_code:
                 if not records:
-                    del self._chunks[partition]
+                    self._drop(partition)
                     self._refused(chunk, self._subscriptions.assignment[partition], position)
                 continue
             taken = self._take(chunk, take, limit, anything_else=bool(records))
@@ -79,7 +100,7 @@ class FetchBuffer:
                 limit -= len(taken)
                 records[partition] = taken
             advanced = self._move(chunk, position) or advanced
-            self._open = chunk
+            self._open = None if chunk.is_drained else chunk
         return Collected(records, advanced)
 
     def collect_more(self, limit: int) -> dict[TopicPartition, list[ConsumerRecord]] | None:
@@ -114,7 +135,7 @@ class FetchBuffer:
 
     def _move(self, chunk: Chunk, position: Position | None) -> bool:
         if chunk.is_drained:
-            del self._chunks[chunk.partition]
+            self._use_up(chunk)
         state = self._subscriptions.assignment[chunk.partition]
         current = position or state.position
         assert current is not None
@@ -122,6 +143,12 @@ class FetchBuffer:
             return False
         state.position = current._replace(offset=chunk.next_offset, offset_epoch=chunk.epoch)
         return True
+
+    def _use_up(self, chunk: Chunk) -> None:
+        del self._chunks[chunk.partition]
+        following = self._following.pop(chunk.partition, None)
+        if following is not None and following.next_offset == chunk.next_offset:
+            self._chunks[chunk.partition] = following
 
     def _usable_at(self, chunk: Chunk) -> Position | None:
         """The position of a fetchable partition, if the chunk continues there."""

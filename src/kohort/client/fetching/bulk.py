@@ -54,7 +54,8 @@ def open_bulk(
     from kohort.records.columns.table import Sifting, find_batches  # numpy
 
     table = find_batches(blob)
-    if table.next_offset is None:
+    following = table.next_offset
+    if following is None:
         return None
     last = table.header(-1)
     end = int(table.positions[-1]) + last.size
@@ -65,12 +66,12 @@ def open_bulk(
         _runs(partition, table, Sifting(start, reading.check_crcs, leaves_out)),
         base,
         end,
-        Place(table.next_offset, last.partition_leader_epoch),
+        Place(following, last.partition_leader_epoch),
     )
 
 
 def _whole(blob: bytes | memoryview) -> tuple[bytes, int]:
-    """The bytes a view is of, and where in them it begins: slices of bytes are bytes, and nothing is copied."""
+    """The bytes a view is of, and where in them it begins: slices of bytes are bytes, and need no copy."""
     import numpy as np
 
     if isinstance(blob, bytes):

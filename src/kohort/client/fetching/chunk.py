@@ -58,6 +58,11 @@ class Chunk:
         """How many records can be taken for certain, without anything else happening."""
         return 0 if self._run is None else self._run.left
 
+    @property
+    def end_offset(self) -> int | None:
+        """The offset behind all of it, if that is known already."""
+        return None if self._bulk is None else self._bulk.behind.offset
+
     def go_on(self, offset: int, epoch: int, *, drained: bool) -> None:
         """Behind what somebody else took out of ``blob``: at ``offset``, or with nothing left."""
         self._begin()

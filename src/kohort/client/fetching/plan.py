@@ -22,13 +22,19 @@ def plan_fetches(
     metadata: Metadata,
     *,
     buffered: Container[TopicPartition],
+    ahead: Mapping[TopicPartition, int],
     replicas: Mapping[TopicPartition, NodeId],
 ) -> FetchPlan:
-    """Every fetchable partition that has nothing buffered, at its preferred replica or else its leader."""
+    """Every fetchable partition that has nothing buffered, at its preferred replica or else its leader.
+
+    Those that are read ahead are asked for from there on, although they have something.
+    """
     orders: dict[NodeId, dict[TopicPartition, Order]] = {}
     unknown: set[TopicName] = set()
     for partition, state in assignment.items():
-        if not state.is_fetchable or partition in buffered or state.position is None:
+        if not state.is_fetchable or state.position is None:
+            continue
+        if partition in buffered and partition not in ahead:
             continue
         topic = metadata.topics.get(partition.topic)
         found = topic.partition(partition.partition) if topic is not None else None
@@ -38,6 +44,7 @@ def plan_fetches(
         node = replicas.get(partition, found.leader)
         if node not in metadata.nodes:
             node = found.leader
-        order = Order(state.position.offset, state.position.leader_epoch, topic.topic_id)
+        offset = ahead.get(partition, state.position.offset)
+        order = Order(offset, state.position.leader_epoch, topic.topic_id)
         orders.setdefault(node, {})[partition] = order
     return FetchPlan(orders, frozenset(unknown))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kohort.client.fetching import bulk
 from kohort.client.fetching.buffer import FetchBuffer
 from kohort.client.fetching.chunk import Chunk
 from kohort.client.fetching.errors import BadRecordError
@@ -157,3 +158,53 @@ def test_a_record_nobody_can_deserialize_is_raised_by_more_too() -> None:
         with pytest.raises(BadRecordError, match="offset 2"):
             desk.buffer.collect_more(2)
     assert desk.subscriptions.state(A).position == Position(2, -1)
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """Two of four records of A handed out, and the next piece here."""
+    monkeypatch.setattr(bulk, "_WORTH_IT", 1)
+    desk = Desk()
+    desk.arrive(A, b"a", b"b", b"c", b"d")
+    assert desk.buffer.ahead({A: 6}) == {}  # nobody knows yet where it ends
+    assert desk.collect(2) == {A: [b"a", b"b"]}
+    assert desk.buffer.ahead({A: 4}) == {}  # there is no more
+    assert desk.buffer.ahead({A: 6}) == {A: 4}
+    desk.arrive(A, b"e", b"f", base=4)
+    assert desk.buffer.ahead({A: 9}) == {}  # one is enough
+    return desk
+
+
+def test_what_was_read_ahead_follows(ahead: Desk) -> None:
+    assert ahead.collect(9) == {A: [b"c", b"d"]}
+    assert ahead.collect(9) == {A: [b"e", b"f"]}
+    assert ahead.subscriptions.state(A).position == Position(6, 6)
+    assert A not in ahead.buffer
+
+
+def test_what_was_read_ahead_goes_with_what_it_follows(ahead: Desk) -> None:
+    ahead.subscriptions.state(A).seek(Position(0))
+    assert ahead.collect(9) == {}
+    assert A not in ahead.buffer
+    ahead.arrive(A, b"a", b"b", b"c", b"d")
+    assert ahead.collect(9) == {A: [b"a", b"b", b"c", b"d"]}
+    assert ahead.collect(9) == {}
+
+
+def test_a_pause_keeps_both(ahead: Desk) -> None:
+    ahead.subscriptions.state(A).is_paused = True
+    assert ahead.collect(9) == {}
+    ahead.subscriptions.state(A).is_paused = False
+    assert [ahead.collect(9), ahead.collect(9)] == [{A: [b"c", b"d"]}, {A: [b"e", b"f"]}]
+
+
+def test_an_error_that_was_read_ahead_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "_WORTH_IT", 1)
+    desk = Desk()
+    desk.arrive(A, b"a", b"b")
+    assert desk.collect(1) == {A: [b"a"]}
+    desk.buffer.add(Chunk(A, 2, PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER), Reading()))
+    assert desk.collect(9) == {A: [b"b"]}
+    assert desk.refused == []
+    assert desk.collect(9) == {}
+    assert desk.refused == [ErrorCode.NOT_LEADER_OR_FOLLOWER]

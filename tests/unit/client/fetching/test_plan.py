@@ -32,7 +32,7 @@ def assigned(*numbers: int) -> Subscriptions:
 
 
 def test_partitions_are_asked_of_their_leaders() -> None:
-    plan = plan_fetches(assigned(0, 1, 2).assignment, cluster(1, 2, 1), buffered=(), replicas={})
+    plan = plan_fetches(assigned(0, 1, 2).assignment, cluster(1, 2, 1), buffered=(), ahead={}, replicas={})
     assert {node: list(orders) for node, orders in plan.orders.items()} == {
         ONE: [partition(0), partition(2)],
         TWO: [partition(1)],
@@ -44,18 +44,30 @@ def test_buffered_paused_and_unpositioned_partitions_are_left_out() -> None:
     subscriptions = assigned(0, 1, 2)
     subscriptions.state(partition(1)).is_paused = True
     subscriptions.state(partition(2)).reset(-1)
-    plan = plan_fetches(subscriptions.assignment, cluster(1, 1, 1), buffered=[partition(0)], replicas={})
+    plan = plan_fetches(
+        subscriptions.assignment, cluster(1, 1, 1), buffered=[partition(0)], ahead={}, replicas={}
+    )
     assert plan.orders == {}
 
 
 def test_a_preferred_replica_is_asked_as_long_as_it_is_there() -> None:
     replicas = {partition(0): TWO, partition(1): NodeId(9)}
-    plan = plan_fetches(assigned(0, 1).assignment, cluster(1, 1), buffered=(), replicas=replicas)
+    plan = plan_fetches(assigned(0, 1).assignment, cluster(1, 1), buffered=(), ahead={}, replicas=replicas)
     assert list(plan.orders) == [TWO, ONE]
 
 
 def test_topics_without_a_known_leader_need_metadata() -> None:
     subscriptions = assigned(0, 5)
-    plan = plan_fetches(subscriptions.assignment, cluster(-1), buffered=(), replicas={})
+    plan = plan_fetches(subscriptions.assignment, cluster(-1), buffered=(), ahead={}, replicas={})
     assert plan.orders == {}
     assert plan.unknown == {"t"}
+
+
+def test_what_is_read_ahead_is_asked_for_behind_what_is_buffered() -> None:
+    here = [partition(0), partition(1)]
+    plan = plan_fetches(
+        assigned(0, 1).assignment, cluster(1, 1), buffered=here, ahead={partition(1): 77}, replicas={}
+    )
+    assert {
+        node: {each: order.offset for each, order in orders.items()} for node, orders in plan.orders.items()
+    } == {1: {partition(1): 77}}
