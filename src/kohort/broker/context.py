@@ -1,7 +1,8 @@
 """Who sent a request, and in which version: what a handler may ask besides the request itself."""
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from typing import TYPE_CHECKING, Any
 
 from kohort.wire.apis import APIS
 from kohort.wire.schema import Message
@@ -45,6 +46,19 @@ class RawReply:
 
     def __init__(self, body: bytes) -> None:
         self.body = body
+
+
+class Later:
+    """A response made of what a future brings; needs no task, which would cost more than most handlers."""
+
+    __slots__ = ("future", "make")
+
+    def __init__(self, future: asyncio.Future[Any], make: Callable[[Any], Message]) -> None:
+        self.future = future
+        self.make = make
+
+    def __await__(self) -> Generator[Any, None, Message]:
+        return self.make((yield from self.future))
 
 
 Response = Message | RawReply | None

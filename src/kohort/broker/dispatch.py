@@ -4,11 +4,11 @@ import asyncio
 import importlib
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kohort.broker.connection import Buffers, Connection
-from kohort.broker.context import Context, Interceptor, RawReply, Response, Result
+from kohort.broker.context import Context, Interceptor, Later, RawReply, Response, Result
 from kohort.broker.handlers import SERVED, Served
 from kohort.model.errors import ErrorCode, ProtocolError, RefusedError
 from kohort.wire.apis import ApiKey, api_spec
@@ -48,12 +48,17 @@ def load_handler(served: Served) -> Handler:
 class ParkedRequest:
     """A request that waits; the connection asks for its bytes when the future is done."""
 
-    __slots__ = ("_context", "_handler", "_request", "future")
+    __slots__ = ("_context", "_handler", "_make", "_request", "future")
 
     def __init__(
-        self, future: asyncio.Future[Any], handler: Handler, request: Message, context: Context
+        self, result: Awaitable[Response], handler: Handler, request: Message, context: Context
     ) -> None:
-        self.future = future
+        self.future: asyncio.Future[Any]
+        self._make: Callable[[Any], Message] | None = None
+        if isinstance(result, Later):
+            self.future, self._make = result.future, result.make
+        else:
+            self.future = asyncio.ensure_future(result)
         self._handler = handler
         self._request = request
         self._context = context
@@ -61,6 +66,8 @@ class ParkedRequest:
     def parts(self) -> Buffers | None:
         try:
             response = self.future.result()
+            if self._make is not None:
+                response = self._make(response)
         except Exception as error:
             response = refusal(error, self._handler, self._request, self._context)
         return encode_reply(response, self._handler.first_tagged_reply, self._context)
@@ -101,10 +108,10 @@ class Dispatch:
             result = refusal(error, handler, request, context)
         if result is None or isinstance(result, _REPLIES):
             return encode_reply(result, handler.first_tagged_reply, context)
-        future = asyncio.ensure_future(result)
-        self._running.add(future)
-        future.add_done_callback(self._finished)
-        return ParkedRequest(future, handler, request, context)
+        parked = ParkedRequest(result, handler, request, context)
+        self._running.add(parked.future)
+        parked.future.add_done_callback(self._finished)
+        return parked
 
     async def drain(self, patience_s: float = 1.0) -> None:
         """Wait for the requests that were begun; the ones that take longer are given up."""

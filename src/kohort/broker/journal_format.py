@@ -1,7 +1,7 @@
 """An event of the core as a JSON document of the journal. The schema is in ``docs/reference/journal.md``."""
 
-import base64
 import json
+from binascii import b2a_base64
 from dataclasses import fields
 from typing import Any
 
@@ -16,18 +16,27 @@ SCHEMA_VERSION = 1
 _LEFT_OUT = frozenset({"group_id", "cause", "reply_to"})
 
 
+class _Names(dict[type[Event], tuple[str, ...]]):
+    """What the details of an event are called, looked up once for each type of event."""
+
+    def __missing__(self, kind: type[Event]) -> tuple[str, ...]:
+        names = self[kind] = tuple(each.name for each in fields(kind) if each.name not in _LEFT_OUT)
+        return names
+
+
+_NAMES = _Names()
+
+
 def event_document(event: Event, at: WallTime) -> bytes:
     """One event, with its cause both as numbers and as a sentence."""
-    details = {
-        each.name: _plain(getattr(event, each.name)) for each in fields(event) if each.name not in _LEFT_OUT
-    }
+    kind = type(event)
     return _compact(
         {
             "schema": SCHEMA_VERSION,
             "at": at,
             "group": event.group_id,
-            "event": type(event).__name__,
-            "details": details,
+            "event": kind.__name__,
+            "details": {name: _plain(getattr(event, name)) for name in _NAMES[kind]},
             "cause": cause_as_json(event.cause),
         }
     )
@@ -40,20 +49,26 @@ def gap_document(dropped: int, at: WallTime) -> bytes:
     )
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_AS_IT_IS = frozenset({str, int, bool, type(None)})
+
+
 def _compact(document: dict[str, Any]) -> bytes:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return _encode(document).encode("utf-8", "surrogatepass")
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any field of any event
     """Bytes become base64, sets sorted lists, named tuples objects, error codes their names."""
+    if type(value) in _AS_IT_IS:
+        return value
     if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
+        return b2a_base64(value, newline=False).decode()
     if isinstance(value, ErrorCode):
         return value.name
     if isinstance(value, frozenset):
         return sorted(value)
     if isinstance(value, tuple):
-        if hasattr(value, "_asdict"):
-            return {name: _plain(item) for name, item in value._asdict().items()}
+        if (names := getattr(value, "_fields", None)) is not None:
+            return {name: _plain(item) for name, item in zip(names, value, strict=True)}
         return [_plain(item) for item in value]
     return value

@@ -9,11 +9,12 @@ import asyncio
 import itertools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
 
 from kohort.broker.clock import Alarm, Clock
+from kohort.broker.context import Later
 from kohort.groups.commands import Appended, AppendFailed, Command, TopicDeleted, Unload
 from kohort.groups.events import Event
 from kohort.groups.outcome import Append as GroupAppend
@@ -244,14 +245,6 @@ def _batch(gathered: list[GroupAppend]) -> bytes:
     )
 
 
-def then(
-    answer: ReplyBody | asyncio.Future[Any], make: Callable[[Any], Message]
-) -> Message | Awaitable[Message]:
+def then(answer: ReplyBody | asyncio.Future[Any], make: Callable[[Any], Message]) -> Message | Later:
     """The response made of a reply, now or when the reply comes."""
-    if not isinstance(answer, asyncio.Future):
-        return make(answer)
-
-    async def wait() -> Message:
-        return make(await answer)
-
-    return wait()
+    return Later(answer, make) if isinstance(answer, asyncio.Future) else make(answer)

@@ -345,14 +345,26 @@ Cause: TypeAlias = (
 )
 
 
+class _Names(dict[type[Cause], tuple[str, ...]]):
+    """What the numbers and names in a cause are called, looked up once for each kind of cause."""
+
+    def __missing__(self, kind: type[Cause]) -> tuple[str, ...]:
+        names = self[kind] = tuple(each.name for each in fields(kind))
+        return names
+
+
+_NAMES = _Names()
+
+
 def as_json(cause: Cause) -> dict[str, JsonValue]:
     """The cause as JSON-able values: its ``kind``, its ``sentence``, and every number and name in it."""
-    found: dict[str, JsonValue] = {"kind": type(cause).__name__, "sentence": str(cause)}
-    for each in fields(cause):
-        value = getattr(cause, each.name)
+    kind = type(cause)
+    found: dict[str, JsonValue] = {"kind": kind.__name__, "sentence": str(cause)}
+    for name in _NAMES[kind]:
+        value = getattr(cause, name)
         if isinstance(value, tuple):
             value = list(value)
         elif isinstance(value, ErrorCode):
             value = value.name
-        found[each.name] = value
+        found[name] = value
     return found

@@ -54,7 +54,7 @@ def _command(request: JoinGroupRequest, context: Context, reply_to: ReplyTo) -> 
         client_host=context.client_host,
         reason=request.reason,
         version=context.version,
-        fresh_id=str(uuid.uuid4()),
+        fresh_id="" if request.member_id else str(uuid.uuid4()),
     )
 
 
