@@ -1,32 +1,21 @@
 """The job of the how-to, submitted where nobody has installed Java."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from tests.docs.pages import Page
 
 import kohort
 from kohort.testing.plugin import Kohort
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "spark.md").read_text()
-SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 ADDRESS = "127.0.0.1:9092"
 
 # What Spark's start scripts call; they stand where many systems keep their java as well.
 TOOLS = ("bash", "sh", "env", "dirname", "basename", "uname", "head", "ps", "rm", "chmod", "ls")
-
-
-def snippet(containing: str) -> str:
-    (found,) = (text for text in SNIPPETS if containing in text)
-    return str(found)
 
 
 def write(to: Kohort, topic: str, values: list[bytes]) -> None:
@@ -56,7 +45,10 @@ def test_the_job_of_the_howto_runs_without_java_and_its_exit_code_is_ours(
     topic = kohort.topic(partitions=2)
     write(kohort, topic, [b"to be", b"or not", b"to be"])
     job = tmp_path / "wordcount.py"
-    job.write_text(snippet("wordcount").replace(ADDRESS, kohort.bootstrap) + "sys.exit(3)\n")
+    (program,) = (
+        block for block in Page("docs/howto/spark.md").blocks if block.marks.get("file") == job.name
+    )
+    job.write_text(program.text.replace(ADDRESS, kohort.bootstrap) + "sys.exit(3)\n")
     options = ["--master", "local[2]", "--memory", "1g", "--conf", "spark.ui.enabled=false"]
     done = subprocess.run(
         [*(sys.executable, "-m", "kohort.cli.main", "spark", "submit"), *options, str(job), topic, "words"],
@@ -73,16 +65,3 @@ def test_the_job_of_the_howto_runs_without_java_and_its_exit_code_is_ours(
     assert {row["word"]: row["count"] for row in counts} == {"to": 2, "be": 2, "or": 1, "not": 1}
     assert list((tmp_path / "cache" / "kohort").glob("java-*/bin/java")), "it ran on another Java"
     assert "WARN" not in done.stderr, "the first words of a start are not warnings"
-
-
-@pytest.mark.slow
-def test_the_first_query_of_the_howto_runs(
-    spark: "SparkSession", kohort: Kohort, capsys: pytest.CaptureFixture[str]
-) -> None:
-    topic = kohort.topic()
-    write(kohort, topic, [b"1 book"])
-    program = (
-        snippet("orders.selectExpr").replace(ADDRESS, kohort.bootstrap).replace('"orders"', f'"{topic}"')
-    )
-    exec(compile(program, "first query", "exec"), {})
-    assert "1 book" in capsys.readouterr().out
