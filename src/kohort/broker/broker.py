@@ -31,6 +31,7 @@ class Broker:
         self.topics = Topics(catalog, storage, self.configs)
         self.fetch_sessions = FetchSessions(self.configs.number("max.incremental.fetch.session.cache.slots"))
         self.fetch_waiters = FetchWaiters()
+        self.heavy_work = asyncio.Lock()  # one batch at a time is looked at in a thread: each may be large
         self.advertised_host = settings.advertised_host or settings.host
         self.advertised_port = settings.advertised_port or settings.port
         storage.on_advance(self.fetch_waiters.look_again)

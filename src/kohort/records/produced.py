@@ -10,11 +10,14 @@ What is looked at, in Kafka's order:
 The fourth step costs 0.4 to 1 microseconds a record, and a decompression. It is on by default, as in Kafka: a
 record nobody can read would stay in the way of every consumer, and of compaction. ``deep=False`` leaves it
 out where no other rule needs it, and trusts the header for what the records would have told.
+
+A megabyte can hold a hundred megabytes of a million records. Who has others to serve asks with ``at_once``,
+and lets a thread do what would take longer than some milliseconds.
 """
 
 from typing import NamedTuple
 
-from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.errors import ErrorCode, KohortError, RefusedError
 from kohort.primitives.buffers import Buffer
 from kohort.records.build import rebuild_batch, recompress_batch
 from kohort.records.compression import DEFAULT_LIMIT, Codec, decompress
@@ -35,6 +38,9 @@ from kohort.records.walk import Walk, walk_records
 
 UNLIMITED = 0x7FFFFFFFFFFFFFFF
 MOST_NAMED = 1_000  # records that an error names one by one; a batch may have a million
+AT_ONCE_RECORDS = 10_000  # ten milliseconds; clients seldom have more in a batch
+AT_ONCE_BYTES = 4 * 1024 * 1024
+MANY_RECORDS = 1 << 20  # more are taken only of a batch that has at least a byte for each
 _ZSTD_SINCE = 7
 _NEWEST_CODEC = max(Codec)
 _SIZE_END = 12  # a batch begins with an offset and a size
@@ -55,6 +61,7 @@ class ProduceRules(NamedTuple):
     codec: Codec | None = None  # the topic's compression.type, if it is not "producer"
     deep: bool = True
     decompressed_limit: int = DEFAULT_LIMIT
+    at_once: bool = False  # raise ``NotAtOnceError`` instead of working for long
 
 
 class Produced(NamedTuple):
@@ -78,8 +85,15 @@ class NotOneBatchError(RefusedBatchError):
     """What came is not one batch that this version may bring; Kafka says so before it looks at the log."""
 
 
+class NotAtOnceError(KohortError):
+    """To look at this batch takes longer than others should have to wait."""
+
+
 def check_produced(batch: Buffer, rules: ProduceRules) -> Produced:
-    """The batch, rewritten if it has to be. Raises ``RefusedBatchError``, and nothing else."""
+    """The batch, rewritten if it has to be. Raises ``RefusedBatchError``, and nothing else.
+
+    With ``rules.at_once`` it may raise ``NotAtOnceError`` instead of any answer that takes longer.
+    """
     header = _only_batch(batch, rules.api_version)
     _check_header(batch, header, rules)
     recoded, newest = _checked_records(batch, header, rules)
@@ -159,7 +173,7 @@ def _checked_records(batch: Buffer, header: BatchHeader, rules: ProduceRules) ->
     if not (rules.deep or rules.compacted or codec != header.codec or _must_see_timestamps(rules)):
         _check_newest(header.max_timestamp, rules)
         return None, header.max_timestamp
-    payload, walk = _walked(batch, header, rules.decompressed_limit)
+    payload, walk = _walked(batch, header, rules)
     if rules.compacted and walk.null_keys:
         named = walk.null_keys[:MOST_NAMED]
         errors = [(place, "a record of a compacted topic needs a key") for place in named]
@@ -184,11 +198,16 @@ def _must_see_timestamps(rules: ProduceRules) -> bool:
     return not rules.log_append_time and rules.timestamp_before_max_ms != UNLIMITED
 
 
-def _walked(batch: Buffer, header: BatchHeader, limit: int) -> tuple[bytes, Walk]:
+def _walked(batch: Buffer, header: BatchHeader, rules: ProduceRules) -> tuple[bytes, Walk]:
     """The payload, decompressed, and what is in it."""
+    if header.records_count > max(MANY_RECORDS, header.size):
+        message = f"{header.records_count} records in {header.size} bytes are more than are taken in a batch"
+        raise RefusedBatchError(ErrorCode.MESSAGE_TOO_LARGE, message)
+    if rules.at_once and header.records_count > AT_ONCE_RECORDS:
+        raise NotAtOnceError(f"the batch has {header.records_count} records")
     content = bytes(batch[HEADER_SIZE:])
     try:
-        payload = decompress(header.codec, content, limit) if header.codec else content
+        payload = _decompressed(header.codec, content, rules) if header.codec else content
         return payload, walk_records(payload, header)
     except OversizedPayloadError as error:
         # Kafka has no such limit. This code makes the Java client split the batch and try again.
@@ -196,6 +215,15 @@ def _walked(batch: Buffer, header: BatchHeader, limit: int) -> tuple[bytes, Walk
     except CorruptBatchError as error:
         # Not CORRUPT_MESSAGE, which clients retry: the checksum was right, it will not get better.
         raise _invalid(str(error)) from error
+
+
+def _decompressed(codec: int, content: bytes, rules: ProduceRules) -> bytes:
+    if not rules.at_once or rules.decompressed_limit <= AT_ONCE_BYTES:
+        return decompress(codec, content, rules.decompressed_limit)
+    try:
+        return decompress(codec, content, AT_ONCE_BYTES)
+    except OversizedPayloadError as error:
+        raise NotAtOnceError(f"the batch has more than {AT_ONCE_BYTES} bytes") from error
 
 
 def _check_timestamps(payload: bytes, header: BatchHeader, walk: Walk, rules: ProduceRules) -> None:

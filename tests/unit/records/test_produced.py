@@ -19,11 +19,21 @@ from kohort.records.batch import (
     rebuild_batch,
 )
 from kohort.records.compression import Codec
-from kohort.records.produced import UNLIMITED, Produced, ProduceRules, RefusedBatchError, check_produced
+from kohort.records.produced import (
+    AT_ONCE_BYTES,
+    AT_ONCE_RECORDS,
+    UNLIMITED,
+    NotAtOnceError,
+    Produced,
+    ProduceRules,
+    RefusedBatchError,
+    check_produced,
+)
 
 NOW = 1_700_000_000_000
 RULES = ProduceRules(now=NOW, api_version=13)
 SHALLOW = RULES._replace(deep=False)
+AT_ONCE = RULES._replace(at_once=True, max_message_bytes=UNLIMITED)
 RECORDS = [NewRecord(NOW - 5, b"a", b"1"), NewRecord(NOW, b"b", None), NewRecord(NOW - 9, b"c", b"3")]
 BATCH = build_batch(RECORDS)
 
@@ -123,6 +133,47 @@ def test_records_that_are_none_are_refused_unless_nobody_looks(codec: Codec) -> 
 def test_a_payload_that_would_grow_beyond_the_limit_is_too_large() -> None:
     batch = build_batch([NewRecord(NOW, None, bytes(100_000))], BatchFields(codec=Codec.ZSTD))
     assert refusal(batch, RULES._replace(decompressed_limit=50_000)).code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_batch_of_many_records_is_not_looked_at_at_once(codec: Codec) -> None:
+    fields = BatchFields(codec=codec)
+    allowed = build_batch([NewRecord(NOW, None, b"")] * AT_ONCE_RECORDS, fields)
+    assert check_produced(allowed, AT_ONCE).replacement is None
+    more = build_batch([NewRecord(NOW, None, b"")] * (AT_ONCE_RECORDS + 1), fields)
+    with pytest.raises(NotAtOnceError, match="10001 records"):
+        check_produced(more, AT_ONCE)
+    assert check_produced(more, AT_ONCE._replace(at_once=False)).replacement is None
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_a_batch_that_grows_large_is_not_looked_at_at_once(codec: Codec) -> None:
+    large = build_batch([NewRecord(NOW, None, bytes(AT_ONCE_BYTES))], BatchFields(codec=codec))
+    with pytest.raises(NotAtOnceError):
+        check_produced(large, AT_ONCE)
+    assert check_produced(large, AT_ONCE._replace(at_once=False)).replacement is None
+    limited = AT_ONCE._replace(decompressed_limit=AT_ONCE_BYTES)
+    assert refusal(large, limited).code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_what_the_header_tells_is_told_at_once() -> None:
+    more = build_batch([NewRecord(NOW, None, b"")] * (AT_ONCE_RECORDS + 1))
+    assert refusal(altered(more, base_offset=1), AT_ONCE).code is ErrorCode.INVALID_RECORD
+    assert refusal(more, AT_ONCE._replace(max_message_bytes=1_000)).code is ErrorCode.MESSAGE_TOO_LARGE
+    assert check_produced(more, AT_ONCE._replace(deep=False)).replacement is None
+
+
+def test_more_than_a_million_records_need_a_byte_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kohort.records.produced.MANY_RECORDS", 100)
+    dense = build_batch([NewRecord(NOW, None, b"")] * 1_000, BatchFields(codec=Codec.ZSTD))
+    assert len(dense) < 2_000
+    assert check_produced(dense, RULES).replacement is None
+    denser = build_batch([NewRecord(NOW, None, b"")] * 10_000, BatchFields(codec=Codec.ZSTD))
+    assert len(denser) < 10_000
+    for rules in (RULES, AT_ONCE):
+        refused = refusal(denser, rules)
+        assert refused.code is ErrorCode.MESSAGE_TOO_LARGE
+        assert "10000 records" in str(refused)
 
 
 @pytest.mark.parametrize("rules", [RULES, SHALLOW])

@@ -5,8 +5,9 @@ v9: flexible; v10: current leader; v11: TRANSACTION_ABORTABLE; v12: transactions
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Generator, Iterator
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context, Response, Result
@@ -14,7 +15,15 @@ from kohort.broker.topics import ServedTopic
 from kohort.log.log import Append, Appended, Log
 from kohort.model.errors import ErrorCode, ProtocolError, RefusedError
 from kohort.model.ids import WallTime
-from kohort.records.produced import NotOneBatchError, ProduceRules, RefusedBatchError, check_produced
+from kohort.primitives.buffers import Buffer
+from kohort.records.produced import (
+    NotAtOnceError,
+    NotOneBatchError,
+    Produced,
+    ProduceRules,
+    RefusedBatchError,
+    check_produced,
+)
 from kohort.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -47,6 +56,30 @@ _SHOWN = 249  # of a topic's name, which need not be a legal one
 _IN_ONE_GO = 1024 * 1024  # bytes of records that are looked at without giving way
 
 
+class Heavy:
+    """A batch that takes long to look at: for a thread, while the loop serves others."""
+
+    __slots__ = ("_records", "_rules", "found")
+
+    def __init__(self, records: Buffer, rules: ProduceRules) -> None:
+        self._records = records
+        self._rules = rules
+        self.found: Produced | RefusedError | None = None
+
+    def check(self) -> None:
+        try:
+            self.found = check_produced(self._records, self._rules)
+        except RefusedError as refused:
+            self.found = refused
+
+    def result(self) -> Produced:
+        """What was found. Raises ``RefusedError``."""
+        assert self.found is not None, "nobody has looked at the batch"
+        if isinstance(self.found, RefusedError):
+            raise self.found
+        return self.found
+
+
 class Work:
     """What is known of one request so far: its response, and the batches that may be appended."""
 
@@ -62,20 +95,25 @@ def handle(broker: "Broker", request: ProduceRequest, context: Context) -> Resul
     if request.acks not in _LEGAL_ACKS:
         return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
     work = Work()
-    checking = _check(broker, request, context.version, work)
+    steps = _check(broker, request, context.version, work)
     if _size(request) > _IN_ONE_GO:
-        return _in_turns(broker, request, context, work, checking)
-    for _ in checking:
-        pass
+        return _in_turns(broker, request, context, work, steps)
+    for heavy in steps:
+        if heavy is not None:
+            return _in_turns(broker, request, context, work, chain((heavy,), steps))
     return _append(broker, request, context, work)
 
 
 async def _in_turns(
-    broker: "Broker", request: ProduceRequest, context: Context, work: Work, checking: Iterator[None]
+    broker: "Broker", request: ProduceRequest, context: Context, work: Work, steps: Iterator[Heavy | None]
 ) -> Response:
     """Look at one batch, then give way: a megabyte of small records takes a tenth of a second."""
-    for _ in checking:
-        await asyncio.sleep(0)
+    for heavy in steps:
+        if heavy is None:
+            await asyncio.sleep(0)
+        else:
+            async with broker.heavy_work:
+                await asyncio.to_thread(heavy.check)
     _drop_orphans(broker, work)
     result = _append(broker, request, context, work)
     return await result if isinstance(result, Awaitable) else result
@@ -98,8 +136,11 @@ def _size(request: ProduceRequest) -> int:
     return sum(len(part.records or b"") for data in request.topic_data for part in data.partition_data)
 
 
-def _check(broker: "Broker", request: ProduceRequest, version: int, work: Work) -> Iterator[None]:
-    """Fill in an entry for each partition, and the batches that may be appended; a step for each."""
+def _check(broker: "Broker", request: ProduceRequest, version: int, work: Work) -> Iterator[Heavy | None]:
+    """Fill in an entry for each partition, and the batches that may be appended; a step for each.
+
+    What a step yields has to be checked before the next one.
+    """
     now = broker.clock.now().wall
     for data in request.topic_data:
         if not data.partition_data:
@@ -111,13 +152,13 @@ def _check(broker: "Broker", request: ProduceRequest, version: int, work: Work) 
             entry = PartitionProduceResponse(index=part.index, base_offset=-1)
             result.partition_responses.append(entry)
             try:
-                log, append = _checked(topic, part, now, version)
+                log, append = yield from _checked(topic, part, now, version)
                 work.appends.append(append)
                 work.waiting.append((entry, log))
             except RefusedError as refused:
                 found = topic.log(part.index) if isinstance(topic, ServedTopic) else None
                 _fill_error(entry, refused, found)
-            yield
+            yield None
 
 
 def _append(broker: "Broker", request: ProduceRequest, context: Context, work: Work) -> Result:
@@ -186,8 +227,8 @@ def _find(
 
 def _checked(
     topic: ServedTopic | RefusedError, part: PartitionProduceData, now: WallTime, version: int
-) -> tuple[Log, Append]:
-    """A batch that may be appended, or RefusedError."""
+) -> Generator[Heavy, None, tuple[Log, Append]]:
+    """A batch that may be appended, or RefusedError; in between what has to be checked elsewhere."""
     if isinstance(topic, RefusedError):
         raise topic
     log = topic.log(part.index)
@@ -195,24 +236,32 @@ def _checked(
         raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if part.records is None:
         raise NotOneBatchError(ErrorCode.INVALID_RECORD, "exactly one batch is expected, there is none")
-    produced = check_produced(
-        part.records,
-        ProduceRules(
-            now,
-            version,
-            topic.max_message_bytes,
-            topic.segment_bytes,
-            topic.compacted,
-            topic.log_append_time,
-            topic.timestamp_before_max_ms,
-            topic.timestamp_after_max_ms,
-            topic.codec,
-        ),
-    )
+    rules = _rules(topic, now, version)
+    try:
+        produced = check_produced(part.records, rules)
+    except NotAtOnceError:
+        heavy = Heavy(part.records, rules._replace(at_once=False))
+        yield heavy
+        produced = heavy.result()
     if produced.header.is_transactional:
         raise RefusedError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, _NO_TRANSACTIONS)
     batch = produced.replacement if produced.replacement is not None else bytearray(part.records)
     return log, Append(log.partition, batch, log.leader_epoch, now, from_client=True)
+
+
+def _rules(topic: ServedTopic, now: WallTime, version: int) -> ProduceRules:
+    return ProduceRules(
+        now,
+        version,
+        topic.max_message_bytes,
+        topic.segment_bytes,
+        topic.compacted,
+        topic.log_append_time,
+        topic.timestamp_before_max_ms,
+        topic.timestamp_after_max_ms,
+        topic.codec,
+        at_once=True,
+    )
 
 
 def _fill(

@@ -1,0 +1,133 @@
+"""Batches that take seconds to look at: others are answered meanwhile, and nothing is let through for it."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from tests.broker.asking import T0, batch, create, metadata, produce, produce_request, values
+from tests.broker.raw import DEADLINE_S, Raw, Reply
+
+from kohort.broker.handlers import produce as handler
+from kohort.model.errors import ErrorCode
+from kohort.primitives.buffers import Buffer
+from kohort.records.batch import BatchFields, NewRecord, build_batch
+from kohort.records.compression import Codec
+from kohort.records.produced import AT_ONCE_BYTES, AT_ONCE_RECORDS, Produced, ProduceRules, check_produced
+from kohort.testing.broker import Broker
+
+ZSTD = BatchFields(codec=Codec.ZSTD)
+MANY = build_batch([NewRecord(T0, b"k", b"")] * (AT_ONCE_RECORDS + 1), ZSTD)
+BOMB = build_batch([NewRecord(T0, b"k", bytes(AT_ONCE_BYTES))], ZSTD)
+LAST = AT_ONCE_RECORDS + 1  # the offset behind MANY
+
+
+class Gate:
+    """Where a thread that looks at a batch waits until it is let on."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Semaphore(0)
+        self.opened = threading.Event()
+        self.inside = 0
+
+    def check(self, records: Buffer, rules: ProduceRules) -> Produced:
+        if not rules.at_once:
+            self.inside += 1
+            assert self.inside == 1, "one at a time"
+            self.reached.release()
+            assert self.opened.wait(DEADLINE_S)
+            self.inside -= 1
+        return check_produced(records, rules)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    gate = Gate()
+    monkeypatch.setattr(handler, "check_produced", gate.check)
+    yield gate
+    gate.opened.set()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as broker, Raw(broker.bootstrap) as raw:
+        create(raw, "t", 2)
+        yield broker
+
+
+def results(reply: Reply) -> list[tuple[int, int]]:
+    (topic,) = reply.responses
+    return [(part.error_code, part.base_offset) for part in topic.partition_responses]
+
+
+@pytest.mark.parametrize("blob", [MANY, BOMB], ids=["many records", "many bytes"])
+def test_another_client_is_answered_while_a_batch_is_looked_at(
+    broker: Broker, gate: Gate, blob: bytes
+) -> None:
+    with Raw(broker.bootstrap) as writer, Raw(broker.bootstrap) as other:
+        writer.post(produce_request("t", blob), 12)
+        assert gate.reached.acquire(timeout=DEADLINE_S)
+        assert metadata(other).brokers
+        assert produce(other, "t", batch("small")).base_offset == 0
+        assert not writer.has_something()
+        gate.opened.set()
+        assert results(writer.take()) == [(0, 1)]
+
+
+def test_what_a_client_sends_behind_such_a_batch_is_stored_behind_it(broker: Broker, gate: Gate) -> None:
+    with Raw(broker.bootstrap) as writer:
+        writer.post(produce_request("t", MANY), 12)
+        writer.post(produce_request("t", batch("small")), 12)
+        assert gate.reached.acquire(timeout=DEADLINE_S)
+        gate.opened.set()
+        assert [results(writer.take()) for _ in range(2)] == [[(0, 0)], [(0, LAST)]]
+
+
+def test_the_sequence_of_a_numbered_producer_holds_across_such_a_batch(broker: Broker) -> None:
+    numbered = ZSTD._replace(producer_id=7, producer_epoch=0, base_sequence=0)
+    first = build_batch([NewRecord(T0, b"k", b"")] * LAST, numbered)
+    second = batch("next", fields=numbered._replace(base_sequence=LAST))
+    with Raw(broker.bootstrap) as writer:
+        for blob in (first, second, first, second):  # sent again: known, not stored again
+            writer.post(produce_request("t", blob), 12)
+        assert [results(writer.take()) for _ in range(4)] == [[(0, 0)], [(0, LAST)]] * 2
+
+
+def test_two_of_them_are_looked_at_one_after_the_other(broker: Broker, gate: Gate) -> None:
+    with Raw(broker.bootstrap) as one, Raw(broker.bootstrap) as two:
+        for writer in (one, two):
+            writer.post(produce_request("t", MANY), 12)
+        assert gate.reached.acquire(timeout=DEADLINE_S)
+        gate.opened.set()
+        assert sorted(results(one.take()) + results(two.take())) == [(0, 0), (0, LAST)]
+
+
+def test_a_request_may_bring_such_a_batch_among_others(broker: Broker) -> None:
+    with Raw(broker.bootstrap) as writer:
+        assert results(writer.send(produce_request("t", MANY, batch("small")), 12)) == [(0, 0), (0, 0)]
+        assert results(writer.send(produce_request("t", batch("last"), MANY), 12)) == [(0, LAST), (0, 1)]
+        assert values(writer, "t", LAST) == ["last"]
+
+
+def test_such_a_batch_is_refused_for_what_is_wrong_with_it(broker: Broker) -> None:
+    with Raw(broker.bootstrap) as writer:
+        create(writer, "compacted", 1, cleanup_policy="compact")
+        keyless = build_batch([NewRecord(T0, None, b"")] * LAST, ZSTD)
+        refused = produce(writer, "compacted", keyless)
+        assert refused.error_code == ErrorCode.INVALID_RECORD
+        assert len(refused.record_errors) == 1_000
+        assert produce(writer, "compacted", MANY).base_offset == 0
+
+
+def test_without_acknowledgements_such_a_batch_is_stored_before_what_follows_it(broker: Broker) -> None:
+    with Raw(broker.bootstrap) as writer:
+        writer.post_unanswered(produce_request("t", MANY, acks=0), 12)
+        assert produce(writer, "t", batch("small")).base_offset == LAST
+
+
+def test_a_client_that_hangs_up_meanwhile_has_its_batch_stored(broker: Broker, gate: Gate) -> None:
+    with Raw(broker.bootstrap) as other:
+        with Raw(broker.bootstrap) as writer:
+            writer.post(produce_request("t", MANY), 12)
+            assert gate.reached.acquire(timeout=DEADLINE_S)
+        gate.opened.set()
+        assert produce(other, "t", MANY).base_offset == LAST
