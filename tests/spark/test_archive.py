@@ -1,5 +1,6 @@
 """The archive as a member of its group: replays, hand-overs and deaths, and every record there once."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.clients.waiting import eventually
 
+from kohort.client.admin import Admin
 from kohort.client.producer import Producer
+from kohort.client.results import NewTopic
 from kohort.spark.pipelines.archive import ArchiveOptions, PipelineError, archive
 from kohort.spark.pipelines.landing import Lander
 from kohort.spark.pipelines.parquet import read_columns
@@ -42,6 +45,15 @@ class Stage:
             for number in range(count):
                 producer.send(self.topic, b"%d" % (self.sent + number), partition=number % 4)
         self.sent += count
+
+    def make_topic_again(self) -> None:
+        async def work() -> None:
+            async with Admin(self.kohort.bootstrap) as admin:
+                await admin.delete_topics([self.topic])
+                await admin.create_topic(NewTopic(name=self.topic, partitions=4))
+
+        asyncio.run(work())
+        self.sent = 0
 
     def options(self, *, once: bool = True, instance: str | None = None) -> ArchiveOptions:
         return ArchiveOptions(
@@ -114,6 +126,21 @@ def test_a_batch_that_landed_but_was_not_noted_is_not_landed_again_and_the_next_
     assert stage.offsets() == stage.expected()
     (table,) = status(stage.root)
     assert (table.rows, table.missing) == (52, 0)
+
+
+def test_a_topic_that_is_made_again_lands_whole_and_the_old_records_stay(
+    spark: "SparkSession", stage: Stage
+) -> None:
+    stage.send(40)
+    run(spark, stage.options())
+    old = stage.expected()
+    stage.make_topic_again()
+    stage.send(60)
+    landed = [event for event in run(spark, stage.options()) if isinstance(event, Landed)]
+    assert sum(event.rows.get(stage.topic, 0) for event in landed) == 60
+    assert stage.offsets() == sorted(old + stage.expected())
+    (table,) = status(stage.root)
+    assert (table.rows, table.missing, len({one.topic_id for one in table.partitions})) == (100, 0, 2)
 
 
 @contextmanager

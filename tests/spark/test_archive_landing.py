@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kohort.spark.pipelines.forms import Values
-from kohort.spark.pipelines.landing import BatchReport, Lander, Planned
+from kohort.spark.pipelines.landing import BatchReport, Lander, Partition, Plan
 from kohort.spark.pipelines.spans import Span
 
 if TYPE_CHECKING:
@@ -39,25 +39,26 @@ class Archive:
     root: Path
     values: Values = Values.BINARY
     reports: list[BatchReport] = field(default_factory=list)
-    topic_id: str = "id"
+    topic_ids: list[str] = field(default_factory=lambda: ["id"])  # one after the other, the last for ever
 
-    def land(self, rows: Iterable[tuple[Any, ...]], planned: Planned) -> BatchReport:
+    def land(
+        self, rows: Iterable[tuple[Any, ...]], offsets: Mapping[Partition, Span], *, topic_id: str = ""
+    ) -> BatchReport:
+        """A batch that was planned when all topics had this id."""
         frame = self.spark.createDataFrame(list(rows), SCHEMA)
-        self.lander(planned).land(frame, len(self.reports))
-        return self.reports[-1]
-
-    def lander(self, planned: Planned) -> Lander:
-        return Lander(
+        plan = Plan(offsets, {topic: topic_id for topic, _ in offsets})
+        Lander(
             root=self.root,
             instance="1",
             values=self.values,
-            planned=lambda _: planned,
+            plan=lambda _: plan,
             topic_ids=self._ids,
             report=self.reports.append,
-        )
+        ).land(frame, len(self.reports))
+        return self.reports[-1]
 
     def _ids(self, topics: Collection[str]) -> Mapping[str, str]:
-        return dict.fromkeys(topics, self.topic_id)
+        return dict.fromkeys(topics, self.topic_ids.pop(0) if len(self.topic_ids) > 1 else self.topic_ids[0])
 
     def read(self, table: str) -> "DataFrame":
         return self.spark.read.parquet(str(self.root / table))
@@ -74,8 +75,8 @@ def archive(spark: "SparkSession", tmp_path: Path) -> Archive:
 def test_topics_land_in_tables_of_their_own_by_day_and_replays_add_nothing(archive: Archive) -> None:
     rows = [record("a", 0, offset) for offset in range(4)] + [record("b", 3, 7)]
     planned = {("a", 0): Span(0, 5), ("b", 3): Span(7, 8), ("c", 0): Span(9, 9)}
-    assert archive.land(rows, planned) == BatchReport(0, {"a": 4, "b": 1}, 0, 0, 3)
-    assert archive.land(rows, planned) == BatchReport(1, {}, 0, 6, 0)
+    assert archive.land(rows, planned) == BatchReport(0, {"a": 4, "b": 1}, 0, 0, 0, 3)
+    assert archive.land(rows, planned) == BatchReport(1, {}, 0, 6, 0, 0)
     assert archive.read("a").columns == [
         "key", "value", "headers", "topic", "partition", "offset", "timestamp", "date",
     ]  # fmt: skip
@@ -91,8 +92,32 @@ def test_an_overlap_lands_only_what_is_new_and_a_new_life_of_a_topic_lands_whole
     wider = [record("a", 0, offset) for offset in range(1, 6)] + [record("a", 1, 0)]
     assert archive.land(wider, {("a", 0): Span(1, 6), ("a", 1): Span(0, 1)}).rows == {"a": 4}
     assert archive.offsets("a") == [(0, offset) for offset in range(6)] + [(1, 0)]
-    archive.topic_id = "another"
+    archive.topic_ids = ["another"]
     assert archive.land([record("a", 0, 0)], {("a", 0): Span(0, 1)}).rows == {"a": 1}
+
+
+def test_what_was_planned_of_a_topic_does_not_land_as_records_of_the_one_made_after_it(
+    archive: Archive,
+) -> None:
+    rows = [record("a", 0, offset) for offset in range(5)]
+    archive.topic_ids = ["new"]
+    assert archive.land(rows[3:], {("a", 0): Span(3, 9)}, topic_id="old") == BatchReport(0, {}, 0, 0, 6, 0)
+    assert archive.land(rows, {("a", 0): Span(0, 5)}, topic_id="new").rows == {"a": 5}
+    assert archive.offsets("a") == [(0, offset) for offset in range(5)]
+
+
+def test_a_topic_that_is_made_again_while_it_is_read_lands_nothing(archive: Archive) -> None:
+    archive.topic_ids = ["old", "new"]
+    report = archive.land([record("a", 0, 0)], {("a", 0): Span(0, 1)}, topic_id="old")
+    assert (report.rows, report.gone) == ({}, 1)
+    assert not (archive.root / "a" / "_kohort" / "ledger.json").exists()
+
+
+def test_two_topics_of_one_name_that_are_both_gone_are_not_taken_for_one(archive: Archive) -> None:
+    archive.topic_ids = [""]
+    for topic_id in ("first", "second"):
+        report = archive.land([record("a", 0, 0)], {("a", 0): Span(0, 1)}, topic_id=topic_id)
+        assert report.rows == {"a": 1}
 
 
 def test_text_that_is_none_goes_to_the_side_table_with_a_reason(archive: Archive) -> None:

@@ -25,7 +25,7 @@ from kohort.spark.pipelines.compaction import Sizes, compact
 from kohort.spark.pipelines.files import CannotExchangeError, LocalFiles
 from kohort.spark.pipelines.forms import Values
 from kohort.spark.pipelines.instances import checkpoint_of, claimed
-from kohort.spark.pipelines.landing import BatchReport, Lander, Planned
+from kohort.spark.pipelines.landing import BatchReport, Lander, Plan
 from kohort.spark.pipelines.progress import Ended, Landed, MergedFiles, Started, Tell, Trouble
 from kohort.spark.pipelines.spans import Span
 from kohort.spark.pipelines.table import tables
@@ -91,15 +91,18 @@ def source_options(options: ArchiveOptions, checkpoint: Path) -> dict[str, str]:
     return chosen
 
 
-def planned_offsets(checkpoint: Path, batch: int) -> Planned:
+def plan_of(checkpoint: Path, batch: int) -> Plan:
     """What a batch reads, from the note Spark makes of it before it runs: a replay reads exactly the same."""
     line = (checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1]
     spans = from_json(json.loads(line))
-    return {(where.topic, int(where.partition)): Span(span.start, span.end) for where, span in spans.items()}
+    return Plan(
+        {(where.topic, int(where.partition)): Span(span.start, span.end) for where, span in spans.items()},
+        {where.topic: span.topic_id for where, span in spans.items() if span.start < span.end},
+    )
 
 
 def topic_ids(bootstrap: str, topics: Collection[str]) -> dict[str, str]:
-    """The ids of topics, as text; empty for a topic that is gone, and from brokers that have none."""
+    """The ids of topics now, as text; "" for a topic that is gone, and from brokers that have none."""
 
     async def ask() -> dict[str, str]:
         async with Admin(bootstrap, _CLIENT) as admin:
@@ -114,10 +117,11 @@ def topic_ids(bootstrap: str, topics: Collection[str]) -> dict[str, str]:
     return asyncio.run(ask())
 
 
-def lag_behind(bootstrap: str, done: Planned) -> int | None:
+def lag_behind(bootstrap: str, done: Plan) -> int | None:
     """How many offsets are waiting behind these; None if nobody can be asked."""
     wanted = {
-        TopicPartition(TopicName(topic), Partition(number)): span for (topic, number), span in done.items()
+        TopicPartition(TopicName(topic), Partition(number)): span
+        for (topic, number), span in done.offsets.items()
     }
 
     async def ask() -> int:
@@ -209,7 +213,7 @@ class _Run:
             root=self._files.root,
             instance=instance,
             values=self._options.values,
-            planned=lambda batch: planned_offsets(checkpoint, batch),
+            plan=lambda batch: plan_of(checkpoint, batch),
             topic_ids=lambda topics: topic_ids(self._options.bootstrap, topics),
             report=reports.append,
         )
@@ -217,7 +221,7 @@ class _Run:
         def land(frame: "DataFrame", batch: int) -> None:
             began = time.monotonic()
             lander.land(frame, batch)
-            lag = lag_behind(self._options.bootstrap, planned_offsets(checkpoint, batch))
+            lag = lag_behind(self._options.bootstrap, plan_of(checkpoint, batch))
             self._landed(reports.pop(), round(time.monotonic() - began, 3), lag)
 
         records = (

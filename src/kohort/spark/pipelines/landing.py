@@ -35,7 +35,14 @@ _ATTEMPTS = 10
 _OFFSETS_A_TASK = 250_000
 
 Partition = tuple[str, int]
-Planned = Mapping[Partition, Span]
+TopicIds = Mapping[str, str]
+
+
+class Plan(NamedTuple):
+    """What a micro-batch reads: offsets by partition, and the topics' ids when it was planned, if known."""
+
+    offsets: Mapping[Partition, Span]
+    topic_ids: TopicIds
 
 
 class OvertakenError(KohortError):
@@ -54,12 +61,16 @@ class StrayRecordError(KohortError):
 
 
 class BatchReport(NamedTuple):
-    """What became of a micro-batch. ``skipped`` offsets had landed before; ``rows`` are by topic."""
+    """What became of a micro-batch. ``rows`` are by topic.
+
+    ``skipped`` offsets had landed before; ``gone`` ones were of a topic that has been made again since.
+    """
 
     batch: int
     rows: Mapping[str, int]
     bad: int
     skipped: int
+    gone: int
     files: int
 
 
@@ -70,33 +81,48 @@ class Lander:
     root: Path
     instance: str
     values: Values
-    planned: Callable[[int], Planned]  # the offsets of a batch, by its number
-    topic_ids: Callable[[Collection[str]], Mapping[str, str]]
+    plan: Callable[[int], Plan]  # of a batch, by its number
+    topic_ids: Callable[[Collection[str]], TopicIds]  # of topics now; "" for one that is gone or has none
     report: Callable[[BatchReport], None]
 
     def land(self, frame: "DataFrame", batch: int) -> None:
         """For ``foreachBatch``: when it returns, the batch is in the tables and on the disk."""
         for name, value in _SETTINGS.items():
             frame.sparkSession.conf.set(name, value)
-        planned = {partition: span for partition, span in self.planned(batch).items() if span.size > 0}
+        plan = self.plan(batch)
+        planned = {partition: span for partition, span in plan.offsets.items() if span.size > 0}
         topics = {topic for topic, _ in planned}
-        ids = self.topic_ids(topics)
         tables = {topic: Table(LocalFiles(self.root), topic, self.values) for topic in topics}
         landed: list[_Part] = []
         for _ in range(_ATTEMPTS):
+            ids = self._ids_of(topics, plan)
             ledgers = {topic: table.ledger() for topic, table in tables.items()}
             missing = {
-                partition: ledgers[partition[0]].missing(Place(ids[partition[0]], partition[1]), span)
-                for partition, span in planned.items()
+                (topic, number): ledgers[topic].missing(Place(ids[topic], number), span)
+                for (topic, number), span in planned.items()
+                if topic in ids
             }
             missing = {partition: spans for partition, spans in missing.items() if spans}
             if not missing:
-                self.report(_summary(batch, planned, landed))
+                gone = size([span for (topic, _), span in planned.items() if topic not in ids])
+                self.report(_summary(batch, size(list(planned.values())) - gone, gone, landed))
                 return
-            landed += self._attempt(_Cut(frame, batch, planned, missing), tables, ids)
+            landed += self._attempt(_Cut(frame, batch, plan, missing), tables, ids)
         raise OvertakenError(topics)
 
-    def _attempt(self, cut: "_Cut", tables: Mapping[str, Table], ids: Mapping[str, str]) -> list["_Part"]:
+    def _ids_of(self, topics: Collection[str], plan: Plan) -> TopicIds:
+        """Under which ids these topics land. None for one that was made again since the batch was planned.
+
+        Its offsets in the plan are of the old topic; those of the new one come from its beginning.
+        """
+        found = {}
+        for topic, now in (self.topic_ids(topics) if topics else {}).items():
+            planned = plan.topic_ids.get(topic, "")
+            if not (planned and now) or planned == now:
+                found[topic] = planned or now
+        return found
+
+    def _attempt(self, cut: "_Cut", tables: Mapping[str, Table], ids: TopicIds) -> list["_Part"]:
         """Write what is missing aside, and publish it table by table; what was overtaken stays missing."""
         files = LocalFiles(self.root)
         name = f"{self.instance}-{cut.batch:08}-{uuid4().hex[:8]}"
@@ -105,7 +131,10 @@ class Lander:
         write_aside(cut.frame_of_missing(), self.values, cut.topics(), Aside(files, directory, tasks))
         staged = staged_files(files, directory)
         published = []
+        read_from = self._ids_of(cut.topics(), cut.plan)
         for topic in sorted(cut.topics()):
+            if read_from.get(topic) != ids[topic]:
+                continue  # made again while it was read: nobody knows which records are of which
             part = _part(topic, ids[topic], cut, [one for one in staged if one.topic == topic])
             try:
                 tables[topic].publish(part.landings, _moves(part.files, tables[topic], name))
@@ -121,24 +150,24 @@ class _Cut(NamedTuple):
 
     frame: "DataFrame"
     batch: int
-    planned: Planned
+    plan: Plan
     missing: Mapping[Partition, Spans]
 
     def topics(self) -> set[str]:
         return {topic for topic, _ in self.missing}
 
     def frame_of_missing(self) -> "DataFrame":
-        """The records that have not landed; the whole batch, without a filter, if none has."""
+        """The records that are missing; the whole batch, without a filter, if all are."""
         from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-        landed = [
+        others = [
             (F.col("topic") == topic)
             & (F.col("partition") == partition)
             & F.col("offset").between(span.first, span.end - 1)
-            for (topic, partition), whole in self.planned.items()
+            for (topic, partition), whole in self.plan.offsets.items()
             for span in subtract(whole, self.missing.get((topic, partition), ()))
         ]
-        return self.frame.where(~reduce(or_, landed)) if landed else self.frame
+        return self.frame.where(~reduce(or_, others)) if others else self.frame
 
 
 class _Part(NamedTuple):
@@ -180,7 +209,7 @@ def _moves(staged: Sequence[Staged], table: Table, name: str) -> list[Move]:
     ]
 
 
-def _summary(batch: int, planned: Planned, parts: Sequence[_Part]) -> BatchReport:
+def _summary(batch: int, wanted: int, gone: int, parts: Sequence[_Part]) -> BatchReport:
     landings = [landing for part in parts for landing in part.landings]
     rows: Counter[str] = Counter()
     for part in parts:
@@ -189,6 +218,7 @@ def _summary(batch: int, planned: Planned, parts: Sequence[_Part]) -> BatchRepor
         batch=batch,
         rows=rows,
         bad=sum(landing.bad for landing in landings),
-        skipped=size(list(planned.values())) - size([landing.span for landing in landings]),
+        skipped=wanted - size([landing.span for landing in landings]),
+        gone=gone,
         files=sum(len(part.files) for part in parts),
     )

@@ -20,6 +20,7 @@ class Landed(NamedTuple):
     rows: Mapping[str, int]
     bad: int
     skipped: int
+    gone: int
     files: int
     seconds: float
     lag: int | None
@@ -81,6 +82,7 @@ def _landed_text(event: Landed) -> str:
     facts = [f"batch {event.batch}: {_counted(total, 'row', 'rows')} in {event.seconds:.1f} s"]
     facts += [f"{_counted(event.bad, 'bad record', 'bad records')}"] if event.bad else []
     facts += [f"{event.skipped:,} offsets were there already"] if event.skipped else []
+    facts += [f"{event.gone:,} offsets are gone with a topic that was made again"] if event.gone else []
     facts += [f"lag {event.lag:,}"] if event.lag is not None else []
     return ", ".join(facts) + (f" ({', '.join(named)})" if named else "")
 

@@ -1,5 +1,6 @@
 """The process around the archive: what it asks of the source, what it reads of the plan, what it says."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,11 @@ from kohort.spark.options import parse_source_options
 from kohort.spark.pipelines.archive import (
     ArchiveOptions,
     explain,
-    planned_offsets,
+    plan_of,
     source_options,
     subscription,
 )
+from kohort.spark.pipelines.landing import Plan
 from kohort.spark.pipelines.spans import Span
 
 
@@ -48,15 +50,15 @@ def test_the_source_understands_what_it_is_asked() -> None:
 
 
 def test_the_plan_of_a_batch_is_read_from_the_checkpoint(tmp_path: Path) -> None:
-    import json
-
     spans = {
-        topic_partition("orders", 2): PlannedSpan(5, 9, 1),
-        topic_partition("users", 0): PlannedSpan(3, 3, 1),
+        topic_partition("orders", 2): PlannedSpan(5, 9, 1, "id"),
+        topic_partition("users", 0): PlannedSpan(3, 3, 1, "other"),
     }
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "7").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{json.dumps(to_json(spans))}')
-    assert planned_offsets(tmp_path, 7) == {("orders", 2): Span(5, 9), ("users", 0): Span(3, 3)}
+    assert plan_of(tmp_path, 7) == Plan(
+        {("orders", 2): Span(5, 9), ("users", 0): Span(3, 3)}, {"orders": "id"}
+    )
 
 
 @pytest.mark.parametrize(
