@@ -15,13 +15,13 @@ from kohort.groups.outcome import Outcome
 from kohort.model.errors import KohortError
 from kohort.model.ids import GroupId, Partition, ProducerId, TopicName
 from kohort.primitives.buffers import Buffer
-from kohort.records.batch import BatchHeader, read_payload, read_records
+from kohort.records.batch import BatchHeader, CorruptBatchError, read_payload, read_records
 from kohort.records.commits import take_commits
+from kohort.records.control import ControlType, control_type
 from kohort.records.offsets_topic import GroupKey, OffsetKey, decode_key, decode_offset_value, read_names
 from kohort.records.record import Record
 
 NO_PRODUCER = ProducerId(-1)
-_ABORT, _COMMIT = 0, 1
 
 
 class LoadFailedError(KohortError):
@@ -129,11 +129,14 @@ class Loader:
             self._groups[group_id] = value
 
     def _end_transaction(self, producer: ProducerId, key: bytes | None) -> None:
-        kind = int.from_bytes(key[2:4], "big", signed=True) if key is not None and len(key) >= 4 else -1
-        if kind in (_ABORT, _COMMIT):
-            end_transaction(self._offsets, producer, committed=kind == _COMMIT)
+        try:
+            kind = control_type(key)
+        except CorruptBatchError:
+            kind = None
+        if kind is None:
+            self._skip("control record that ends no transaction")
         else:
-            self._skip(f"control record of type {kind}")
+            end_transaction(self._offsets, producer, committed=kind is ControlType.COMMIT)
 
     def _skip(self, what: str) -> None:
         self.skipped[what] = self.skipped.get(what, 0) + 1

@@ -12,10 +12,11 @@ from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy as AioP
 from aiokafka.record.default_records import _DefaultRecordBatchPy as AioPythonBatch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.records.markers import end_marker
 
 from kohort.records.batch import BatchFields, NewRecord, build_batch, check_crc, read_header, read_records
 from kohort.records.compression import Codec
-from kohort.records.control import ControlType, EndMarker, build_end_marker
+from kohort.records.control import ControlType
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # kafka-python reads its schemas with a deprecated function
@@ -116,7 +117,7 @@ def test_we_read_the_batches_of_others(
 
 def test_others_understand_our_markers() -> None:
     fields = BatchFields(base_offset=7, producer_id=9, producer_epoch=2)
-    batch = kafka_python.DefaultRecordBatch(build_end_marker(EndMarker(ControlType.ABORT, 4), NOW, fields))
+    batch = kafka_python.DefaultRecordBatch(end_marker(ControlType.ABORT, NOW, fields, 4))
     assert batch.validate_crc()
     assert batch.is_control_batch
     [marker] = batch

@@ -2,6 +2,7 @@
 
 import pytest
 from tests.unit.log.bench import batch, numbered
+from tests.unit.records.markers import end_marker
 
 from kohort.log.producers import CorruptSnapshotError, Producers
 from kohort.model.errors import ErrorCode, RefusedError
@@ -9,7 +10,7 @@ from kohort.model.ids import Offset, WallTime
 from kohort.primitives.crc import crc32c
 from kohort.records.batch import BatchHeader, read_header
 from kohort.records.build import BatchFields
-from kohort.records.control import ControlType, EndMarker, build_end_marker
+from kohort.records.control import ControlType
 
 LAST_SEQUENCE = 2_147_483_647
 
@@ -46,7 +47,7 @@ def in_transaction(sequence: int) -> bytes:
 
 def marker(epoch: int = 0) -> BatchHeader:
     fields = BatchFields(producer_id=7, producer_epoch=epoch)
-    return read_header(build_end_marker(EndMarker(ControlType.COMMIT, 1), 1_000, fields))
+    return read_header(end_marker(ControlType.COMMIT, 1_000, fields))
 
 
 def test_any_of_the_last_five_batches_is_recognised_and_an_older_one_is_not() -> None:

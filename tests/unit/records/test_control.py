@@ -1,9 +1,10 @@
 """Markers that end a transaction."""
 
 import pytest
+from tests.unit.records.markers import end_marker
 
-from kohort.records.batch import BatchFields, CorruptBatchError, Record, read_header, read_records
-from kohort.records.control import ControlType, EndMarker, build_end_marker, control_type, read_end_marker
+from kohort.records.batch import BatchFields, CorruptBatchError, read_header, read_records
+from kohort.records.control import ControlType, control_type
 
 T = 1_700_000_000_000
 
@@ -15,7 +16,7 @@ COMMIT = bytes.fromhex("""
 
 def test_a_commit_marker_is_the_bytes_kafka_writes() -> None:
     fields = BatchFields(base_offset=7, leader_epoch=0, producer_id=9, producer_epoch=2)
-    assert build_end_marker(EndMarker(ControlType.COMMIT, 4), T, fields) == COMMIT
+    assert end_marker(ControlType.COMMIT, T, fields, 4) == COMMIT
 
 
 def test_a_commit_marker_is_read() -> None:
@@ -23,7 +24,7 @@ def test_a_commit_marker_is_read() -> None:
     assert header.is_control
     assert header.is_transactional
     [record] = read_records(COMMIT)
-    assert read_end_marker(record) == EndMarker(ControlType.COMMIT, 4)
+    assert control_type(record.key) is ControlType.COMMIT
 
 
 @pytest.mark.parametrize(
@@ -40,17 +41,7 @@ def test_a_control_record_tells_its_type_whatever_its_version(key: str, kind: Co
     assert control_type(bytes.fromhex(key)) is kind
 
 
-def test_a_control_record_of_another_kind_is_no_marker() -> None:
-    assert read_end_marker(Record(0, T, bytes.fromhex("00000002"), None)) is None
-
-
 @pytest.mark.parametrize("key", [None, b"", b"\x00\x00\x00"])
 def test_a_control_record_without_a_type_is_corrupt(key: bytes | None) -> None:
     with pytest.raises(CorruptBatchError, match="4 bytes"):
         control_type(key)
-
-
-@pytest.mark.parametrize("value", [None, bytes(5)])
-def test_a_marker_without_a_coordinator_epoch_is_corrupt(value: bytes | None) -> None:
-    with pytest.raises(CorruptBatchError, match="COMMIT marker at offset 3"):
-        read_end_marker(Record(3, T, b"\x00\x00\x00\x01", value))

@@ -12,8 +12,6 @@ from kohort.model.ids import NodeId, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.wire.schema import Message
 
-_CONNECTION_IDS = 2_147_483_647
-
 
 class Destination(Enum):
     """Where a request goes."""
@@ -29,11 +27,6 @@ class CoordinatorNode:
     node_id: NodeId
     host: str
     port: int
-
-    @property
-    def connection_id(self) -> int:
-        """Another number than the node's own, so that long polls of fetches cannot delay heartbeats."""
-        return _CONNECTION_IDS - self.node_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 from tests.unit.client.scripted import HASTY, Answer, Hangup, ScriptedCluster, in_turn, on_loop
+from tests.unit.records.markers import end_marker
 
 from kohort.client.columnar import (
     ColumnOptions,
@@ -22,7 +23,7 @@ from kohort.model.topics import TopicPartition
 from kohort.records.batch import BatchFields, CorruptBatchError, NewRecord, build_batch, read_header
 from kohort.records.build import rebuild_batch
 from kohort.records.columns.read import read_columns
-from kohort.records.control import ControlType, EndMarker, build_end_marker
+from kohort.records.control import ControlType
 from kohort.wire.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -89,9 +90,9 @@ async def test_markers_and_aborted_records_are_left_out() -> None:
         (
             batch(0, 2, aborted),
             batch(2, 2, kept),
-            build_end_marker(EndMarker(ControlType.ABORT, 0), 0, aborted._replace(base_offset=4)),
+            end_marker(ControlType.ABORT, 0, aborted._replace(base_offset=4)),
             batch(5, 2, aborted),
-            build_end_marker(EndMarker(ControlType.COMMIT, 0), 0, kept._replace(base_offset=7)),
+            end_marker(ControlType.COMMIT, 0, kept._replace(base_offset=7)),
         )
     )
     transactions = [AbortedTransaction(producer_id=7, first_offset=0)]

@@ -5,6 +5,7 @@ from collections.abc import Awaitable
 
 import pytest
 from tests.unit.client.consumer.stage import P0, Stage, on_stage, read, spoiled
+from tests.unit.records.markers import end_marker
 
 from kohort.broker.context import Response, Result
 from kohort.client.cluster import Cluster
@@ -13,7 +14,7 @@ from kohort.client.fetching.errors import BadRecordError, LogTruncationError, No
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.client.topic_admin import delete_topics
 from kohort.records.build import BatchFields, build_batch
-from kohort.records.control import ControlType, EndMarker, build_end_marker
+from kohort.records.control import ControlType
 from kohort.records.record import NewRecord
 from kohort.testing.intercept import Action, Proceed, Seen, watch
 from kohort.wire.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse
@@ -30,7 +31,7 @@ def batch(base: int, *values: bytes, producer: int = -1) -> bytes:
 
 def marker(base: int, producer: int, kind: ControlType) -> bytes:
     fields = BatchFields(base_offset=base, leader_epoch=0, producer_id=producer, producer_epoch=0)
-    return build_end_marker(EndMarker(kind, 0), 0, fields)
+    return end_marker(kind, 0, fields)
 
 
 def fetched(blob: bytes, *aborted: AbortedTransaction) -> Action:

@@ -1,6 +1,7 @@
 """Records out of what one Fetch brought."""
 
 import pytest
+from tests.unit.records.markers import end_marker
 
 from kohort.client.fetching import bulk
 from kohort.client.fetching.chunk import Chunk
@@ -10,7 +11,7 @@ from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.records.batch import BatchFields, NewRecord, build_batch
 from kohort.records.compression import Codec
-from kohort.records.control import ControlType, EndMarker, build_end_marker
+from kohort.records.control import ControlType
 from kohort.wire.messages.fetch import AbortedTransaction, PartitionData
 
 TP = TopicPartition(TopicName("t"), Partition(0))
@@ -32,7 +33,7 @@ def batch(base: int, *values: bytes, codec: Codec = Codec.NONE, producer: int = 
 
 def marker(base: int, producer: int, kind: ControlType) -> bytes:
     fields = BatchFields(base_offset=base, leader_epoch=3, producer_id=producer, producer_epoch=0)
-    return build_end_marker(EndMarker(kind, 0), 1_000, fields)
+    return end_marker(kind, 1_000, fields)
 
 
 def chunk(
