@@ -7,6 +7,7 @@ raise ``OversizedPayloadError``.
 """
 
 import zlib
+from collections.abc import Callable
 from enum import IntEnum
 
 from kohort.primitives.buffers import Buffer
@@ -57,6 +58,24 @@ def decompress(codec: int, payload: Buffer, limit: int = DEFAULT_LIMIT) -> bytes
             return zstd.decompress(payload, limit)
         case _:
             raise CompressionError(f"compression codec {codec} does not exist")
+
+
+def decompress_into(
+    codec: int, payload: Buffer, reserve: Callable[[int], memoryview], limit: int = DEFAULT_LIMIT
+) -> int:
+    """The same, into what ``reserve`` returns: it is asked once, for as many bytes as may come out at most.
+
+    Returns how many came out.
+    """
+    match codec:
+        case Codec.LZ4:
+            return lz4.decompress_into(payload, reserve(lz4.room_for(payload, limit)), limit)
+        case Codec.ZSTD:
+            return zstd.decompress_into(payload, reserve(zstd.room_for(payload, limit)), limit)
+        case _:
+            content = decompress(codec, payload, limit)
+            reserve(len(content))[:] = content
+            return len(content)
 
 
 def _within(limit: int, payload: bytes) -> bytes:

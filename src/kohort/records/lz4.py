@@ -39,17 +39,26 @@ def compress(payload: Buffer) -> bytes:
 
 def decompress(payload: Buffer, limit: int) -> bytes:
     """The content of one frame; bytes behind its end are refused."""
+    content = bytearray(room_for(payload, limit))
+    length = decompress_into(payload, content, limit)
+    return bytes(memoryview(content)[:length])
+
+
+def room_for(payload: Buffer, limit: int) -> int:
+    """How many bytes to reserve for the content: never less than it has, unless that is more than allowed."""
+    return min(_bound(payload), limit)
+
+
+def decompress_into(payload: Buffer, room: bytearray | memoryview, limit: int) -> int:
+    """Write the content to ``room``, as much as ``room_for`` says; how many bytes it has."""
     import cramjam  # on first use: most brokers never see a compressed batch
 
-    bound = _bound(payload)
-    content = bytearray(min(bound, limit))
     try:
-        length = cramjam.lz4.decompress_into(payload, content)
+        return int(cramjam.lz4.decompress_into(payload, room))
     except (cramjam.DecompressionError, OSError) as error:
-        if bound > limit:
+        if _bound(payload) > limit:
             raise OversizedPayloadError(f"lz4 payload does not decompress to {limit} bytes") from error
         raise CompressionError(f"lz4 frame: {error}") from error
-    return bytes(memoryview(content)[:length])
 
 
 def _bound(payload: Buffer) -> int:

@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from kohort.records.compression import Codec, compress, decompress
+from kohort.records.compression import Codec, compress, decompress, decompress_into
 from kohort.records.errors import CompressionError, OversizedPayloadError
 
 TEXT = b"consumer groups, " * 20_000
@@ -19,6 +19,22 @@ def test_what_goes_in_comes_out(codec: Codec, payload: bytes) -> None:
     assert decompress(codec, squeezed) == payload
     assert decompress(codec, memoryview(squeezed)) == payload
     assert compress(codec, memoryview(payload)) == squeezed
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("payload", [b"", b"x", TEXT])
+def test_it_comes_out_where_the_caller_wants_it(codec: Codec, payload: bytes) -> None:
+    places: list[bytearray] = []
+
+    def reserve(most: int) -> memoryview:
+        places.append(bytearray(most))
+        return memoryview(places[0])
+
+    length = decompress_into(codec, memoryview(compress(codec, payload)), reserve)
+    (place,) = places
+    assert place[:length] == payload
+    with pytest.raises(CompressionError):
+        decompress_into(7, payload, reserve)
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)

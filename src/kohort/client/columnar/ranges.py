@@ -71,7 +71,7 @@ class OffsetRange:
     def _batches(self, answered: PartitionData, table: BatchTable, start: int) -> Iterator[pa.RecordBatch]:
         options = self._options
         leaves_out = leaves_out_aborted(answered, table.blob) if options.read_committed else None
-        sifting = Sifting(start, options.check_crcs, leaves_out)
+        sifting = Sifting(start, options.check_crcs, leaves_out, end=self.end)
         wanted = Wanted(options.columns, options.rows, start, self.end)
         place = Place(*self.partition)
         reached = start

@@ -54,7 +54,7 @@ def _hop(section: Section, data: Bytes) -> _Places:
         at = _behind(data, positions[:live])
         ends[slots[:live] + step] = positions[:live] = at
     if len(left := np.flatnonzero(descending > steps)):
-        content = section.data if isinstance(section.data, bytes) else data.tobytes()
+        content = memoryview(section.data)
         for lane in left.tolist():
             slot = int(slots[lane]) + steps
             found = ends[slot : slot + int(descending[lane]) - steps]
@@ -88,11 +88,11 @@ _DISTANCES: Ints = np.array(
 )
 
 
-def _hop_alone(content: bytes, data: Bytes, position: int, ends: Ints) -> int:
+def _hop_alone(content: memoryview, data: Bytes, position: int, ends: Ints) -> int:
     """Fill in the ends of records that follow each other; returns the last. ``content`` is ``data`` too."""
     done, count, steps = 0, len(ends), FEWEST_STEPS
     while done < count:
-        leapt = _leap(data, position, ends[done:])
+        leapt = _leap(data, position, ends[done:]) if count - done >= FEWEST_STEPS else 0
         if leapt:
             done += leapt
         else:
@@ -125,7 +125,7 @@ def _leap(data: Bytes, position: int, ends: Ints) -> int:
     return found
 
 
-def _step(data: bytes, position: int, count: int) -> list[int]:
+def _step(data: memoryview, position: int, count: int) -> list[int]:
     """The ends of the next records."""
     ends: list[int] = []
     append = ends.append
@@ -136,6 +136,8 @@ def _step(data: bytes, position: int, count: int) -> list[int]:
                 position += 1 + (length >> 1)
             elif (second := data[position + 1]) < 0x80:
                 position += (length >> 1) + (second << 6) - 62
+            elif (third := data[position + 2]) < 0x80:
+                position += (length >> 1) + (second << 6) + (third << 13) - 8253
             else:
                 length, position = read_uvarint(data, position)
                 position += length >> 1

@@ -7,13 +7,15 @@ import numpy as np
 from kohort.primitives.buffers import Buffer
 from kohort.records.columns.spans import Ints, Section
 from kohort.records.columns.table import BatchTable
-from kohort.records.compression import decompress
+from kohort.records.compression import decompress_into
 from kohort.records.errors import CorruptBatchError
 from kohort.records.header import CODEC_MASK, HEADER_SIZE, LENGTH_END, LOG_APPEND_TIME
 from kohort.records.record import SMALLEST_RECORD, TIMESTAMP_LIMIT, check_room
 
 # Vectors of the records in so many bytes still fit a processor's cache; more lanes would gain less than that.
 SECTION_BYTES = 4 * 1024 * 1024
+# Batches are as a rule smaller than this, so that the last one of a section fits as well.
+_SPARE_BYTES = 1024 * 1024
 _TIMESTAMP_ROOM = TIMESTAMP_LIMIT - 64
 
 
@@ -58,22 +60,56 @@ def _decompressed(table: BatchTable, limit: int) -> Iterator[_Found]:
     codecs = (table.headers["attributes"] & CODEC_MASK).tolist()
     begins = (table.positions + HEADER_SIZE).tolist()
     ends = (table.positions + LENGTH_END + table.headers["batch_length"]).tolist()
-    scratch, bounds, first = bytearray(), [0], 0
+    scratch, first = _Scratch(), 0
     failure: CorruptBatchError | None = None
     for index, codec in enumerate(codecs):
         try:
-            scratch += decompress(codec, view[begins[index] : ends[index]], limit)
+            scratch.add(codec, view[begins[index] : ends[index]], limit)
         except CorruptBatchError as error:
             failure = error
             break
-        bounds.append(len(scratch))
-        if len(scratch) >= SECTION_BYTES:
-            at = np.array(bounds, np.int64)
-            yield _section(table, slice(first, index + 1), scratch, (at[:-1], at[1:]))
-            scratch, bounds, first = bytearray(), [0], index + 1
-    at = np.array(bounds, np.int64)
-    section, refused = _section(table, slice(first, first + len(at) - 1), scratch, (at[:-1], at[1:]))
+        if scratch.length >= SECTION_BYTES:
+            yield _section(table, slice(first, index + 1), scratch.content, scratch.bounds)
+            scratch, first = _Scratch(), index + 1
+    section, refused = _section(table, slice(first, first + scratch.count), scratch.content, scratch.bounds)
     yield section, refused or failure
+
+
+class _Scratch:
+    """Decompressed payloads of one section."""
+
+    def __init__(self) -> None:
+        self._buffer = np.empty(SECTION_BYTES + _SPARE_BYTES, np.uint8).data
+        self._ends = [0]
+
+    @property
+    def length(self) -> int:
+        return self._ends[-1]
+
+    @property
+    def count(self) -> int:
+        return len(self._ends) - 1
+
+    @property
+    def content(self) -> memoryview:
+        return self._buffer[: self.length]
+
+    @property
+    def bounds(self) -> tuple[Ints, Ints]:
+        """Where each payload begins and ends."""
+        at = np.array(self._ends, np.int64)
+        return at[:-1], at[1:]
+
+    def add(self, codec: int, payload: memoryview, limit: int) -> None:
+        self._ends.append(self.length + decompress_into(codec, payload, self._reserve, limit))
+
+    def _reserve(self, size: int) -> memoryview:
+        end = self.length + size
+        if end > len(self._buffer):
+            grown = np.empty(max(end, 2 * len(self._buffer)), np.uint8).data
+            grown[: self.length] = self.content
+            self._buffer = grown
+        return self._buffer[self.length : end]
 
 
 def _section(table: BatchTable, part: slice, data: Buffer, bounds: tuple[Ints, Ints]) -> _Found:

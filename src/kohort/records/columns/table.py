@@ -42,12 +42,16 @@ LeavesOut = Callable[[int, BatchHeader], bool]
 
 
 class Sifting(NamedTuple):
-    """What of a log is wanted. Batches that end before ``start`` are passed over, as are control batches."""
+    """What of a log is wanted. Batches that end before ``start`` are passed over, as are control batches.
+
+    What stands behind the first batch at or behind ``end`` is not even looked at.
+    """
 
     start: int = 0
     check_crcs: bool = True
     leaves_out: LeavesOut | None = None
     limit: int = DEFAULT_LIMIT  # bytes one batch may decompress to
+    end: int = (1 << 63) - 1
 
 
 class BatchTable(NamedTuple):
@@ -119,7 +123,8 @@ def _hop(blob: Buffer) -> tuple[list[int], CorruptBatchError | None]:
 
 
 def sift(table: BatchTable, sifting: Sifting) -> BatchTable:
-    """The batches that are wanted: whole, neither markers nor aborted, and not wholly before the start."""
+    """The batches that are wanted: whole, neither markers nor aborted, some of them between start and end."""
+    table = _before(table, sifting.end)
     if sifting.check_crcs:
         table = _checked(table)
     wanted = table.next_offsets > sifting.start
@@ -135,6 +140,15 @@ def sift(table: BatchTable, sifting: Sifting) -> BatchTable:
         if left_out or header.is_control:
             wanted[index] = False
     return table if wanted.all() else table.chosen(wanted)
+
+
+def _before(table: BatchTable, end: int) -> BatchTable:
+    """Up to the first batch at or behind ``end``."""
+    behind = np.flatnonzero(table.numbers("base_offset") >= end)
+    if not len(behind):
+        return table
+    first = int(behind[0])
+    return BatchTable(table.blob, table.positions[:first], table.headers[:first], None)
 
 
 def _checked(table: BatchTable) -> BatchTable:

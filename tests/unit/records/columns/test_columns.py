@@ -44,6 +44,28 @@ def test_a_long_log_comes_in_sections(monkeypatch: pytest.MonkeyPatch, codec: Co
     assert len(found) > 3
 
 
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
+def test_payloads_larger_than_a_section_make_room_for_themselves(
+    monkeypatch: pytest.MonkeyPatch, codec: Codec
+) -> None:
+    monkeypatch.setattr(sections, "SECTION_BYTES", 2_000)
+    monkeypatch.setattr(sections, "_SPARE_BYTES", 0)
+    batches = [
+        build_batch([NewRecord(0, None, b"%d" % base * size)], BatchFields(base_offset=base, codec=codec))
+        for base, size in enumerate((900, 900, 300_000, 5))
+    ]
+    found = [row["value"] for one in read_columns(b"".join(batches)) for row in rows(one)]
+    assert found == [b"0" * 900, b"1" * 900, b"2" * 300_000, b"3" * 5]
+
+
+def test_what_stands_behind_the_end_is_not_looked_at() -> None:
+    log = batch(0) + batch(3) + patched(batch(6), 61, b"\x7f") + b"\xff" * 100
+    (columns,) = read_columns(log, Sifting(end=5))
+    assert columns.offsets.tolist() == list(range(6)), "the last batch as a whole"
+    with pytest.raises(CorruptBatchError, match="batch at offset 6"):
+        list(read_columns(log, Sifting(end=7)))
+
+
 @pytest.mark.parametrize("bad", range(4))
 @pytest.mark.parametrize("decoder", [lanes.decode, walk.decode])
 def test_the_batches_before_a_bad_one_are_read(decoder: Callable[[Section], Spans], bad: int) -> None:
@@ -78,7 +100,7 @@ def test_counts_codecs_and_offsets_that_lie_are_refused() -> None:
 
 
 def test_records_of_one_length_are_found_in_leaps_and_others_in_steps() -> None:
-    lengths = [*[100] * 90, *range(70), *[5] * 40, 9_000, 9_000, *[0] * 50]
+    lengths = [*[100] * 90, *range(70), *[5] * 40, 9_000, 9_000, 1_100_000, *[0] * 50]
     records = [NewRecord(at, b"k" * (at % 2), b"v" * length) for at, length in enumerate(lengths)]
     good = build_batch(records)
     (columns,) = read_columns(good)
