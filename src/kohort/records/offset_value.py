@@ -62,34 +62,27 @@ def _encode_flexible(value: OffsetValue) -> bytes:
     return bytes(out)
 
 
-def peek_offset(value: bytes) -> int:
-    """The committed offset alone, without the rest: for loading many values that may never be asked for.
-
-    Raises like ``decode_offset_value`` for a value too short to hold it or of an unknown version.
-    """
-    if len(value) < _TO_OFFSET.size:
-        raise MalformedRecordError(f"an offset value of {len(value)} bytes is cut off")
-    version, offset = _TO_OFFSET.unpack_from(value)
-    if not 0 <= version <= NEWEST_VERSION:
-        raise _unknown(version)
-    return int(offset)
-
-
 def decode_offset_value(value: bytes) -> OffsetValue:
     """Raises ``MalformedRecordError``, or ``UnsupportedValueError`` for a version above 4."""
     if len(value) == _PLAIN_3.size:
         version, offset, epoch, metadata_length, committed = _PLAIN_3.unpack(value)
         if version == _WITH_EPOCH and metadata_length == 0:
             return OffsetValue(offset, epoch, "", committed)
-    offset = peek_offset(value)
+    if len(value) < _TO_OFFSET.size:
+        raise MalformedRecordError(f"an offset value of {len(value)} bytes is cut off")
+    version, offset = _TO_OFFSET.unpack_from(value)
+    if not 0 <= version <= NEWEST_VERSION:
+        raise UnsupportedValueError(
+            f"an offset value has version {version}, known are 0 to {NEWEST_VERSION}",
+            hint="a newer broker wrote this log",
+        )
     try:
-        return _decode(value, offset)
+        return _decode(value, version, offset)
     except UNREADABLE as error:
         raise malformed("an offset value", error) from error
 
 
-def _decode(value: bytes, offset: int) -> OffsetValue:
-    version = value[1]
+def _decode(value: bytes, version: int, offset: int) -> OffsetValue:
     reader = FieldReader(value, _TO_OFFSET.size, flexible=version >= _FLEXIBLE)
     epoch = reader.int32() if version >= _WITH_EPOCH else _NONE
     metadata = reader.string()
@@ -99,10 +92,3 @@ def _decode(value: bytes, offset: int) -> OffsetValue:
     if len(topic_id) != _TOPIC_ID_SIZE:
         raise MalformedRecordError(f"a topic id of {len(topic_id)} bytes")
     return OffsetValue(offset, epoch, metadata, committed, expires, topic_id)
-
-
-def _unknown(version: int) -> UnsupportedValueError:
-    return UnsupportedValueError(
-        f"an offset value has version {version}, known are 0 to {NEWEST_VERSION}",
-        hint="a newer broker wrote this log",
-    )

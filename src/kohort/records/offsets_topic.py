@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kohort.records.errors import MalformedRecordError, UnsupportedValueError
 from kohort.records.fields import UNREADABLE, FieldReader, malformed, string_field
 from kohort.records.group_value import GroupMemberValue, GroupValue, decode_group_value, encode_group_value
-from kohort.records.offset_value import OffsetValue, decode_offset_value, encode_offset_value, peek_offset
+from kohort.records.offset_value import OffsetValue, decode_offset_value, encode_offset_value
 
 __all__ = [
     "GroupKey",
@@ -29,7 +29,6 @@ __all__ = [
     "encode_group_value",
     "encode_key",
     "encode_offset_value",
-    "peek_offset",
     "read_names",
 ]
 

@@ -18,7 +18,6 @@ from kohort.records.offsets_topic import (
     encode_group_value,
     encode_key,
     encode_offset_value,
-    peek_offset,
     read_names,
 )
 
@@ -175,7 +174,6 @@ def test_offset_values_are_the_bytes_kafka_writes(encoded: str, value: OffsetVal
 @pytest.mark.parametrize(("encoded", "value"), OFFSET_VALUES + OLD_OFFSET_VALUES)
 def test_every_version_of_an_offset_value_is_read(encoded: str, value: OffsetValue) -> None:
     assert decode_offset_value(bytes.fromhex(encoded)) == value
-    assert peek_offset(bytes.fromhex(encoded)) == value.offset
 
 
 def test_an_expiry_drops_the_leader_epoch_and_the_topic_id() -> None:
@@ -189,16 +187,13 @@ def test_an_offset_value_cut_off_anywhere_is_malformed(encoded: object) -> None:
     for length in range(len(whole)):
         with pytest.raises(MalformedRecordError):
             decode_offset_value(whole[:length])
-    with pytest.raises(MalformedRecordError):
-        peek_offset(whole[:9])
 
 
 @pytest.mark.parametrize("version", [5, 9, -1])
 def test_an_offset_value_of_an_unknown_version_is_not_guessed(version: int) -> None:
     value = version.to_bytes(2, "big", signed=True) + bytes(30)
-    for read in (decode_offset_value, peek_offset):
-        with pytest.raises(UnsupportedValueError, match=f"version {version}"):
-            read(value)
+    with pytest.raises(UnsupportedValueError, match=f"version {version}"):
+        decode_offset_value(value)
 
 
 def test_null_metadata_and_a_short_topic_id_are_malformed() -> None:
