@@ -71,10 +71,10 @@ def tell(document: Any) -> None:  # noqa: ANN401 - any JSON
 
 def run_command(arguments: list[str]) -> dict[str, object]:
     """A command as if it were typed, in this process: Spark is here already."""
-    from kohort.cli.app import app
+    from kohort.cli.app import command_line
 
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        code = app(arguments, standalone_mode=False)
+        code = command_line(arguments[:1])(arguments, standalone_mode=False)
     return {"printed": printed.getvalue(), "code": code}
 
 

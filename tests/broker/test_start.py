@@ -1,5 +1,6 @@
 """Starting a broker: its settings are checked, its identity is kept, its port is its own."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,16 @@ def test_a_port_that_is_taken_is_told_with_what_to_do() -> None:
 
         with pytest.raises(KohortError, match=f"cannot listen on 127.0.0.1:{port}"):
             broker.run(start_another())
+
+
+def test_a_host_that_does_not_exist_is_told_in_words() -> None:
+    async def start() -> None:
+        await Server(Settings(host="no such host", port=0)).start()
+
+    with pytest.raises(
+        KohortError, match=r"cannot listen on no such host:0: .*(?:not known|service|nodename)"
+    ):
+        asyncio.run(start())
 
 
 def test_a_second_broker_on_one_directory_is_refused(tmp_path: Path) -> None:

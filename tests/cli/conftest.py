@@ -18,7 +18,7 @@ from tools.peers.fetch import available  # noqa: E402 (same)
 from tools.peers.kafka_broker import kafka_broker  # noqa: E402 (same)
 from tools.peers.pins import Peer  # noqa: E402 (same)
 
-from kohort.cli.app import app  # noqa: E402 (needs the path above)
+from kohort.cli.app import command_line  # noqa: E402 (needs the path above)
 
 LISTENING = "kohort: listening on "
 STOP_SECONDS = 10
@@ -77,7 +77,9 @@ class Kohort:
 
     def __call__(self, *arguments: str) -> Result:
         """Run a command and return what it said, whatever its exit code."""
-        return self._runner.invoke(app, list(arguments), env={"KOHORT_BOOTSTRAP": self.bootstrap})
+        return self._runner.invoke(
+            command_line(arguments[:1]), list(arguments), env={"KOHORT_BOOTSTRAP": self.bootstrap}
+        )
 
     def ok(self, *arguments: str) -> str:
         """Run a command that must succeed; its standard output."""

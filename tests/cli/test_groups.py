@@ -80,6 +80,9 @@ def test_a_group_is_seen_from_all_sides_while_it_lives(kohort: Kohort, group: st
         }
         assert group in kohort.ok("groups", "list", "--state", "stable")
         assert group not in kohort.ok("groups", "list", "--state", "Empty")
+        slip = kohort("groups", "list", "--state", "stabel")
+        assert slip.exit_code == 2
+        assert "'stabel' is not one of" in slip.stderr
 
         table = kohort.ok("groups", "members", group, "--verbose").splitlines()
         assert table[0].split() == [

@@ -112,7 +112,7 @@ def test_what_is_exported_can_be_set_elsewhere(
         (("--to-latest", "--all-topics", "-t", "x"), "say what to reset"),
         (("--to-datetime", "noon", "--all-topics"), "is no time"),
         (("--by-duration", "1h", "--all-topics"), "is no duration"),
-        (("--from-file", "not-there.csv"), "cannot read not-there.csv"),
+        (("--from-file", "not-there.csv"), "cannot read not-there.csv: No such file or directory ("),
         (("--to-latest", "-t", "a:b"), "is no list of partitions"),
         (("--to-latest", "--all-topics", "--export", "--json"), "exclude each other"),
         (("--to-latest", "--all-topics", "--export", "--execute"), "exclude each other"),

@@ -91,7 +91,8 @@ class Server:
         try:
             port = await self._listener.open(settings.host, settings.port)
         except OSError as error:
-            reason = os.strerror(error.errno).lower() if error.errno else str(error)
+            number = error.errno or 0  # those of name resolution are negative, and nothing to strerror
+            reason = os.strerror(number).lower() if number > 0 else error.strerror or str(error)
             raise KohortError(
                 f"cannot listen on {settings.host}:{settings.port}: {reason}",
                 hint="choose another address or port; port 0 picks a free one",

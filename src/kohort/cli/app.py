@@ -1,50 +1,44 @@
-"""All commands, with help and completion. A new one is a line at the end and a name in ``_ORDER``."""
+"""All commands, with help and completion. A new one is a row of ``_COMMANDS``."""
 
-import inspect
-from typing import Annotated, Any
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
 from kohort import __version__
-from kohort.cli import brokers, consume, groups, pipeline, produce, spark, topics, up
-from kohort.cli.serve import serve
-from kohort.cli.serve_options import DESCRIPTION, OPTIONS, Option
+
+_RUN, _USE, _JOBS = "Run a broker", "Use a cluster", "Run jobs on Spark"
+
+
+class _Command(NamedTuple):
+    panel: str
+    module: str
+    attribute: str = "app"  # a Typer with commands of its own, or the function of a command
+
+
+# In the order of the help.
+_COMMANDS = {
+    "up": _Command(_RUN, "kohort.cli.up", "up"),
+    "serve": _Command(_RUN, "kohort.cli.serve_command", "command"),
+    "topics": _Command(_USE, "kohort.cli.topics"),
+    "groups": _Command(_USE, "kohort.cli.groups"),
+    "produce": _Command(_USE, "kohort.cli.produce", "produce"),
+    "consume": _Command(_USE, "kohort.cli.consume", "consume"),
+    "cluster": _Command(_USE, "kohort.cli.brokers", "cluster"),
+    "apis": _Command(_USE, "kohort.cli.brokers", "apis"),
+    "pipeline": _Command(_JOBS, "kohort.cli.pipeline"),
+    "spark": _Command(_JOBS, "kohort.cli.spark"),
+}
 
 
 class InOrder(TyperGroup):
-    """Commands in the order of ``_ORDER``, whether or not they have subcommands."""
+    """Commands in the order of ``_COMMANDS``, whether or not they have subcommands."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - Typer's class for it has moved before
-        return sorted(super().list_commands(ctx), key=_ORDER.index)
-
-
-# First what runs a broker, then what uses one, then what runs on Spark.
-_ORDER = (
-    "up",
-    "serve",
-    "topics",
-    "groups",
-    "produce",
-    "consume",
-    "cluster",
-    "apis",
-    "pipeline",
-    "spark",
-)
-
-app = typer.Typer(
-    name="kohort",
-    cls=InOrder,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["--help", "-h"]},
-    help="Kafka's consumer-group system in Python: a broker, its tools, and a client for any Kafka cluster.",
-)
-
-
-def run() -> None:
-    app()
+        return sorted(super().list_commands(ctx), key=tuple(_COMMANDS).index)
 
 
 def _show_version(wanted: bool) -> None:
@@ -53,7 +47,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def about(
     version: Annotated[
         bool,
@@ -63,50 +56,34 @@ def about(
     """Kafka's consumer-group system in Python: a broker, its tools, and a client for any Kafka cluster."""
 
 
-def _serve_from_here(**given: object) -> None:
-    """Reached only when ``serve`` was not the first argument; otherwise ``main`` goes there directly."""
-    arguments: list[str] = []
-    for option in OPTIONS:
-        value = given[option.attribute]
-        if isinstance(value, list):
-            arguments += [part for item in value for part in (option.name, str(item))]
-        elif value is True:
-            arguments.append(option.name)
-        elif value not in (None, False):
-            arguments += [option.name, str(value)]
-    raise typer.Exit(serve(arguments))
-
-
-def _parameter(option: Option) -> inspect.Parameter:
-    """An option of ``serve`` as Typer understands it: for help and completion only."""
-    kind: object = bool if option.flag else list[str] | None if option.repeated else str | None
-    info = typer.Option(
-        option.name,
-        metavar=option.metavar or None,
-        help=option.help,
-        autocompletion=(lambda: list(option.choices)) if option.choices else None,
+def command_line(names: Iterable[str] = _COMMANDS) -> typer.Typer:
+    """The program with these commands; what the others need is not imported."""
+    app = typer.Typer(
+        name="kohort",
+        cls=InOrder,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
     )
-    return inspect.Parameter(
-        option.attribute,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=False if option.flag else None,
-        annotation=Annotated[kind, info],
-    )
+    app.callback()(about)
+    for name in names:
+        panel, module, attribute = _COMMANDS[name]
+        command = getattr(import_module(module), attribute)
+        if isinstance(command, typer.Typer):
+            for below in command.registered_commands:
+                below.help = below.help or flowing(below.callback.__doc__)
+            app.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            app.command(name, help=flowing(command.__doc__), rich_help_panel=panel)(command)
+    return app
 
 
-_serve_from_here.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # made from the table
-    [_parameter(option) for option in OPTIONS]
-)
-_serve_from_here.__annotations__ = {}
+def flowing(docstring: str | None) -> str:
+    """Paragraphs without the line breaks of the source: the terminal has a width of its own."""
+    return "\n\n".join(" ".join(part.split()) for part in (docstring or "").split("\n\n"))
 
-_RUN, _USE, _JOBS = "Run a broker", "Use a cluster", "Run jobs on Spark"
-app.command("up", rich_help_panel=_RUN)(up.up)
-app.command("serve", help=DESCRIPTION, rich_help_panel=_RUN)(_serve_from_here)
-app.add_typer(topics.app, name="topics", rich_help_panel=_USE)
-app.add_typer(groups.app, name="groups", rich_help_panel=_USE)
-app.command("produce", rich_help_panel=_USE)(produce.produce)
-app.command("consume", rich_help_panel=_USE)(consume.consume)
-app.command("cluster", rich_help_panel=_USE)(brokers.cluster)
-app.command("apis", rich_help_panel=_USE)(brokers.apis)
-app.add_typer(pipeline.app, name="pipeline", rich_help_panel=_JOBS)
-app.add_typer(spark.app, name="spark", rich_help_panel=_JOBS)
+
+def run() -> None:
+    """A command that is named first is all that has to be there; help, completion and slips need all."""
+    named = [name for name in sys.argv[1:2] if name in _COMMANDS]
+    command_line(named or _COMMANDS)()

@@ -56,7 +56,7 @@ _READ, _JOIN, _PRINT = "Where and how much", "As a member of a group", "What is 
 
 
 def consume(  # noqa: PLR0913 - each parameter is an option
-    topics: Annotated[list[str] | None, typer.Argument(metavar="TOPIC...", help="What to read.")] = None,
+    topics: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="What to read.")] = None,
     pattern: Annotated[
         str | None,
         typer.Option(

@@ -1,6 +1,7 @@
 """``kohort groups``: list, describe, members, offsets, state, delete, delete-offsets."""
 
 import shutil
+from enum import StrEnum
 from typing import Annotated, NamedTuple
 
 import typer
@@ -32,13 +33,26 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group.")]
-Names = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Ids of groups.")]
+Names = Annotated[list[str], typer.Argument(metavar="GROUP", help="Ids of groups.")]
+
+
+class State(StrEnum):
+    """What a group can be in; the last two only with the protocol of KIP-848."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
 
 
 @app.command("list", cls=WatchCommand)
 def list_(
     state: Annotated[
-        list[str] | None, typer.Option("--state", help="Only groups in this state; may be repeated.")
+        list[State] | None,
+        typer.Option("--state", case_sensitive=False, help="Only groups in this state; may be repeated."),
     ] = None,
     watch: Watch = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,

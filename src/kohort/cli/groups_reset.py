@@ -183,7 +183,8 @@ def _read(path: Path, group: str) -> dict[TopicPartition, int]:
     try:
         offsets = parse_offsets(path.read_text().splitlines(), group)
     except (OSError, UnicodeDecodeError) as error:
-        raise WishError(f"cannot read {path}: {error}", hint="--export writes such a file") from None
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise WishError(f"cannot read {path}: {reason}", hint="--export writes such a file") from None
     if not offsets:
         raise WishError(f"{path} has no offsets for group {group!r}", hint="--export writes such a file")
     return offsets

@@ -1,6 +1,7 @@
 """``kohort pipeline``: standing jobs on Spark, and what they have made."""
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -14,6 +15,7 @@ from kohort.cli.screen import (
     Column,
     Table,
     counted,
+    is_terminal,
     note,
     say,
     show_bytes,
@@ -127,6 +129,13 @@ def archive(  # noqa: PLR0913 - each parameter is an option
     """
     if start not in ("earliest", "latest"):
         raise refuse(f"--from: {start!r} is neither earliest nor latest")
+    try:
+        re.compile(topics)  # a name is one, too
+    except re.error as error:
+        raise refuse(
+            f"--topics: {topics!r} is no regular expression: {error}",
+            "name topics with commas between, or give a pattern such as 'shop[.].*'",
+        ) from None
 
     def run() -> int:
         from kohort.spark.pipelines.archive import ArchiveOptions
@@ -325,7 +334,10 @@ def sql(
     def run() -> int:
         from kohort.spark.pipelines.queries import ask
 
-        columns, rows = ask(_existing(to), query, limit)
+        root = _existing(to)
+        if is_terminal():
+            note("Spark is starting …")
+        columns, rows = ask(root, query, limit)
         if as_json:
             show_json([dict(zip(columns, row, strict=True)) for row in rows])
         else:

@@ -65,7 +65,10 @@ class Receipts:
         topic, partition, offset, timestamp = written
         if self._as_json:
             place = {"topic": topic, "partition": partition, "offset": offset, "timestamp": timestamp}
-            say(json_line(place))
+            try:
+                say(json_line(place))
+            except BrokenPipeError as closed:  # here nobody would hear of it: this runs as a callback
+                self._failure = self._failure or closed
             return
         count, first, _ = self._runs.get(partition, Run(0, offset, offset))
         self._runs[partition] = Run(count + 1, first, offset)

@@ -4,6 +4,7 @@ On a terminal tables are drawn; into a file or a pipe they are plain columns, ne
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -39,6 +40,11 @@ def say(text: str = "") -> None:
 def note(text: str) -> None:
     """One line that is not the result: what went on meanwhile, or went wrong."""
     print(text, file=sys.stderr)
+
+
+def stop_printing() -> None:
+    """Whoever read our output has seen enough: nothing may be flushed into the closed pipe at the exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def show_json(document: object) -> None:

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING
 
+from kohort.cli.screen import stop_printing
 from kohort.cli.serve_options import ServeOptions, UsageError, broker_settings, parse
 from kohort.model.errors import KohortError
 
@@ -24,15 +25,20 @@ def serve(arguments: Sequence[str]) -> int:
 def guarded(run: Callable[[], int]) -> int:
     """The exit code of ``run``, or of the error it ended with, told in one line."""
     try:
-        return run()
+        code = run()
+        sys.stdout.flush()
     except UsageError as error:
         return report(error, USAGE)
     except KohortError as error:
         return report(error, FAILED)
+    except BrokenPipeError:
+        stop_printing()
+        return OK
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         hint = "check the data directory and the address"
         return report(KohortError(f"{error.strerror or error}{where}", hint=hint), FAILED)
+    return code
 
 
 def report(error: KohortError, code: int) -> int:

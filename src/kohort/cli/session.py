@@ -1,13 +1,13 @@
 """What all commands that talk to a broker share: their options, one loop, errors in one line."""
 
 import asyncio
-import os
 import sys
 from collections.abc import Callable, Coroutine
 from typing import Annotated
 
 import typer
 
+from kohort.cli.screen import stop_printing
 from kohort.cli.serve import FAILED, OK, USAGE, report
 from kohort.client.addresses import AddressError
 from kohort.client.admin import Admin
@@ -62,8 +62,7 @@ def run_command(start: Callable[[], Coroutine[None, None, int]]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Nothing may be flushed into the closed pipe at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        stop_printing()
         return OK
     return code
 

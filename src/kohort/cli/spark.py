@@ -48,7 +48,7 @@ def env(master: Master = DEFAULT_MASTER, as_json: AsJson = False) -> None:
 def submit(  # noqa: PLR0913 - each parameter is an option
     job: Annotated[str, typer.Argument(metavar="JOB.py", help="The program.")],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="ARGUMENT...", help="Handed to the program.")
+        list[str] | None, typer.Argument(metavar="ARGUMENT", help="Handed to the program.")
     ] = None,
     master: Master = DEFAULT_MASTER,
     memory: Annotated[
@@ -74,7 +74,7 @@ def submit(  # noqa: PLR0913 - each parameter is an option
 ) -> None:
     """Run a Spark job with all it needs; its exit code is this command's. Options come before JOB.py."""
     if not os.path.isfile(job):
-        raise refuse(f"there is no file {job}")
+        raise refuse(f"there is no file {job}", "give the path of a Python program")
     settings = dict(_setting(text) for text in conf or ())
 
     def start() -> int:

@@ -19,7 +19,7 @@ from kohort.model.topics import show_topic_id
 app = typer.Typer(no_args_is_help=True, help="List, describe, create, alter and delete topics.")
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")]
-Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of topics.")]
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.")]
 Configs = Annotated[
     list[str] | None,
     typer.Option("--config", "-c", metavar="NAME=VALUE", help="Set a config; may be repeated."),

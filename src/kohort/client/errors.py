@@ -25,6 +25,7 @@ _HINTS = {
     ErrorCode.INVALID_TOPIC_EXCEPTION: "a name has 1 to 249 of a-z A-Z 0-9 . _ - and is not internal",
     ErrorCode.INVALID_REPLICATION_FACTOR: "it must be between 1 and the number of brokers",
     ErrorCode.INVALID_PARTITIONS: "partitions can only be added, and there must be at least one",
+    ErrorCode.INVALID_CONFIG: "`kohort topics describe TOPIC --all-configs` shows the configs there are",
     ErrorCode.NON_EMPTY_GROUP: "stop its members first, or wait until their sessions expire",
     ErrorCode.UNKNOWN_MEMBER_ID: "offsets can only be set from outside while the group has no members",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "a member still subscribes to the topic: stop it first",

@@ -4,9 +4,10 @@ import pytest
 from typer.testing import CliRunner
 
 from kohort import __version__
-from kohort.cli.app import app
+from kohort.cli.app import command_line, flowing
 from kohort.cli.serve_options import OPTIONS
 
+app = command_line()
 SHARED = {"--bootstrap", "-b", "--json", "--help"}
 COMMANDS = {
     "": {"--version", "--help", "--install-completion", "--show-completion"},
@@ -105,6 +106,18 @@ def test_the_variable_for_the_address_is_named_where_it_counts(command: str) -> 
     assert "KOHORT_BOOTSTRAP" in help_of(command)
 
 
+def test_paragraphs_of_help_are_broken_where_the_terminal_ends_and_nowhere_else() -> None:
+    assert (
+        flowing("""One line.
+
+    Two lines
+    of source.
+    """)
+        == "One line.\n\nTwo lines of source."
+    )
+    assert "With --group it is a member: it shares the partitions" in help_of("consume")
+
+
 def test_the_version_can_be_asked_for_anywhere() -> None:
     result = CliRunner().invoke(app, ["--version"])
     assert result.output == f"kohort {__version__}\n"
@@ -115,6 +128,13 @@ def test_serve_through_the_framework_is_the_same_serve() -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2
     assert "--set a: there is no such broker setting" in result.output
+
+
+def test_a_pattern_that_is_none_is_refused_before_spark_starts() -> None:
+    options = ["--topics", "shop[", "--to", "nowhere", "--group", "g"]
+    result = CliRunner().invoke(app, ["pipeline", "archive", *options])
+    assert result.exit_code == 2
+    assert "--topics: 'shop[' is no regular expression: unterminated character set" in result.output
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,17 @@ def test_serve_and_version_load_nothing_heavy_before_they_know_what_to_do(argume
     assert done.stderr.splitlines()[-1] == "[]"
 
 
+@pytest.mark.slow
+def test_a_command_loads_what_it_needs_and_not_what_the_others_need() -> None:
+    program = LOADED.format(arguments=["topics", "list", "--help"]).replace(
+        "heavy = {", "heavy = {'kohort.cli.topics', 'kohort.cli.consume', "
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = done.stderr.splitlines()[-1]
+    assert "kohort.cli.topics" in loaded
+    assert "kohort.cli.consume" not in loaded
+
+
 def test_version_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["kohort", "--version"])
     entry.main()

@@ -23,6 +23,21 @@ def test_where_records_went_is_one_line_for_each_partition() -> None:
     ]
 
 
+def test_a_reader_who_has_seen_enough_ends_the_work_and_nothing_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def closed(text: str = "") -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("kohort.cli.produce_receipts.say", closed)
+    commentary = Commentary("writing", quiet=True, draws=False)
+    receipts = Receipts("t", as_json=True, commentary=commentary)
+    story(receipts, at(0, 1), at(0, 2))
+    with pytest.raises(BrokenPipeError):
+        receipts.check()
+    assert commentary.records == 2
+
+
 def story(receipts: Receipts, *outcomes: RecordMetadata | KohortError | None) -> None:
     """Records with these outcomes, where None is not known yet."""
 

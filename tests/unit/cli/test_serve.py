@@ -37,6 +37,20 @@ def test_an_error_is_one_line_and_an_exit_code(
     assert said.out == ""
 
 
+def test_a_pipe_that_was_closed_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hushed: list[bool] = []
+    monkeypatch.setattr("kohort.cli.serve.stop_printing", lambda: hushed.append(True))
+
+    def fail() -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    assert guarded(fail) == OK
+    assert hushed == [True]
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_first_signal_asks_to_stop_and_the_second_does_not_ask(
     monkeypatch: pytest.MonkeyPatch, number: signal.Signals
