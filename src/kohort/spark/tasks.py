@@ -11,9 +11,9 @@ from pyspark.sql.datasource import InputPartition
 
 from kohort.client.columnar import ColumnOptions, ColumnReader, ReadTimeoutError
 from kohort.client.errors import BrokerError, UnknownTopicError
-from kohort.client.options import ClientOptions
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.spark.errors import DataLossError
+from kohort.spark.lifecycle import spare_the_collector
 from kohort.spark.lookup import Lookup, task_client_options
 from kohort.spark.offsets import OffsetRange
 from kohort.spark.options import SourceOptions
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyarrow import lib as pa
 
 _log = logging.getLogger(__name__)
-_readers: dict[tuple[str, ClientOptions], ColumnReader] = {}
+_readers: dict[tuple[object, ...], ColumnReader] = {}
 
 
 class RangePartition(InputPartition):
@@ -41,6 +41,7 @@ def read_range(options: SourceOptions, partition: RangePartition) -> "Iterator[p
 
     Records that are gone raise DataLossError, or are left out with a warning: ``fail_on_data_loss``.
     """
+    spare_the_collector()
     columns = column_options(options)
     reader = _reader(options)
     left: OffsetRange | None = partition.range
@@ -98,7 +99,7 @@ def column_options(options: SourceOptions) -> ColumnOptions:
 
 
 def _reader(options: SourceOptions) -> ColumnReader:
-    key = (options.bootstrap, task_client_options(options))
+    key = (options.bootstrap, frozenset(options.consumer_settings.items()), options.poll_timeout_ms)
     if key not in _readers:
-        _readers[key] = ColumnReader(*key)
+        _readers[key] = ColumnReader(options.bootstrap, task_client_options(options))
     return _readers[key]
