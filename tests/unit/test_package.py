@@ -2,15 +2,18 @@
 
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
 import kohort
+import kohort.client.consumer
+import kohort.testing
 
 
-@pytest.mark.parametrize("name", kohort.__all__)
-def test_a_public_name_is_there(name: str) -> None:
-    assert getattr(kohort, name).__name__ == name
+@pytest.mark.parametrize("package", [kohort, kohort.client.consumer, kohort.testing])
+def test_a_public_name_is_there(package: ModuleType) -> None:
+    assert [getattr(package, name).__name__ for name in package.__all__] == package.__all__
 
 
 def test_a_name_that_is_not_there_is_an_ordinary_error() -> None:

@@ -6,18 +6,22 @@ client library can talk to it.
 
 from typing import TYPE_CHECKING
 
+from kohort import import_on_demand
+
 if TYPE_CHECKING:
     from kohort.testing.broker import AsyncBroker, Broker
     from kohort.testing.proxy import AsyncProxy, Proxy
 
 __all__ = ["AsyncBroker", "AsyncProxy", "Broker", "Proxy"]
 
-
-def __getattr__(name: str) -> object:
-    # The pytest plugin lives in this package and is imported by every test run of everybody who has
-    # Kohort installed: the broker comes with its first use.
-    if name in __all__:
-        from kohort.testing import broker, proxy
-
-        return getattr(broker if name.endswith("Broker") else proxy, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# The pytest plugin lives in this package and is imported by every test run of everybody who has Kohort
+# installed: the broker comes with its first use.
+__getattr__ = import_on_demand(
+    __name__,
+    {
+        "AsyncBroker": "kohort.testing.broker",
+        "AsyncProxy": "kohort.testing.proxy",
+        "Broker": "kohort.testing.broker",
+        "Proxy": "kohort.testing.proxy",
+    },
+)
