@@ -12,16 +12,17 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO
 
 from kohort.cli.parts import Row, own_command
+from kohort.cli.pipeline import UNAVAILABLE
 
 GROUP = "kohort-archive"
 ALL_TOPICS = ".*"  # internal ones are left out
 
-_UNAVAILABLE = 3  # what ``kohort pipeline`` ends with where Spark or Java is missing
 _STOP_SECONDS = 6.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _HEALTHY_SECONDS = 120.0
@@ -29,11 +30,22 @@ _KINDNESS = 5  # the broker comes first where cores are few
 _TRIGGER, _MEMORY = "5", "512m"
 
 
+class Phase(StrEnum):
+    """Where the child is in its life, in a word for people."""
+
+    OFF = "off"
+    STARTING = "starting"
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+
+
 @dataclass(slots=True)
 class ArchiveView:
-    """What is known of the child: for the screen. ``phase`` is one word, ``detail`` says more."""
+    """What is known of the child: for the screen."""
 
-    phase: str = "off"
+    phase: Phase = Phase.OFF
     detail: str = ""
     batches: int = 0
     rows: int = 0
@@ -63,7 +75,7 @@ class ArchivePart:
         if missing is not None:
             self.view.detail = f"{missing} is not installed: pip install 'kohort[spark]'"
             return [Row("archive", f"off: {self.view.detail}")]
-        self.view.phase = "starting"
+        self.view.phase = Phase.STARTING
         self._watching = asyncio.create_task(self._keep_running())
         return [Row("archive", f"{self.directory.resolve()} (Spark is starting)")]
 
@@ -71,7 +83,7 @@ class ArchivePart:
         """Let the child finish its batch, commit and leave; after a while end it: nothing is lost by that."""
         if self._watching is None:
             return
-        self._show("stopping")
+        self._show(Phase.STOPPING)
         self._watching.cancel()
         with suppress(asyncio.CancelledError):
             await self._watching
@@ -84,10 +96,10 @@ class ArchivePart:
                     await asyncio.wait_for(child.wait(), _STOP_SECONDS)
             end_session(child.pid)
             await child.wait()
-        self._show("stopped")
+        self._show(Phase.STOPPED)
 
     def suggestions(self) -> list[str]:
-        if self.view.phase == "off":
+        if self.view.phase is Phase.OFF:
             return []
         where = os.path.relpath(self.directory)
         return [
@@ -102,15 +114,17 @@ class ArchivePart:
         while True:
             began = time.monotonic()
             code = await self._run()
-            if code == _UNAVAILABLE:
-                self._show("off", self._last_error())
+            if code == UNAVAILABLE:
+                self._show(Phase.OFF, self._last_error())
                 return
             if time.monotonic() - began > _HEALTHY_SECONDS:
                 pause = _FIRST_PAUSE
-            self._show("restarting", f"in {pause:g} s: {self._last_error() or f'it ended with code {code}'}")
+            self._show(
+                Phase.RESTARTING, f"in {pause:g} s: {self._last_error() or f'it ended with code {code}'}"
+            )
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
-            self._show("starting")
+            self._show(Phase.STARTING)
 
     async def _run(self) -> int:
         """One life of the child; its exit code."""
@@ -153,17 +167,17 @@ class ArchivePart:
     def _heard(self, event: dict[str, object]) -> None:
         match event:
             case {"event": "started"}:
-                self._show("running")
+                self._show(Phase.RUNNING)
             case {"event": "landed", "rows": dict(rows), "bad": int(bad)}:
                 self.view.batches += 1
                 self.view.rows += sum(rows.values())
                 self.view.bad += bad
                 self.view.landed_at = time.monotonic()
-                self._show("running")
+                self._show(Phase.RUNNING)
             case {"event": "trouble", "what": str(what)}:
                 self._show(self.view.phase, what)
 
-    def _show(self, phase: str, detail: str = "") -> None:
+    def _show(self, phase: Phase, detail: str = "") -> None:
         self.view.phase, self.view.detail = phase, detail
         self._changed(self.view)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.cli.parts import Row
-from kohort.cli.up_archive import GROUP, ArchiveView
+from kohort.cli.up_archive import GROUP, ArchiveView, Phase
 from kohort.client.admin import Admin
 from kohort.client.errors import BrokerError
 from kohort.client.options import ClientOptions
@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 
 _MOST = 8  # topics and groups shown; a screen is no list
 _CLIENT = ClientOptions(client_id="kohort-up", connect_timeout_ms=2_000, api_timeout_ms=5_000)
-_COLOURS = {"running": "green", "starting": "yellow", "stopping": "yellow", "restarting": "red", "off": "dim"}
+_COLOURS = {
+    Phase.OFF: "dim",
+    Phase.STARTING: "yellow",
+    Phase.RUNNING: "green",
+    Phase.RESTARTING: "red",
+    Phase.STOPPING: "yellow",
+    Phase.STOPPED: "dim",
+}
 _GROUP_COLOURS = {"Stable": "green", "Empty": "dim", "Dead": "dim"}
 
 
@@ -153,9 +160,9 @@ def _archive_text(picture: Picture, archive: ArchiveView, now: float) -> "Text":
     from rich.text import Text
 
     facts = []
-    if archive.phase == "starting" and not archive.batches:
+    if archive.phase is Phase.STARTING and not archive.batches:
         facts.append("Spark takes some seconds")
-    if archive.phase == "running":
+    if archive.phase is Phase.RUNNING:
         facts.append(f"{sum(line.archived or 0 for line in picture.topics):,} rows")
         lag = next((group.lag for group in picture.groups if group.name == GROUP), None)
         facts += [f"lag {lag:,}"] if lag is not None else []
@@ -163,8 +170,7 @@ def _archive_text(picture: Picture, archive: ArchiveView, now: float) -> "Text":
         if archive.landed_at is not None:
             facts.append(f"last batch {_duration(now - archive.landed_at)} ago")
     facts += [archive.detail] if archive.detail else []
-    style = _COLOURS.get(archive.phase, "")
-    return Text.assemble((archive.phase, style), " · " if facts else "", " · ".join(facts))
+    return Text.assemble((archive.phase, _COLOURS[archive.phase]), " · " if facts else "", " · ".join(facts))
 
 
 def _topic_table(topics: list[TopicLine], *, with_archive: bool) -> "Table":

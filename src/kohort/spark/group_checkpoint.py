@@ -9,12 +9,13 @@ merely missed the last commit. ``drain`` leaves a note too; the runner answers w
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
+from kohort.model.ids import TopicName
 from kohort.spark import offsets
 from kohort.spark.group_offsets import GroupOffsetJson, from_json
 from kohort.spark.offsets import Offsets
@@ -48,6 +49,33 @@ class NoNotes:
         return {}
 
     def note_acknowledged(self, group_id: str, start: GroupOffsetJson, committed: Offsets) -> None: ...
+
+
+class Acknowledged:
+    """The commits that a group is known to have had: if it has less one day, somebody has set it back."""
+
+    def __init__(self, group_id: str, notes: Notes) -> None:
+        self._group_id = group_id
+        self._notes = notes
+        self._start: GroupOffsetJson | None = None
+        self.offsets: Offsets = {}
+
+    def catch_up(self, start: GroupOffsetJson) -> None:
+        """The checkpoint stands at ``start`` now; the first time, this recalls what earlier runs knew."""
+        if self._start is None:
+            self.offsets = self._notes.acknowledged(self._group_id, start)
+        self._start = start
+
+    def add(self, committed: Offsets) -> None:
+        """The group has these. Lower ones than before are right only if the checkpoint has gone back too."""
+        known = {**self.offsets, **committed}
+        if known != self.offsets and self._start is not None:
+            self.offsets = known
+            self._notes.note_acknowledged(self._group_id, self._start, known)
+
+    def forget(self, topics: Collection[TopicName]) -> None:
+        """Those are other topics now."""
+        self.offsets = {where: at for where, at in self.offsets.items() if where.topic not in topics}
 
 
 class Checkpoint:

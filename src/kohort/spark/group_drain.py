@@ -61,7 +61,7 @@ def drain_at(query: Query, directory: Path, timeout_s: float) -> None:
 def _checkpoint_of(query: "StreamingQuery") -> str:
     try:
         return str(query._jsq.streamingQuery().resolvedCheckpointRoot())
-    except Exception as error:
+    except Exception as error:  # whatever Spark Connect, or another version of Spark, makes of this
         raise DrainError(
             "Spark does not tell where the checkpoint of this query is", hint='give it as "checkpoint"'
         ) from error

@@ -14,7 +14,7 @@ from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import DataLossError, FencedError, TopicMadeAgainError
-from kohort.spark.group_checkpoint import NoNotes, Notes
+from kohort.spark.group_checkpoint import Acknowledged, NoNotes, Notes
 from kohort.spark.group_offsets import GroupOffsetJson, Spans, from_json, to_json
 from kohort.spark.group_plan import (
     NOT_ASSIGNED,
@@ -80,7 +80,7 @@ class GroupQuery:
 
     def __init__(self, options: SourceOptions, given: Surroundings) -> None:
         self._options = options
-        self._member, self._logs, self._uncommitted, self._notes, self._clock = given
+        self._member, self._logs, self._uncommitted, _, self._clock = given
         self._ask_ms = min(_ASK_MS, self._setting("default_api_timeout_ms", _ASK_MS))
         self._holdings = Holdings()
         self._has_joined = False
@@ -88,7 +88,7 @@ class GroupQuery:
         self._ends: Offsets = {}
         self._first_ids: dict[TopicName, str] = {}
         self._start: GroupOffsetJson | None = None
-        self._acknowledged: Offsets = {}
+        self._acknowledged = Acknowledged(self._group_id, given.notes)
         self._planned: GroupOffsetJson | None = None
         self._planned_at: float | None = None
         self._idle_since = self._clock()
@@ -187,19 +187,11 @@ class GroupQuery:
         """Spark has made what ends in ``start`` durable."""
         if start == self._start:
             return  # where the query has gone back meanwhile, it must not jump forward again
-        if self._start is None:
-            self._acknowledged = self._notes.acknowledged(self._group_id, start)
         self._start = start
+        self._acknowledged.catch_up(start)
         self._holdings = caught_up(self._holdings, self._done(start))
         held = self._holdings.held.items()
-        self._acknowledge({where: one.committed for where, one in held if one.committed is not None})
-
-    def _acknowledge(self, offsets: Offsets) -> None:
-        """The group has these; if it ever has less, it was set back."""
-        acknowledged = {**self._acknowledged, **offsets}
-        if acknowledged != self._acknowledged and self._start is not None:
-            self._acknowledged = acknowledged
-            self._notes.note_acknowledged(self._group_id, self._start, acknowledged)
+        self._acknowledged.add({where: one.committed for where, one in held if one.committed is not None})
 
     def _commit_due(
         self, timeout_ms: float | None = None, leave_out: Collection[TopicName] = frozenset()
@@ -214,7 +206,7 @@ class GroupQuery:
             self._not_committed(offsets, error)
         else:
             self._holdings = self._holdings.committed(offsets)
-            self._acknowledge(offsets)
+            self._acknowledged.add(offsets)
 
     def _not_committed(self, offsets: Offsets, error: KohortError) -> None:
         match verdict(error):
@@ -260,9 +252,10 @@ class GroupQuery:
     def _taken_over(self, assignment: Assignment, start: GroupOffsetJson, before: Holdings) -> Holdings:
         """Find out where the partitions of a new assignment go on."""
         ids = self._ids_of(assignment.partitions)
-        past = past_of(self._done(start), before, self._acknowledged, ids)
+        past = past_of(self._done(start), before, self._acknowledged.offsets, ids)
         if past.made_again:
             accept(TopicMadeAgainError(past.made_again), self._options)
+            self._acknowledged.forget(past.made_again)
         known = known_of(assignment, self._member.committed(assignment.partitions, self._ask_ms), past)
         self._tell_of_resets(known)
         there = self._existing([*known.unknown, *known.new])
@@ -347,6 +340,7 @@ class GroupQuery:
         accept(TopicMadeAgainError(topic_ids), self._options)
         anew = [where for where in self._holdings.held if where.topic in topic_ids]
         starts = self._logs.log_starts(self._existing(anew))
+        self._acknowledged.forget(topic_ids)
         self._holdings = self._holdings.begun_anew(topic_ids, starts)
         self._commit_due()
 

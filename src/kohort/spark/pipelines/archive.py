@@ -7,14 +7,14 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kohort.client.admin import Admin
-from kohort.client.errors import BrokerError
+from kohort.client.errors import BrokerError, UnknownTopicError
 from kohort.client.offset_admin import OffsetSpec
 from kohort.client.options import ClientOptions
 from kohort.model.errors import KohortError
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+T = TypeVar("T")
+
 _LOOK_SECONDS = 0.1
 _LAST_BATCH_SECONDS = 60.0
 _MERGE_SECONDS = 60.0
@@ -41,7 +43,14 @@ _CLIENT = ClientOptions(client_id="kohort-archive", connect_timeout_ms=5_000, ap
 
 
 class PipelineError(KohortError):
-    """The query failed. What has landed stays; the next run goes on from there."""
+    """The query failed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            reason,
+            hint="what has landed stays, and the same command goes on from there",
+            retriable=True,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,18 +112,15 @@ def plan_of(checkpoint: Path, batch: int) -> Plan:
 
 def topic_ids(bootstrap: str, topics: Collection[str]) -> dict[str, str]:
     """The ids of topics now, as text; "" for a topic that is gone, and from brokers that have none."""
-
-    async def ask() -> dict[str, str]:
-        async with Admin(bootstrap, _CLIENT) as admin:
-            found = await admin.describe_topics(topics)
-        return {
-            name: ""
-            if isinstance(info, BrokerError) or not any(info.topic_id)
-            else show_topic_id(info.topic_id)
-            for name, info in found.items()
-        }
-
-    return asyncio.run(ask())
+    ids: dict[str, str] = {}
+    for name, found in _ask(bootstrap, lambda admin: admin.describe_topics(topics)).items():
+        if isinstance(found, UnknownTopicError):
+            ids[name] = ""
+        elif isinstance(found, BrokerError):
+            raise found
+        else:
+            ids[name] = show_topic_id(found.topic_id) if any(found.topic_id) else ""
+    return ids
 
 
 def lag_behind(bootstrap: str, done: Plan) -> int | None:
@@ -124,29 +130,29 @@ def lag_behind(bootstrap: str, done: Plan) -> int | None:
         for (topic, number), span in done.offsets.items()
     }
 
-    async def ask() -> int:
-        async with Admin(bootstrap, _CLIENT) as admin:
-            ends = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.LATEST))
-        return sum(
-            max(0, end.offset - wanted[where].end)
-            for where, end in ends.items()
-            if not isinstance(end, BrokerError)
-        )
-
+    latest = dict.fromkeys(wanted, OffsetSpec.LATEST)
     try:
-        return asyncio.run(ask())
+        ends = _ask(bootstrap, lambda admin: admin.list_offsets(latest))
     except KohortError:
         return None
+    return sum(
+        max(0, end.offset - wanted[where].end)
+        for where, end in ends.items()
+        if not isinstance(end, BrokerError)
+    )
 
 
 def cluster_id(bootstrap: str) -> str:
     """Which cluster it is; raises NoBrokerError at once rather than after Spark has started."""
+    return _ask(bootstrap, lambda admin: admin.describe_cluster()).cluster_id or "none"
 
-    async def ask() -> str:
+
+def _ask(bootstrap: str, question: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
+    async def work() -> T:
         async with Admin(bootstrap, _CLIENT) as admin:
-            return (await admin.describe_cluster()).cluster_id or "none"
+            return await question(admin)
 
-    return asyncio.run(ask())
+    return asyncio.run(work())
 
 
 def archive(
@@ -252,14 +258,14 @@ class _Run:
                 self._merge_now_and_then()
             self._come_to_rest(query, checkpoint)
         except StreamingQueryException as error:
-            raise PipelineError(explain(str(error)), retriable=True) from error
+            raise PipelineError(explain(str(error))) from error
 
     def _come_to_rest(self, query: "StreamingQuery", checkpoint: Path) -> None:
         """Stop between two batches: the source commits the last one then, and leaves the group."""
         from kohort.spark.group_drain import drain_at
 
         if self._options.once or self._options.trigger_seconds <= 1:
-            drain_at(query, checkpoint, _LAST_BATCH_SECONDS)
+            drain_at(query, checkpoint, _LAST_BATCH_SECONDS)  # exact, but has to wait for the next trigger
             return
         deadline = time.monotonic() + _LAST_BATCH_SECONDS
         while query.status["isTriggerActive"] and time.monotonic() < deadline:

@@ -96,5 +96,8 @@ def _merge(files: LocalFiles, date: str, group: Sequence[Entry], target: str) ->
     merge(sources, files.at(target))
     wanted, found = sum(map(count_rows, sources)), count_rows(files.at(target))
     if wanted != found:
-        raise MergeError(f"merging {date} made {found} records of {wanted}")
+        raise MergeError(
+            f"merging {date} made {found} records of {wanted}",
+            hint="the table is as it was; please report it, with one of the files if you can",
+        )
     files.sync(target)

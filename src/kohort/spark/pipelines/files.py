@@ -119,14 +119,14 @@ class LocalFiles:
 
     @contextmanager
     def locked(self, path: str) -> Iterator[None]:
-        with self.lock_file(path) as descriptor:
+        with self._lock_file(path) as descriptor:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
 
     @contextmanager
     def locked_if_free(self, path: str) -> Iterator[bool]:
         """Hold the lock in the block and yield True, or yield False if somebody else has it."""
-        with self.lock_file(path) as descriptor:
+        with self._lock_file(path) as descriptor:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -135,7 +135,7 @@ class LocalFiles:
                 yield True
 
     @contextmanager
-    def lock_file(self, path: str) -> Iterator[int]:
+    def _lock_file(self, path: str) -> Iterator[int]:
         target = self.at(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(target, os.O_RDWR | os.O_CREAT, 0o666)

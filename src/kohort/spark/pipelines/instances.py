@@ -27,12 +27,10 @@ def claimed(files: LocalFiles, wanted: str | None) -> Iterator[str]:
         raise InstanceError(
             f"{wanted!r} is no name for an instance", hint="letters, digits, dots, dashes and underscores"
         )
-    for name in [wanted] if wanted else map(str, range(1, _MOST)):
+    for name in [wanted] if wanted else map(str, range(1, _MOST + 1)):
         with files.locked_if_free(f"{STATE}/_instances/{name}.lock") as ours:
             if ours:
-                recover_all(
-                    tables(files.root)
-                )  # before this: landed files may still be where they were written
+                recover_all(tables(files.root))  # first: what has landed may still be where it was written
                 files.remove_tree(f"{STAGING}/{name}")
                 yield name
                 return

@@ -188,7 +188,10 @@ def _part(topic: str, topic_id: str, cut: _Cut, staged: Sequence[Staged]) -> _Pa
             spans = missing.get(partition, ())
             if not spans or span.first < spans[0].first or span.end > spans[-1].end:
                 found = f"records from {span.first} to {span.end - 1}"
-                raise StrayRecordError(f"{topic}-{partition} has {found} in a batch of {spans}")
+                raise StrayRecordError(
+                    f"{topic}-{partition} has {found} in a batch of {spans}",
+                    hint="nothing of it has landed in this table; please report it, with the batch's offsets",
+                )
         (bad if one.is_bad else good).update(one.rows)
     landings = [
         Landing(

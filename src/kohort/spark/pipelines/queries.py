@@ -13,23 +13,23 @@ class QueryError(KohortError):
 
 
 def ask(root: Path, query: str, limit: int) -> tuple[Sequence[str], list[list[str]]]:
-    """The names of the columns, and up to ``limit`` rows as text. Raises QueryError."""
+    """The names of the columns, and up to ``limit`` rows as text. Raises QueryError: it names the tables."""
     from pyspark.errors import PySparkException
 
     from kohort.spark.sessions import session
 
     opened = tables(root)
     recover_all(opened)
+    paths = sorted({date.rpartition("/")[0] for table in opened for date in table.dates()})
     spark = session("kohort sql", conf={"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"})
     try:
-        for table in opened:
-            for path in (table.path, table.bad_path):
-                if any(date.startswith(f"{path}/") for date in table.dates()):
-                    spark.read.parquet(str(root / path)).createOrReplaceTempView(quoted(path))
+        for path in paths:
+            spark.read.parquet(str(root / path)).createOrReplaceTempView(quoted(path))
         frame = spark.sql(query)
         return frame.columns, [[_shown(value) for value in row] for row in frame.limit(limit).collect()]
     except PySparkException as error:
-        raise QueryError(str(error).splitlines()[0]) from error
+        named = ", ".join(map(quoted, paths))
+        raise QueryError(str(error).splitlines()[0], hint=f"the tables are {named or 'none'}") from error
     finally:
         spark.stop()
 

@@ -5,7 +5,7 @@ Each way writes the good records of a micro-batch aside and, apart from them, th
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from kohort.spark.pipelines import json_shape
 from kohort.spark.pipelines.files import LocalFiles
@@ -43,6 +43,8 @@ def write_aside(frame: "DataFrame", values: Values, topics: Collection[str], asi
             _write_text(frame, aside)
         case Values.JSON:
             _write_json(frame, topics, aside)
+        case _:
+            assert_never(values)
 
 
 def _write(frame: "DataFrame", aside: Aside, kind: str) -> None:
