@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 STOP_SECONDS = 2.0
 OK, FAILED, USAGE = 0, 1, 2
+# Requests leave next to no cycles behind; to look for some after every 700 objects took a tenth of the time.
+_COLLECT_AFTER = (10_000, 20, 20)
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -77,6 +79,7 @@ async def _run(settings: "Settings") -> int:
     server = Server(settings)
     address = await server.start()
     gc.freeze()  # what is loaded now stays: no collection has to look at it again
+    gc.set_threshold(*_COLLECT_AFTER)
     print(f"kohort: listening on {address}", flush=True)
     logging.getLogger("kohort.serve").info(
         "node %d serves %s", settings.node_id, settings.data if settings.data is not None else "from memory"
