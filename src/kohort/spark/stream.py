@@ -46,6 +46,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._now_ms = now_ms or _monotonic_ms
         self._initial: OffsetJson | None = None
         self._ends: Offsets = {}
+        self._planned: OffsetJson = {}
+        self._log_starts: Offsets = {}  # as they were when that was planned, if they were asked for
         self._topic_ids: dict[TopicName, bytes] = {}
         self._committed: Offsets | None = None
         self._is_available_now = False
@@ -79,9 +81,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:  # noqa: N802  (Spark's name)
         stop_on_sigterm()
         starts = from_json(start)
-        self._ends = self._log_ends(starts)
+        self._ends, self._log_starts = self._log_ends(starts), {}
         self._commit({where: offset for where, offset in starts.items() if where in self._ends})
-        reached = to_json(self._limited(starts, self._ends, limit))
+        self._planned = reached = to_json(self._limited(starts, self._ends, limit))
         return start if reached == start else reached
 
     def reportLatestOffset(self) -> OffsetJson | None:  # noqa: N802  (Spark's name)
@@ -95,7 +97,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         fresh = [where for where in ends if where not in starts]
         planned = planning.ranges(starts | self._first_offsets(fresh), ends)
         if self._options.fail_on_data_loss:
-            self._check_there(planned)
+            self._check_there(planned, self._log_starts if end == self._planned else {})
         cut = planning.tasks(
             planned,
             min_partitions=self._options.min_partitions,
@@ -147,7 +149,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _limited(self, starts: Offsets, ends: Offsets, limit: ReadLimit) -> Offsets:
         if isinstance(limit, ReadAllAvailable):
             return ends
-        first = self._lookup.log_starts(ends)  # what is gone already needs no share of the limit
+        # What is gone already needs no share of the limit.
+        self._log_starts = first = self._lookup.log_starts(ends)
         begin = {where: max(starts.get(where, offset), offset) for where, offset in first.items()}
         may_wait = not self._is_available_now and starts.keys() <= ends.keys()
         if may_wait and self._patience.waits(planning.volume(begin, ends), self._now_ms()):
@@ -167,10 +170,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lose(f"{show(late)} are new and have lost their first records already")
         return found
 
-    def _check_there(self, planned: Sequence[OffsetRange]) -> None:
-        """Fail here, once and clearly, rather than in every attempt of a task."""
+    def _check_there(self, planned: Sequence[OffsetRange], known: Offsets) -> None:
+        """Fail here, once and clearly, rather than in every attempt of a task; ``known`` was just asked."""
         try:
-            first = self._lookup.log_starts([one.where for one in planned])
+            unknown = [one.where for one in planned if one.where not in known]
+            first = known | self._lookup.log_starts(unknown)
         except UnknownTopicError as error:
             raise DataLossError(str(error)) from error
         for one in planned:

@@ -3,7 +3,7 @@
 import json
 import logging
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
@@ -11,8 +11,10 @@ from tests.unit.spark.conftest import Administer, Feed, OptionsOf
 
 from kohort import Consumer
 from kohort.client.results import NewTopic
+from kohort.model.topics import TopicPartition
 from kohort.spark.errors import DataLossError, GroupInUseError
-from kohort.spark.offsets import topic_partition
+from kohort.spark.lookup import Lookup
+from kohort.spark.offsets import Offsets, topic_partition
 from kohort.spark.stream import StreamReader
 from kohort.testing.plugin import Kohort
 
@@ -139,6 +141,27 @@ def test_limited_batches_read_everything_once(streams: Streams, topic: str, feed
         rows += read(reader, at, end)
         at = end
     assert sorted(rows) == [(0, offset) for offset in range(10)] + [(1, offset) for offset in range(7)]
+
+
+def test_a_limited_batch_asks_once_where_the_logs_start(
+    streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    ask = Lookup.log_starts
+
+    def counted(self: Lookup, partitions: Collection[TopicPartition]) -> Offsets:
+        asked.extend([1] if partitions else [])
+        return ask(self, partitions)
+
+    reader = streams()
+    start = reader.initialOffset()
+    monkeypatch.setattr(Lookup, "log_starts", counted)
+    end = reader.latestOffset(start, ReadMaxRows(4))
+    assert len(reader.partitions(start, end)) == 1
+    assert len(asked) == 1
+    reader.partitions(start, {**end})
+    reader.partitions(start, start | {topic: {**places, "0": 2} for topic, places in start.items()})
+    assert len(asked) == 2, "another end is a replay, and looked up"
 
 
 def test_expired_offsets_take_no_share_of_a_limit(
