@@ -176,3 +176,27 @@ def test_a_batch_that_begins_before_the_one_in_front_of_it_ended_gives_what_is_n
     assert values(read, 2) == [b"a", b"b"]
     assert values(read) == [b"c", b"d"]
     assert read.next_offset == 4
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [[b"12", b"34", b"56"], [None, None, None], [b"", b"", b""], [b"1", None, b"3"], [b"1", b"", b"\0\0"],
+     [b"x" * 2_000, b"y" * 2_000], [b"\0", b"\0"]],
+)  # fmt: skip
+def test_keys_and_values_come_out_as_they_went_in(fields: list[bytes | None]) -> None:
+    records = [NewRecord(0, one, other) for one, other in zip(fields, reversed(fields), strict=True)]
+    read = chunk(build_batch(records, BatchFields()))
+    assert [(one.key, one.value) for one in read.take(9)] == [(one.key, one.value) for one in records]
+
+
+def test_portions_of_any_size_make_up_the_whole() -> None:
+    blob = b"".join(batch(at, *(b"%d" % (at + more) for more in range(300))) for at in range(0, 2_100, 300))
+    read = chunk(blob)
+    found: list[object] = []
+    for limit in (1, 2, 255, 256, 3, 1_024, 1, 5_000):
+        portion = values(read, limit)
+        assert len(portion) == min(limit, 2_100 - len(found))
+        found += portion
+        assert read.next_offset == len(found)
+    assert found == [b"%d" % number for number in range(2_100)]
+    assert read.is_drained
