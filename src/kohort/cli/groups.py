@@ -19,7 +19,7 @@ from kohort.cli.groups_topics import TopicParts, parse_topic_parts
 from kohort.cli.groups_watch import Watch, WatchCommand, repeat
 from kohort.cli.screen import Table, is_terminal, note, say, show_json, show_json_line, show_table
 from kohort.cli.serve import FAILED, OK
-from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, talk
+from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Command, Yes, confirm, show_deleted, talk
 from kohort.cli.why import why
 from kohort.client.admin import Admin
 from kohort.client.errors import BrokerError
@@ -61,18 +61,20 @@ def list_(
     """List groups with their state, their type, and how many members they have."""
 
     async def command(admin: Admin) -> int:
-        async def show() -> int:
-            groups = await list_with_members(admin, state or ())
-            _show(
-                views.list_json(groups),
-                views.list_table(groups),
-                _Style(as_json, watch is not None, "no groups"),
-            )
-            return OK
+        groups = await list_with_members(admin, state or ())
+        _show(
+            views.list_json(groups),
+            views.list_table(groups),
+            _Style(as_json, watch is not None, "no groups"),
+        )
+        return OK
 
-        return await repeat(show, watch, as_json)
+    _talk_on(bootstrap, command, watch, as_json)
 
-    talk(bootstrap, command)
+
+def _talk_on(bootstrap: str, command: Command, watch: float | None, as_json: bool) -> None:
+    """As ``talk``; with ``--watch`` again and again."""
+    talk(bootstrap, lambda admin: repeat(lambda: command(admin), watch, as_json))
 
 
 class _Style(NamedTuple):
@@ -102,27 +104,24 @@ def describe(
     """Show every partition of groups: what is committed, how far behind it is, and whose it is."""
 
     async def command(admin: Admin) -> int:
-        async def show() -> int:
-            groups, missing = await _find(admin, names)
-            found = [(group, await lag_of(admin, group)) for group in groups]
-            empty = "no committed offsets and no members"
-            documents = [views.lag_json(*one) for one in found]
-            if found or as_json:
-                columns = shutil.get_terminal_size().columns if is_terminal() else None
-                _show(
-                    documents,
-                    views.lag_table(found, columns=columns),
-                    _Style(as_json, watch is not None, empty),
-                )
-            if not as_json:
-                _note_states(groups)
-            for error in missing:
-                note(f"kohort: error: {error}")
-            return FAILED if missing else OK
+        groups, missing = await _find(admin, names)
+        found = [(group, await lag_of(admin, group)) for group in groups]
+        empty = "no committed offsets and no members"
+        documents = [views.lag_json(*one) for one in found]
+        if found or as_json:
+            columns = shutil.get_terminal_size().columns if is_terminal() else None
+            _show(
+                documents,
+                views.lag_table(found, columns=columns),
+                _Style(as_json, watch is not None, empty),
+            )
+        if not as_json:
+            _note_states(groups)
+        for error in missing:
+            note(f"kohort: error: {error}")
+        return FAILED if missing else OK
 
-        return await repeat(show, watch, as_json)
-
-    talk(bootstrap, command)
+    _talk_on(bootstrap, command, watch, as_json)
 
 
 async def _find(admin: Admin, names: list[str]) -> tuple[list[GroupInfo], list[KohortError]]:
@@ -156,16 +155,13 @@ def members(
     """Show who is in a group, from where, and with how many partitions."""
 
     async def command(admin: Admin) -> int:
-        async def show() -> int:
-            group = await find_group(admin, name)
-            empty = f"group {name} has no members"
-            table = views.members_table(group, verbose=verbose)
-            _show(views.members_json(group), table, _Style(as_json, watch is not None, empty))
-            return OK
+        group = await find_group(admin, name)
+        empty = f"group {name} has no members"
+        table = views.members_table(group, verbose=verbose)
+        _show(views.members_json(group), table, _Style(as_json, watch is not None, empty))
+        return OK
 
-        return await repeat(show, watch, as_json)
-
-    talk(bootstrap, command)
+    _talk_on(bootstrap, command, watch, as_json)
 
 
 @app.command()
@@ -193,14 +189,11 @@ def state(
     """Show a group's coordinator, assignor, state and size."""
 
     async def command(admin: Admin) -> int:
-        async def show() -> int:
-            group = await find_group(admin, name)
-            _show(views.state_json(group), views.state_table(group), _Style(as_json, watch is not None, ""))
-            return OK
+        group = await find_group(admin, name)
+        _show(views.state_json(group), views.state_table(group), _Style(as_json, watch is not None, ""))
+        return OK
 
-        return await repeat(show, watch, as_json)
-
-    talk(bootstrap, command)
+    _talk_on(bootstrap, command, watch, as_json)
 
 
 app.command("why")(why)
@@ -210,28 +203,19 @@ app.command("reset-offsets")(reset_offsets)
 @app.command()
 def delete(
     names: Names,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: AsJson = False,
 ) -> None:
     """Delete groups with all their offsets. Asks first when typed at a terminal."""
-    if not yes and not as_json and typer.get_text_stream("stdin").isatty():
-        typer.confirm(f"Delete {', '.join(names)} with all committed offsets?", abort=True)
+    confirm(f"Delete {', '.join(names)} with all committed offsets?", given=yes or as_json)
 
     async def command(admin: Admin) -> int:
         results = await admin.delete_groups(list(dict.fromkeys(names)))
-        if as_json:
-            show_json(
-                [
-                    {"group": group, "deleted": error is None, "error": None if error is None else error.name}
-                    for group, error in results.items()
-                ]
-            )
+        show_deleted("group", results, as_json)
         for group, error in results.items():
             if error is not None:
                 note(f"kohort: error: {await _explained(admin, group, error)}")
-            elif not as_json:
-                say(f"deleted group {group}")
         return FAILED if any(results.values()) else OK
 
     talk(bootstrap, command)

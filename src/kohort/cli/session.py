@@ -2,16 +2,16 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
-from typing import Annotated
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Annotated, TypeVar
 
 import typer
 
-from kohort.cli.screen import stop_printing
+from kohort.cli.screen import say, show_json, stop_printing
 from kohort.cli.serve import FAILED, OK, USAGE, report
 from kohort.client.addresses import AddressError
 from kohort.client.admin import Admin
-from kohort.client.errors import NoBrokerError
+from kohort.client.errors import BrokerError, NoBrokerError
 from kohort.client.options import ClientOptions
 from kohort.model.errors import KohortError
 
@@ -29,11 +29,13 @@ Bootstrap = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress on standard error.")]
 
 # A person is waiting: give up sooner than a service would.
 PATIENCE = ClientOptions(client_id="kohort-cli", connect_timeout_ms=5_000, api_timeout_ms=10_000)
 
+_Name = TypeVar("_Name", bound=str)
 Command = Callable[[Admin], Coroutine[None, None, int]]
 
 
@@ -65,6 +67,27 @@ def run_command(start: Callable[[], Coroutine[None, None, int]]) -> int:
         stop_printing()
         return OK
     return code
+
+
+def confirm(question: str, *, given: bool) -> None:
+    """Ask who sits at a terminal, unless the consent is given; any answer but yes ends the command."""
+    if not given and sys.stdin.isatty():
+        typer.confirm(question, abort=True)
+
+
+def show_deleted(kind: str, results: Mapping[_Name, BrokerError | None], as_json: bool) -> None:
+    """What is gone now; in JSON also what is not, and why."""
+    if as_json:
+        show_json(
+            [
+                {kind: name, "deleted": error is None, "error": None if error is None else error.name}
+                for name, error in results.items()
+            ]
+        )
+        return
+    for name, error in results.items():
+        if error is None:
+            say(f"deleted {kind} {name}")
 
 
 def refuse(message: str, hint: str = "") -> typer.Exit:

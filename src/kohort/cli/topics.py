@@ -8,7 +8,7 @@ import typer
 from kohort.cli import topic_views
 from kohort.cli.screen import counted, note, say, show_json
 from kohort.cli.serve import FAILED, OK
-from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, talk
+from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, confirm, refuse, show_deleted, talk
 from kohort.client.admin import Admin
 from kohort.client.errors import BrokerError
 from kohort.client.results import BROKER_DEFAULT, CreatedTopic, NewTopic, Resource, ResourceType
@@ -186,28 +186,17 @@ async def _alter_configs(admin: Admin, name: str, changes: Mapping[str, str | No
 @app.command()
 def delete(
     names: Names,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: AsJson = False,
 ) -> None:
     """Delete topics with everything in them. Asks first when typed at a terminal."""
-    if not yes and not as_json and typer.get_text_stream("stdin").isatty():
-        typer.confirm(f"Delete {', '.join(names)} with all records?", abort=True)
+    confirm(f"Delete {', '.join(names)} with all records?", given=yes or as_json)
 
     async def command(admin: Admin) -> int:
         results = await admin.delete_topics(names)
         failed = [error for error in results.values() if error is not None]
-        if as_json:
-            show_json(
-                [
-                    {"topic": topic, "deleted": error is None, "error": None if error is None else error.name}
-                    for topic, error in results.items()
-                ]
-            )
-        else:
-            for topic, error in results.items():
-                if error is None:
-                    say(f"deleted topic {topic}")
+        show_deleted("topic", results, as_json)
         for error in failed:
             note(f"kohort: error: {error}")
         return FAILED if failed else OK

@@ -14,14 +14,14 @@ from typing import NamedTuple, Self, TypeVar
 from kohort.client.addresses import Address, parse_bootstrap
 from kohort.client.connection import Connection, Dial, dial_tcp
 from kohort.client.errors import BrokerError, ClientClosedError, ConnectError, NoBrokerError, check
-from kohort.client.metadata import NOBODY, Metadata, Node, merge
+from kohort.client.metadata import NOBODY, Metadata, Node, coordinator_in, merge
 from kohort.client.options import DEFAULTS, ClientOptions
 from kohort.client.pool import Pool, Purpose, reason
 from kohort.client.retry import Deadline, Retry
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import NodeId, TopicName
 from kohort.model.topics import TopicPartition
-from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kohort.wire.schema import Message
 
@@ -255,7 +255,7 @@ class Cluster:
             FindCoordinatorRequest(key=target.key, key_type=target.kind.value, coordinator_keys=[target.key]),
             FindCoordinatorResponse,
         )
-        found = response.coordinators[0] if response.coordinators else _coordinator_before_v4(response)
+        found = coordinator_in(response)
         check(
             found.error_code, f"find the coordinator of {target.kind.name.lower()} {target.key!r}",
             found.error_message,
@@ -303,13 +303,3 @@ def _is_passing(result: object) -> bool:
 def _some(partitions: Collection[TopicPartition]) -> str:
     first = [str(partition) for partition in partitions][:3]
     return ", ".join(first) + (" …" if len(partitions) > len(first) else "")
-
-
-def _coordinator_before_v4(response: FindCoordinatorResponse) -> Coordinator:
-    return Coordinator(
-        node_id=response.node_id,
-        host=response.host,
-        port=response.port,
-        error_code=response.error_code,
-        error_message=response.error_message,
-    )

@@ -12,6 +12,7 @@ from kohort.client.errors import BrokerError, UnknownTopicError
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID, LeaderEpoch, NodeId, Partition, TopicId, TopicName
 from kohort.model.topics import TopicPartition
+from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from kohort.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
 NOBODY = NodeId(-1)
@@ -202,4 +203,21 @@ def _partition(answered: MetadataResponsePartition, topic: TopicInfo | None) -> 
         in_sync=tuple(answered.isr_nodes),
         offline=tuple(answered.offline_replicas),
         error_code=answered.error_code,
+    )
+
+
+def coordinator_in(response: FindCoordinatorResponse) -> Coordinator:
+    """The answer to a question for one; before version 4 the response is itself the entry."""
+    if len(response.coordinators) > 1:
+        return Coordinator(
+            error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message="more coordinators than were asked for"
+        )
+    if response.coordinators:
+        return response.coordinators[0]
+    return Coordinator(
+        node_id=response.node_id,
+        host=response.host,
+        port=response.port,
+        error_code=response.error_code,
+        error_message=response.error_message,
     )

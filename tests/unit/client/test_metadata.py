@@ -3,10 +3,11 @@
 import pytest
 
 from kohort.client.errors import BrokerError, UnknownTopicError
-from kohort.client.metadata import NOBODY, Leader, Metadata, Node, adopt_leaders, merge
+from kohort.client.metadata import NOBODY, Leader, Metadata, Node, adopt_leaders, coordinator_in, merge
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import LeaderEpoch, NodeId, Partition, TopicName
 from kohort.model.topics import TopicPartition
+from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from kohort.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -150,3 +151,18 @@ def test_a_hint_of_a_newer_epoch_moves_the_leader_and_brings_its_address() -> No
 def test_hints_that_are_old_or_lead_nowhere_change_nothing(leader: Leader) -> None:
     known = merge(Metadata(), reply(topic("t", (1, 4))), whole=False)
     assert adopt_leaders(known, {tp("t", 0): leader, tp("u", 0): leader, tp("t", 7): leader}, []) == known
+
+
+@pytest.mark.parametrize(
+    ("response", "host", "code"),
+    [
+        (FindCoordinatorResponse(coordinators=[Coordinator(host="new")], host="-"), "new", ErrorCode.NONE),
+        (FindCoordinatorResponse(node_id=1, host="old", port=9), "old", ErrorCode.NONE),
+        (FindCoordinatorResponse(coordinators=[Coordinator()] * 2), "", ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_the_coordinator_is_the_only_entry_or_the_response_itself(
+    response: FindCoordinatorResponse, host: str, code: ErrorCode
+) -> None:
+    found = coordinator_in(response)
+    assert (found.host, found.error_code) == (host, code)

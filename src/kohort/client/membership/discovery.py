@@ -17,7 +17,8 @@ from kohort.client.membership.effects import (
 )
 from kohort.client.membership.errors import CoordinatorNotFoundError
 from kohort.client.membership.reactions import Asked, Then, reaction_to, reaction_to_silence
-from kohort.model.errors import ErrorCode, KohortError
+from kohort.client.metadata import coordinator_in
+from kohort.model.errors import KohortError
 from kohort.model.ids import NodeId
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.schema import Message
@@ -97,7 +98,7 @@ class Discovery:
 
     def _replied(self, response: Message) -> None:
         self._is_looking = False
-        found = _the_one(cast(FindCoordinatorResponse, response))
+        found = coordinator_in(cast(FindCoordinatorResponse, response))
         if found.error_code:
             self._failed(found)
             return
@@ -150,20 +151,3 @@ class Discovery:
     def _pause(self) -> None:
         self.not_before = self._context.after_backoff(self._failures)
         self._failures += 1
-
-
-def _the_one(response: FindCoordinatorResponse) -> Coordinator:
-    """The entry asked for; before version 4 the response is itself the entry."""
-    if len(response.coordinators) > 1:
-        return Coordinator(
-            error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message="more coordinators than groups"
-        )
-    if response.coordinators:
-        return response.coordinators[0]
-    return Coordinator(
-        node_id=response.node_id,
-        host=response.host,
-        port=response.port,
-        error_code=response.error_code,
-        error_message=response.error_message,
-    )
