@@ -91,6 +91,7 @@ class AsyncConsumer:
             self._is_closed = True
             return
         self._is_closed = True
+        self.stir()
         self._take_back()
         try:
             await engine.close(timeout_ms)  # the listener may still ask and commit
@@ -154,6 +155,7 @@ class AsyncConsumer:
 
     async def unsubscribe(self) -> None:
         """Read nothing; leaves the group. The listener is told what goes."""
+        self.stir()
         self.remaining.drop()
         if self._engine is not None and self._engine.member is not None:
             await self._engine.member.unsubscribe()
