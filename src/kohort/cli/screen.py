@@ -88,8 +88,12 @@ def _draw(table: Table) -> None:
     from rich.text import Text
 
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for column in table.columns:
-        drawn.add_column(column.title, justify="right" if column.is_number else "left", overflow="fold")
+    for index, (title, is_number) in enumerate(table.columns):
+        if is_number:  # a number in two lines is two numbers to the eye
+            widest = max(len(row[index]) for row in table.rows)
+            drawn.add_column(title, justify="right", overflow="fold", min_width=widest)
+        else:
+            drawn.add_column(title, overflow="fold")
     for row in table.rows:
         drawn.add_row(*(Text(cell) for cell in row))
     Console().print(drawn)

@@ -50,6 +50,15 @@ def test_on_a_terminal_a_table_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None
     assert "orders" in text
 
 
+def test_a_number_is_not_broken_however_narrow_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    terminal = on_terminal(monkeypatch)
+    numbers = [Column(title, True) for title in ("current-offset", "log-end-offset", "lag")]
+    row = ("a-group-with-a-long-name", "orders", "1234567", "7654321", "6419754", "consumer-1-" + "f" * 36)
+    show_table(Table([Column("group"), Column("topic"), *numbers, Column("consumer-id")], [row]), empty="")
+    assert {"1234567", "7654321", "6419754"} <= set(terminal.getvalue().split())
+
+
 def test_text_of_others_is_never_taken_for_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
     show_table(Table((Column("a"),), (("[bold]x[/nonsense]",),)), empty="")
