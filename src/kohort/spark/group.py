@@ -22,9 +22,10 @@ from kohort.model.topics import TopicPartition
 from kohort.spark import offsets, planning
 from kohort.spark.errors import TopicMadeAgainError
 from kohort.spark.group_checkpoint import Checkpoint, NoNotes, local_path
+from kohort.spark.group_logs import accept
 from kohort.spark.group_offsets import GroupOffsetJson, Spans, from_json, ranges_of
 from kohort.spark.group_plan import known_ids, of_these_topics
-from kohort.spark.group_query import GroupQuery, Surroundings, accept
+from kohort.spark.group_query import GroupQuery, Surroundings
 from kohort.spark.lifecycle import stop_on_sigterm
 from kohort.spark.lookup import Lookup
 from kohort.spark.member import ClassicMember, assigned_in_a_group
@@ -71,8 +72,8 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Commit what is durable, take part in the group, plan the next batch; ``start`` if there is none."""
         query = self._running()
         if self._checkpoint is not None and (token := self._checkpoint.drain_wanted()) is not None:
-            query.commit(start)
-            self._checkpoint.answer_drain(token)
+            if query.come_to_rest(start):
+                self._checkpoint.answer_drain(token)
             return start
         return query.next_end(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
 
@@ -134,7 +135,11 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         directory = local_path(location) if location is not None else None
         if directory is None:
             if location is not None:
-                _log.warning("kohort.checkpoint %r is no local path: stops commit no last batch", location)
+                _log.warning(
+                    "kohort.checkpoint %r is no local path: a stop does not commit its last batch, and a "
+                    "reset of the group is not followed",
+                    location,
+                )
             return None
         checkpoint = Checkpoint(directory)
         checkpoint.forget_drain()  # of a run before this one

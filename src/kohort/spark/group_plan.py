@@ -165,20 +165,21 @@ class Known(NamedTuple):
     committed: Mapping[TopicPartition, int | None]
     unknown: tuple[TopicPartition, ...]  # to be looked up as ``startingOffsets`` says
     new: tuple[TopicPartition, ...]  # of a topic this query reads already: from their beginning
-    set_back: Offsets  # where the group was set back: what it had acknowledged before
+    set_back: tuple[TopicPartition, ...]  # the group was, to their positions
     behind: Offsets  # commits from before the last batch: set back, or the later ones were never made
 
 
 def known_of(assignment: Assignment, committed: Mapping[TopicPartition, int | None], past: Past) -> Known:
     """Where the partitions of a new assignment go on."""
     positions: Offsets = {}
-    set_back: Offsets = {}
+    set_back = []
     behind: Offsets = {}
     for where in assignment.partitions:
         commit = None if where in past.void else committed.get(where)
         done = past.done.get(where)
         if commit is not None and commit < past.acknowledged.get(where, commit):
-            positions[where], set_back[where] = commit, past.acknowledged[where]
+            positions[where] = commit
+            set_back.append(where)
             continue
         facts = (commit, past.seen.get(where), None if done is None else done.end)
         found = [fact for fact in facts if fact is not None]
@@ -192,7 +193,7 @@ def known_of(assignment: Assignment, committed: Mapping[TopicPartition, int | No
         {where: committed.get(where) for where in positions},
         unknown=tuple(where for where in rest if where.topic not in past.topics),
         new=tuple(where for where in rest if where.topic in past.topics),
-        set_back=set_back,
+        set_back=tuple(set_back),
         behind=behind,
     )
 

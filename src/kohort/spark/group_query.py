@@ -7,14 +7,14 @@ the group rebalancing or a broker away returns without news, and the next one tr
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple, Protocol, assert_never
+from typing import NamedTuple, assert_never
 
-from kohort.client.errors import BrokerError
-from kohort.model.errors import ErrorCode, KohortError
+from kohort.model.errors import KohortError
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import DataLossError, FencedError, TopicMadeAgainError
 from kohort.spark.group_checkpoint import Acknowledged, NoNotes, Notes
+from kohort.spark.group_logs import GroupLogs, QueryLogs, accept
 from kohort.spark.group_offsets import GroupOffsetJson, Spans, from_json, to_json
 from kohort.spark.group_plan import (
     NOT_ASSIGNED,
@@ -25,9 +25,7 @@ from kohort.spark.group_plan import (
     TopicIds,
     caught_up,
     due_commits,
-    known_ids,
     known_of,
-    losses,
     made_again,
     newest_only,
     next_batch,
@@ -35,9 +33,19 @@ from kohort.spark.group_plan import (
     taken_over,
 )
 from kohort.spark.member import Member, NotJoinedError, Verdict, verdict
-from kohort.spark.offsets import AtOffsets, AtTimestamps, Earliest, FromGroup, Latest, Offsets, Place, show
+from kohort.spark.offsets import (
+    AtOffsets,
+    AtTimestamps,
+    Earliest,
+    FromGroup,
+    Latest,
+    Offsets,
+    Place,
+    listed,
+    show,
+)
 from kohort.spark.options import SourceOptions
-from kohort.spark.positions import Logs, resolve
+from kohort.spark.positions import resolve
 
 _log = logging.getLogger(__name__)
 
@@ -47,15 +55,6 @@ _WHILE_HOLDING_MS = 200.0  # one that leaves some partitions: they go on
 _WHOLE_RUN_MS = 60_000.0  # a query that ends by itself must not mistake a slow group for an empty one
 _ASK_MS = 10_000  # a commit, or a question about commits; less if default.api.timeout.ms is less
 _GOODBYE_MS = 3_000.0
-_GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-
-
-class QueryLogs(Logs, Protocol):
-    """The part of ``Lookup`` a query asks."""
-
-    def partitions(self, *, missing_ok: bool = False) -> list[TopicPartition]: ...
-    def ids_of(self, topics: Collection[str]) -> Mapping[TopicName, bytes]: ...
-    def close(self) -> None: ...
 
 
 class Surroundings(NamedTuple):
@@ -68,25 +67,18 @@ class Surroundings(NamedTuple):
     clock: Callable[[], float] = time.monotonic
 
 
-def accept(loss: DataLossError, options: SourceOptions) -> None:
-    """Raise it, or go on with a warning: ``failOnDataLoss``."""
-    if options.fail_on_data_loss:
-        raise loss
-    _log.warning("%s; going on without them", loss.args[0])
-
-
 class GroupQuery:
     """One run of a query as a member of its group."""
 
     def __init__(self, options: SourceOptions, given: Surroundings) -> None:
         self._options = options
-        self._member, self._logs, self._uncommitted, _, self._clock = given
+        self._member, self._logs, self._clock = given.member, given.logs, given.clock
+        self._topics = GroupLogs(options, given.logs, given.uncommitted)
         self._ask_ms = min(_ASK_MS, self._setting("default_api_timeout_ms", _ASK_MS))
         self._holdings = Holdings()
         self._has_joined = False
         self._target: Offsets | None = None
         self._ends: Offsets = {}
-        self._first_ids: dict[TopicName, str] = {}
         self._start: GroupOffsetJson | None = None
         self._acknowledged = Acknowledged(self._group_id, given.notes)
         self._planned: GroupOffsetJson | None = None
@@ -129,7 +121,7 @@ class GroupQuery:
 
     def _plan(self, start: GroupOffsetJson, at_most: int | None) -> GroupOffsetJson:
         is_new = self._take_part(start)
-        ends = self._existing_ends()
+        ends = self._topics.ends(self._holdings.held)
         self._check_losses(ends, every=is_new)
         if is_new:
             self._commit_due()  # where the query starts, and what could not be committed before
@@ -145,7 +137,9 @@ class GroupQuery:
     def _done(self, start: GroupOffsetJson) -> Spans:
         """What the checkpoint has. Where it names no topic id, it means the first one this run has seen."""
         return {
-            where: span if span.topic_id else span._replace(topic_id=self._first_ids.get(where.topic, ""))
+            where: span
+            if span.topic_id
+            else span._replace(topic_id=self._topics.first_ids.get(where.topic, ""))
             for where, span in from_json(start).items()
         }
 
@@ -182,6 +176,17 @@ class GroupQuery:
         self._commit_due(leave_out=anew)
         if anew:
             self._begin_anew(anew)
+
+    def come_to_rest(self, start: GroupOffsetJson) -> bool:
+        """Commit, and plan nothing more; whether that is done, or has to be tried again."""
+        try:
+            self.commit(start)
+        except KohortError as error:
+            if not error.retriable:
+                raise
+            _log.warning("group %r is not told of the last batch yet: %s", self._group_id, error)
+            return False
+        return True
 
     def _catch_up(self, start: GroupOffsetJson) -> None:
         """Spark has made what ends in ``start`` durable."""
@@ -232,7 +237,7 @@ class GroupQuery:
         if assignment == self._holdings.assignment:
             return False
         before, self._holdings = self._holdings, self._holdings.dropped()
-        self._existing([where for where in before.held if where not in assignment.partitions])
+        self._topics.existing([where for where in before.held if where not in assignment.partitions])
         self._holdings = self._taken_over(assignment, start, before)
         _log.info(
             "group %r, generation %d: this query has %s",
@@ -251,37 +256,31 @@ class GroupQuery:
 
     def _taken_over(self, assignment: Assignment, start: GroupOffsetJson, before: Holdings) -> Holdings:
         """Find out where the partitions of a new assignment go on."""
-        ids = self._ids_of(assignment.partitions)
+        ids = self._topics.ids_of(assignment.partitions)
         past = past_of(self._done(start), before, self._acknowledged.offsets, ids)
         if past.made_again:
             accept(TopicMadeAgainError(past.made_again), self._options)
             self._acknowledged.forget(past.made_again)
         known = known_of(assignment, self._member.committed(assignment.partitions, self._ask_ms), past)
         self._tell_of_resets(known)
-        there = self._existing([*known.unknown, *known.new])
-        unknown = [where for where in known.unknown if where in there]
+        unknown = self._topics.existing(known.unknown)
         starts = resolve(self._place(unknown), unknown, self._logs, reset=self._options.offset_reset)
-        starts |= self._logs.log_starts([where for where in known.new if where in there])
-        return taken_over(assignment, known, starts, past)
+        return taken_over(assignment, known, starts | self._topics.starts(known.new), past)
 
     def _tell_of_resets(self, known: Known) -> None:
-        for where, acknowledged in known.set_back.items():
+        if known.set_back:
             _log.warning(
-                "group %r was set back to %d of %s, from %d: reading again from there",
+                "group %r was set back, %s: reading again from there",
                 self._group_id,
-                known.positions[where],
-                where,
-                acknowledged,
+                listed(f"{where} to {known.positions[where]}" for where in sorted(known.set_back)),
             )
-        for where, committed in known.behind.items():
+        if known.behind:
             _log.warning(
-                "group %r has committed %d for %s, this checkpoint has it up to %d: going on there; if the "
-                "group was reset to read again, start with a new checkpoint, and give queries the option "
+                "group %r has committed less than this checkpoint has processed, %s: going on behind that; "
+                "if it was reset to read again, start with a new checkpoint, and give queries the option "
                 '"kohort.checkpoint": then they know a reset from a commit that failed, and follow it',
                 self._group_id,
-                committed,
-                where,
-                known.positions[where],
+                listed(f"{where} only {known.behind[where]}" for where in sorted(known.behind)),
             )
 
     def _place(self, partitions: Collection[TopicPartition]) -> Place:
@@ -306,40 +305,16 @@ class GroupQuery:
 
     # --- logs ---------------------------------------------------------------------------------
 
-    def _existing_ends(self) -> Offsets:
-        held = list(self._holdings.held)
-        try:
-            return self._logs.log_ends(held)
-        except BrokerError as error:
-            if error.code not in _GONE:
-                raise
-            return self._logs.log_ends(self._existing(held))
-
-    def _existing(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Those whose topic is there; DataLossError for the others, under ``failOnDataLoss``."""
-        if not partitions:
-            return []
-        there = set(self._logs.partitions(missing_ok=True))
-        gone = [where for where in partitions if where not in there]
-        if gone:
-            accept(DataLossError(f"there is no {show(gone)} any more"), self._options)
-        return [where for where in partitions if where in there]
-
-    def _ids_of(self, partitions: Collection[TopicPartition]) -> TopicIds:
-        ids = known_ids(self._logs.ids_of({where.topic for where in partitions})) if partitions else {}
-        self._first_ids = {**ids, **self._first_ids}
-        return ids
-
     def _made_again(self, partitions: Collection[TopicPartition]) -> TopicIds:
         """The topics of these that are others than those we hold, by their new ids."""
-        ids = self._ids_of(partitions)
+        ids = self._topics.ids_of(partitions)
         return {topic: ids[topic] for topic in made_again(self._holdings.topic_ids, ids)}
 
     def _begin_anew(self, topic_ids: TopicIds) -> None:
         """Another id under the same name is another topic, however long it is: nothing goes on there."""
         accept(TopicMadeAgainError(topic_ids), self._options)
         anew = [where for where in self._holdings.held if where.topic in topic_ids]
-        starts = self._logs.log_starts(self._existing(anew))
+        starts = self._topics.starts(anew)
         self._acknowledged.forget(topic_ids)
         self._holdings = self._holdings.begun_anew(topic_ids, starts)
         self._commit_due()
@@ -348,13 +323,7 @@ class GroupQuery:
         """Positions outside their log: of a new assignment all are looked at, later those behind the end."""
         positions = self._holdings.positions
         doubtful = {where: positions[where] for where, end in ends.items() if every or positions[where] > end}
-        if not doubtful:
-            return
-        # What others have read under read_uncommitted may lie behind the end that read_committed sees.
-        true_ends = self._uncommitted(doubtful) if any(doubtful[w] > ends[w] for w in doubtful) else ends
-        found = losses(doubtful, self._logs.log_starts(doubtful), true_ends)
-        if not found:
-            return
+        found = self._topics.losses(doubtful, ends)
         anew = self._made_again([loss.where for loss in found])
         if anew:  # just now, since we looked at the ids
             self._begin_anew(anew)

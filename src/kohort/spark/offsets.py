@@ -167,5 +167,10 @@ def parse_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
 
 def show(partitions: Iterable[TopicPartition]) -> str:
     """Some of them for a message."""
-    named = [str(partition) for partition in sorted(partitions)]
+    return listed(str(partition) for partition in sorted(partitions))
+
+
+def listed(items: Iterable[str]) -> str:
+    """The first five, and how many more there are."""
+    named = list(items)
     return ", ".join(named[:5]) + (f" and {len(named) - 5} more" if len(named) > 5 else "")

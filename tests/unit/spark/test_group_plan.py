@@ -95,7 +95,7 @@ def test_a_group_that_has_less_than_it_acknowledged_was_set_back_and_decides() -
     done = {A: Span(100, 200, 1), B: Span(100, 200, 1)}
     known = known_of(assigned(A, B), {A: 150, B: 3}, past(done, a=200, b=200))
     assert known.positions == {A: 150, B: 3}
-    assert known.set_back == {A: 200, B: 200}
+    assert known.set_back == (A, B)
     held = taken_over(assigned(A, B), known, {}, past(done))
     assert due_commits(held) == {}, "the group knows"
     assert next_batch(held, done, {A: 200, B: 200}, Limits()) == {A: Span(150, 200, 5), B: Span(3, 200, 5)}
@@ -104,7 +104,7 @@ def test_a_group_that_has_less_than_it_acknowledged_was_set_back_and_decides() -
 def test_a_group_that_has_what_it_acknowledged_only_missed_the_last_commit() -> None:
     done = {A: Span(150, 200, 1)}
     known = known_of(assigned(A), {A: 100}, past(done, a=100))
-    assert (known.positions, known.set_back, known.behind) == ({A: 200}, {}, {})
+    assert (known.positions, known.set_back, known.behind) == ({A: 200}, (), {})
 
 
 def test_a_commit_from_before_the_last_batch_is_doubtful_if_nothing_is_known_of_it() -> None:
@@ -116,7 +116,7 @@ def test_a_commit_from_before_the_last_batch_is_doubtful_if_nothing_is_known_of_
 
 def test_commits_that_have_expired_are_no_reset() -> None:
     known = known_of(assigned(A), {A: None}, past({A: Span(100, 200, 1)}, a=200))
-    assert (known.positions, known.set_back) == ({A: 200}, {})
+    assert (known.positions, known.set_back) == ({A: 200}, ())
 
 
 # --- topics that were deleted and made again --------------------------------------------------

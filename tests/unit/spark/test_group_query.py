@@ -11,6 +11,7 @@ from tests.property.spark.group_world import OPTIONS, PARTITIONS, World, WorldMe
 from kohort.client.errors import BrokerError
 from kohort.client.membership.errors import OffsetFetchTimeoutError
 from kohort.model.errors import ErrorCode
+from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import OptionError, TopicMadeAgainError
 from kohort.spark.group_checkpoint import Checkpoint, NoNotes, Notes
@@ -61,6 +62,11 @@ class Unreachable(World):
         if self.is_away:
             raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "list offsets")
         return super().log_ends(partitions)
+
+    def ids_of(self, topics: Collection[str]) -> dict[TopicName, bytes]:
+        if self.is_away:
+            raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, "metadata")
+        return super().ids_of(topics)
 
 
 def started(
@@ -181,7 +187,7 @@ def test_a_query_that_does_not_know_its_checkpoint_cannot_tell_a_reset_and_says_
     query, _, _ = started(world)
     start: GroupOffsetJson = {"t": {"0": {"from": 4, "to": 8, "epoch": 1}}}
     assert query.next_end(start, None)["t"]["0"] == {"from": 8, "to": 9, "epoch": 1, "id": FIRST}
-    assert "has committed 1 for t-0" in caplog.text
+    assert "less than this checkpoint has processed, t-0 only 1" in caplog.text
     assert '"kohort.checkpoint"' in caplog.text
     assert world.offsets[A] == 8
 
@@ -205,7 +211,7 @@ def test_a_query_follows_a_reset_of_its_group_and_says_so(
     query, _, _ = started(world, notes=checkpoint)
     end = query.next_end(start, None)
     assert end["t"]["0"] == {"from": 5, "to": 8, "epoch": 2, "id": FIRST}
-    assert "group 'g' was set back to 5 of t-0, from 8: reading again from there" in caplog.text
+    assert "group 'g' was set back, t-0 to 5: reading again from there" in caplog.text
     query.next_end(end, None)
     assert world.offsets[A] == 8
     world.offsets[A] = 6
@@ -306,6 +312,21 @@ def test_brokers_without_ids_are_read_as_ever() -> None:
 
 
 # --- the end ----------------------------------------------------------------------------------
+
+
+def test_a_query_comes_to_rest_when_it_could_look_at_its_topics_and_commit(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = Unreachable()
+    world.ends[A] = 4
+    query, _, _ = started(world)
+    end = query.next_end({}, None)
+    world.is_away = True
+    assert not query.come_to_rest(end)
+    assert "not told of the last batch yet" in caplog.text
+    world.is_away = False
+    assert query.come_to_rest(end)
+    assert world.offsets[A] == 4
 
 
 def test_a_stop_commits_what_is_durable_leaves_and_survives_a_refusal(
