@@ -208,3 +208,24 @@ def test_an_error_that_was_read_ahead_waits_for_its_turn(monkeypatch: pytest.Mon
     assert desk.refused == []
     assert desk.collect(9) == {}
     assert desk.refused == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_records_are_not_lost_if_the_thread_is_interrupted_before_it_has_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    desk = Desk()
+    desk.arrive(A, b"a", b"b", b"c")
+    assert desk.collect(1) == {A: [b"a"]}
+
+    def interrupted(buffer: FetchBuffer, chunk: Chunk, position: Position | None) -> bool:
+        move(buffer, chunk, position)
+        raise KeyboardInterrupt
+
+    move = FetchBuffer._move
+    with monkeypatch.context() as patched:
+        patched.setattr(FetchBuffer, "_move", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            desk.buffer.collect_more(1)
+    assert desk.subscriptions.state(A).position == Position(1, 6)
+    assert desk.collect() == {}  # what is left does not fit the position: it is fetched again
+    assert A not in desk.buffer

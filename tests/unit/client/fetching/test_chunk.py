@@ -200,3 +200,14 @@ def test_portions_of_any_size_make_up_the_whole() -> None:
         assert read.next_offset == len(found)
     assert found == [b"%d" % number for number in range(2_100)]
     assert read.is_drained
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_a_log_inside_a_larger_reply_is_read_in_place(kind: type[bytes] | type[bytearray]) -> None:
+    log = batch(0, b"a", b"b") + batch(2, b"c")
+    reply = memoryview(kind(b"before" + log + b"behind"))
+    read = Chunk(TP, 0, PartitionData(records=reply[6 : 6 + len(log)]), Reading())
+    assert values(read, 2) == [b"a", b"b"]
+    assert (read.next_offset, read.is_drained) == (2, False)
+    assert values(read) == [b"c"]
+    assert read.is_drained
