@@ -187,11 +187,10 @@ class GroupCoordinator:
         for shard in shards:
             try:
                 await load(shard.core, shard.log)
+                shard.activate()
             except KohortError as error:
                 logger.error("%s cannot be loaded, its groups are not served: %s", shard.log.partition, error)
                 shard.drop(Status.FAILED)
-            else:
-                shard.activate()
 
     def _rebuild(self, broken: GroupShard) -> None:
         """A bug in the core: drop what is in memory and start again from what is stored."""

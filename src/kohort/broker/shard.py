@@ -128,8 +128,8 @@ class GroupShard:
 
     def activate(self) -> None:
         """Loading is over: sessions start now, requests are answered."""
-        self.status = Status.ACTIVE
         self._run(lambda: self.core.finish_load(self._clock.now()))
+        self.status = Status.ACTIVE
         for topic in self._deleted:
             self.tell(TopicDeleted(topic))
 
@@ -159,9 +159,12 @@ class GroupShard:
         try:
             outcome = step()
         except Exception as error:
-            logger.exception("%s: the coordinator is rebuilt from its log", self.log.partition)
+            was_active = self.status is Status.ACTIVE
+            what = "is rebuilt from its log" if was_active else "cannot be built from its log"
+            logger.exception("%s: the coordinator %s", self.log.partition, what)
             self.drop(Status.FAILED)
-            self._broken(self)
+            if was_active:  # else it would fail again, and again
+                self._broken(self)
             raise RefusedError(ErrorCode.NOT_COORDINATOR) from error
         for reply in outcome.replies:
             future = self._waiting.pop(reply.reply_to, None)

@@ -1,13 +1,14 @@
 """Reading a partition of ``__consumer_offsets`` back (``offsets-and-log.md`` §7.5)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from kohort.groups.causes import PartitionLoaded
 from kohort.groups.classic.rebalance import prepare_rebalance
 from kohort.groups.classic.sessions import arm_session
 from kohort.groups.classic.state import Group
 from kohort.groups.encoding import decode_image
-from kohort.groups.events import GroupLoaded
+from kohort.groups.events import GroupImage, GroupLoaded
 from kohort.groups.offsets.apply import drop_offset, end_transaction, put_offset, put_transactional_offset
 from kohort.groups.offsets.retention import schedule_sweep
 from kohort.groups.offsets.state import OffsetAddress, OffsetTable, StoredOffset, TransactionalOffset
@@ -24,6 +25,10 @@ from kohort.records.record import Record
 NO_PRODUCER = ProducerId(-1)
 
 
+# What the log has of a group: its newest record, as it is or decoded; None if it has offsets alone.
+StoredGroup: TypeAlias = bytes | GroupImage | None
+
+
 class LoadFailedError(KohortError):
     """The partition cannot be served: answer 16 for it until it is elected anew."""
 
@@ -36,7 +41,7 @@ class _Places(dict[bytes, dict[Partition, StoredOffset] | None]):
 
     __slots__ = ("_groups", "_offsets", "_topics")
 
-    def __init__(self, offsets: OffsetTable, groups: dict[GroupId, bytes | None]) -> None:
+    def __init__(self, offsets: OffsetTable, groups: dict[GroupId, StoredGroup]) -> None:
         self._offsets = offsets
         self._groups = groups
         self._topics: dict[str, TopicName] = {}  # many groups consume a topic: its name is kept once
@@ -63,7 +68,7 @@ class Loader:
 
     def __init__(self, offsets: OffsetTable) -> None:
         self._offsets = offsets
-        self._groups: dict[GroupId, bytes | None] = {}  # None: known by its offsets alone
+        self._groups: dict[GroupId, StoredGroup] = {}
         self._places = _Places(offsets, self._groups)
         self.skipped: dict[str, int] = {}  # what was not understood and left alone, with how often
 
@@ -141,19 +146,26 @@ class Loader:
     def _skip(self, what: str) -> None:
         self.skipped[what] = self.skipped.get(what, 0) + 1
 
+    def decode_groups(self) -> Iterator[GroupId]:
+        """Decode what is stored of each group, one at a time. Raises ``LoadFailedError``."""
+        for group_id, value in tuple(self._groups.items()):
+            if isinstance(value, bytes):
+                try:
+                    self._groups[group_id] = decode_image(value)
+                except KohortError as error:
+                    raise LoadFailedError(f"cannot load group {group_id!r}: {error}") from error
+                yield group_id
+
     def finish(self, out: Outcome) -> None:
         """Bring the groups to life: sessions start now, a group that is too large rebalances."""
+        for _ in self.decode_groups():
+            pass  # nothing, if that has been done
         for group_id in tuple(self._offsets.groups):
             if group_id not in self._groups:
                 del self._offsets.groups[group_id]  # its group was deleted, they were forgotten
         max_size = out.state.settings.max_size
-        for group_id, value in self._groups.items():
-            image = None
-            if value is not None:
-                try:
-                    image = decode_image(value)
-                except KohortError as error:
-                    raise LoadFailedError(f"cannot load group {group_id!r}: {error}") from error
+        for group_id, image in self._groups.items():
+            assert not isinstance(image, bytes), "a group was not decoded"
             cause = PartitionLoaded(0 if image is None else len(image.members), max_size)
             out.emit(GroupLoaded(group_id, image, cause))
             group = out.state.groups[group_id]

@@ -15,7 +15,7 @@ To load: ``replay_batch`` the batches of the log in order, then ``finish_load(no
 loaded from nothing.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from copy import deepcopy
 from itertools import islice
 
@@ -99,6 +99,13 @@ class Shard:
     ) -> None:
         """Like ``replay_batch``, of records that have been read already."""
         self._loader.replay(records, producer, is_control)
+
+    def decode_groups(self) -> Iterator[GroupId]:
+        """Decode the groups that were replayed, a step for each. Raises like ``replay``.
+
+        Large ones take a while; ``finish_load`` does what is left of it.
+        """
+        return self._loader.decode_groups()
 
     def finish_load(self, now: Now) -> Outcome:
         """The log is read: groups come to life, their members' sessions start. Raises like ``replay``."""

@@ -1,0 +1,128 @@
+"""Reading the partitions of ``__consumer_offsets``: one after another, and never in anybody's way."""
+
+import asyncio
+
+import pytest
+
+from kohort.broker import shard_loading
+from kohort.broker.broker import Broker
+from kohort.broker.clock import VirtualClock
+from kohort.broker.settings import Settings
+from kohort.broker.storage import open_data
+from kohort.groups.commands import ListGroups
+from kohort.groups.outcome import Outcome
+from kohort.groups.replies import ListReply
+from kohort.groups.shard import Shard
+from kohort.log.log import Append
+from kohort.log.memory import MemoryDisk
+from kohort.model.ids import Now, WallTime
+from kohort.records.batch import NewRecord, build_batch
+from kohort.records.offsets_topic import (
+    GroupKey,
+    GroupValue,
+    OffsetKey,
+    OffsetValue,
+    encode_group_value,
+    encode_key,
+    encode_offset_value,
+)
+
+GOOD = encode_group_value(GroupValue("consumer", 3, None, None, 5, []))
+NEWER = b"\x00\x09 of a version that is not known yet"
+PARTITIONS = 3
+
+
+async def started(disk: MemoryDisk) -> Broker:
+    settings = Settings(overrides={"offsets.topic.num.partitions": str(PARTITIONS)})
+    catalog, storage = await open_data(settings, disk)
+    broker = Broker(settings, catalog, storage, VirtualClock())
+    broker.start()
+    return broker
+
+
+async def stored(*values: bytes, offsets: int = 1) -> MemoryDisk:
+    """A disk with one group in each partition, its record and some batches of offsets."""
+    disk = MemoryDisk()
+    broker = await started(disk)
+    await broker.coordinator.ensure_offsets_topic()
+    topic = broker.topics.get("__consumer_offsets")
+    assert topic is not None
+    for log, value in zip(topic.logs, values, strict=True):
+        group = f"g{log.partition.partition}"
+        commit = NewRecord(1, encode_key(OffsetKey(group, "t", 0)), encode_offset_value(OffsetValue(7)))
+        batches = [[NewRecord(1, encode_key(GroupKey(group)), value)], *[[commit]] * offsets]
+        for records in batches:
+            batch = bytearray(build_batch(records))
+            append = Append(log.partition, batch, log.leader_epoch, WallTime(0), from_client=False)
+            await broker.storage.append([append])
+    await broker.stop()
+    return disk
+
+
+def groups_of(broker: Broker) -> list[str]:
+    """The groups that can be asked for."""
+    replies = broker.coordinator.ask_all(lambda reply_to: ListGroups(reply_to=reply_to))
+    found = [reply for reply in replies if isinstance(reply, ListReply)]
+    return sorted(group.group_id for reply in found for group in reply.groups)
+
+
+def test_a_group_that_cannot_be_read_takes_only_its_own_partition_with_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run() -> None:
+        broker = await started(await stored(NEWER, GOOD, GOOD))
+        await broker.coordinator.ready()
+        assert groups_of(broker) == ["g1", "g2"]
+        await broker.stop()
+
+    asyncio.run(run())
+    assert "cannot load group 'g0': a group value has version 9" in caplog.text
+
+
+def test_what_cannot_be_brought_to_life_is_not_tried_for_ever(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    finish = Shard.finish_load
+    failures = 0
+
+    def failing(self: Shard, now: Now) -> Outcome:
+        nonlocal failures
+        if not self.state.offsets.groups:
+            return finish(self, now)
+        failures += 1
+        raise ValueError("a bug")
+
+    async def run() -> None:
+        broker = await started(await stored(GOOD, GOOD, GOOD))
+        await broker.coordinator.ready()
+        assert groups_of(broker) == []
+        await broker.stop()
+
+    monkeypatch.setattr(Shard, "finish_load", failing)
+    asyncio.run(run())
+    assert failures == PARTITIONS
+    assert "the coordinator cannot be built from its log" in caplog.text
+
+
+def test_others_have_the_loop_between_two_batches_and_between_two_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def run() -> None:
+        broker = await started(await stored(GOOD, GOOD, GOOD, offsets=20))
+        others = asyncio.ensure_future(count_turns())
+        await broker.coordinator.ready()
+        others.cancel()
+        assert turns >= PARTITIONS * (1 + 20 + 1)
+        assert groups_of(broker) == ["g0", "g1", "g2"]
+        await broker.stop()
+
+    monkeypatch.setattr(shard_loading, "_SLICE_S", -1.0)
+    asyncio.run(run())
