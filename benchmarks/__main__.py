@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import capacity, clients, codec, groups, spark, startup, throughput
+from benchmarks.processes import processor_seconds
 from benchmarks.rounds import Table, alternate
 from benchmarks.targets import LOAD_CORE, Target, kohort, peers, pin, settle
 
@@ -62,8 +63,25 @@ def group_tables(targets: list[Target], durable: list[Target], seconds: float, r
             rate, p99 = groups.commits(target, 50, seconds)
             rates.add(target.name, rate)
             slowest.add(target.name, p99)
-    storms = Table("1,000 members join one group at once, until all are in one generation", "ms", "", False)
-    return [*tables, rates, slowest, each(storms, targets, lambda t: groups.storm(t, 1_000), rounds)]
+    return [*tables, rates, slowest, *storm_tables(targets, rounds)]
+
+
+def storm_tables(targets: list[Target], rounds: int) -> list[Table]:
+    clock = Table("1,000 members join one group at once, until all are in one generation", "ms", "", False)
+    processor = Table("The same: processor time of the broker", "ms", "", False)
+
+    def storm(target: Target) -> float:
+        before = processor_seconds(target.pid)
+        elapsed = groups.storm(target, 1_000)
+        processor.add(target.name, 1_000 * (processor_seconds(target.pid) - before))
+        return elapsed
+
+    for target in targets:
+        groups.storm(target, 1_000)  # one more to warm up: compilers take their time
+    each(clock, targets, storm, rounds)
+    for samples in processor.samples.values():
+        del samples[0]  # of the warm-up
+    return [clock, processor]
 
 
 def data_tables(targets: list[Target], seconds: float, rounds: int) -> list[Table]:
@@ -119,10 +137,17 @@ def own_tables(rounds: int, members: int, offsets: int) -> list[Table]:
     )
     memory = Table(f"Memory for each of {members:,} members in 1,000 groups", "kB", higher_is_better=False)
     memory.add("Kohort", capacity.kilobytes_per_member(members, 1_000))
-    load = Table(f"Loading {offsets:,} live offsets of one partition", "s", higher_is_better=False)
+    return [process, inside, *codec.tables(rounds), memory, *load_tables(offsets)]
+
+
+def load_tables(offsets: int) -> list[Table]:
+    clock = Table(f"Loading {offsets:,} live offsets of one partition", "s", higher_is_better=False)
+    processor = Table("The same: processor time", "s", higher_is_better=False)
     for _ in range(3):
-        load.add("Kohort", capacity.seconds_to_load(offsets))
-    return [process, inside, *codec.tables(rounds), memory, load]
+        elapsed, used = capacity.seconds_to_load(offsets)
+        clock.add("Kohort", elapsed)
+        processor.add("Kohort", used)
+    return [clock, processor]
 
 
 def report(tables: list[Table], missing: list[str], rounds: int) -> str:

@@ -33,6 +33,11 @@ def family(processes: dict[int, _Process], root: int) -> set[int]:
     return members
 
 
+def processor_seconds(pid: int) -> float:
+    """What a process has used up to now, with all its threads."""
+    return _all()[pid].seconds
+
+
 class Meter:
     """Seconds of processor time of this process and of those it starts from now on, and theirs."""
 
