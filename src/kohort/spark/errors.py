@@ -37,7 +37,7 @@ class TopicMadeAgainError(DataLossError):
         super().__init__(
             f"{', '.join(sorted(topics))} was deleted and made again",
             hint='set "failOnDataLoss" to "false" to read the new topic from its beginning; '
-            "once it has begun there, it may be set back",
+            'after the first batch of it, "true" is possible again',
         )
 
 
