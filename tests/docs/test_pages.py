@@ -13,6 +13,7 @@ LEFT_OUT = [block for page in PAGES for block in page.blocks if block.why_not is
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # a dozen processes, one after the other
 @pytest.mark.parametrize("page", HERE, ids=str)
 def test_the_blocks_of_a_page_run_in_order_and_print_what_it_shows(
     page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
