@@ -14,12 +14,11 @@ import typer
 from kohort.cli.commentary import Commentary
 from kohort.cli.consume_places import GROUP, parse_place
 from kohort.cli.consuming import Consuming, Wish
-from kohort.cli.record_input import InputError
 from kohort.cli.record_text import Look, Output, record_lines
 from kohort.cli.screen import is_terminal
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, PATIENCE, AsJson, Bootstrap, Quiet, refuse, run_command
-from kohort.cli.settings_text import parse_settings
+from kohort.cli.settings_text import InputError, parse_settings
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.fetch import StartAt

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from kohort.cli.record_input import InputError
+from kohort.cli.settings_text import InputError
 from kohort.client.fetch import StartAt
 from kohort.client.offset_admin import OffsetSpec
 from kohort.model.topics import TopicPartition

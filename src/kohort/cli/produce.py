@@ -13,10 +13,10 @@ import typer
 from kohort.cli.commentary import Commentary
 from kohort.cli.produce_input import Pace, Synthetic, chunks_of, records_of
 from kohort.cli.produce_receipts import Receipts
-from kohort.cli.record_input import Input, InputError, InputStyle, parse_header, parse_record
+from kohort.cli.record_input import Input, InputStyle, parse_header, parse_record
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Quiet, refuse, talk
-from kohort.cli.settings_text import parse_settings
+from kohort.cli.settings_text import InputError, parse_settings
 from kohort.client.admin import Admin
 from kohort.client.produce import Outgoing, TopicWriter
 from kohort.client.producer import ProducerSettings

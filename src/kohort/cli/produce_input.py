@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import islice
 from string import ascii_letters, digits
 
-from kohort.cli.record_input import InputError, InputStyle, parse_record
+from kohort.cli.record_input import InputStyle, parse_record
+from kohort.cli.settings_text import InputError
 from kohort.client.produce import Outgoing
 from kohort.records.batch import Header
 

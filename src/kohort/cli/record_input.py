@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from kohort.cli.settings_text import InputError
 from kohort.client.produce import Outgoing
-from kohort.model.errors import KohortError
 from kohort.records.batch import Header
 
 
@@ -17,10 +17,6 @@ class Input(StrEnum):
     TEXT = "text"
     JSON = "json"
     HEX = "hex"
-
-
-class InputError(KohortError):
-    """A line that is no record, or an option that cannot be understood."""
 
 
 class InputStyle(NamedTuple):

@@ -4,9 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import Field, fields
 from typing import Any, ClassVar, Protocol
 
-from kohort.cli.record_input import InputError
+from kohort.model.errors import KohortError
 
 _YES, _NO = ("true", "yes", "1"), ("false", "no", "0")
+
+
+class InputError(KohortError):
+    """An option that cannot be understood, or a line that is no record."""
 
 
 class SettingsClass(Protocol):

@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 
 from kohort.cli.consume_places import Bounds, offsets_of, parse_place
-from kohort.cli.record_input import InputError
+from kohort.cli.settings_text import InputError
 from kohort.client.fetch import StartAt
 from kohort.client.offset_admin import OffsetSpec
 from kohort.model.ids import Partition, TopicName

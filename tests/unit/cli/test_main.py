@@ -41,6 +41,13 @@ def test_a_command_loads_what_it_needs_and_not_what_the_others_need() -> None:
     assert "kohort.cli.consume" not in loaded
 
 
+@pytest.mark.slow
+def test_who_consumes_does_not_load_what_produces() -> None:
+    script = "import sys, kohort.cli.consume; print('kohort.client.producer' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_version_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["kohort", "--version"])
     entry.main()

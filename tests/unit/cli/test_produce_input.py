@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from kohort.cli.produce_input import Pace, Synthetic, chunks_of, records_of
-from kohort.cli.record_input import InputError, InputStyle
+from kohort.cli.record_input import InputStyle
+from kohort.cli.settings_text import InputError
 from kohort.client.produce import Outgoing
 
 

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from kohort.cli.record_input import Input, InputError, InputStyle, parse_header, parse_record
+from kohort.cli.record_input import Input, InputStyle, parse_header, parse_record
 from kohort.cli.record_text import json_line, record_json
+from kohort.cli.settings_text import InputError
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.produce import Outgoing
 

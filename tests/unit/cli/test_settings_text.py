@@ -2,8 +2,7 @@
 
 import pytest
 
-from kohort.cli.record_input import InputError
-from kohort.cli.settings_text import parse_settings
+from kohort.cli.settings_text import InputError, parse_settings
 from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.producer import ProducerSettings
 
