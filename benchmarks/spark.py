@@ -11,8 +11,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from tools.peers.fetch import available, jars
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OURS, IN_GROUP, SPARKS = "Kohort", "Kohort, member of a group", f"Spark's connector {CONNECTOR_VERSION}"
-FORMATS = {OURS: "kohort", IN_GROUP: "kohort", SPARKS: "kafka"}
+FLOOR, UNIX = "Floor of any Python source", "Kohort, workers on Unix sockets"
+FORMATS = {OURS: "kohort", IN_GROUP: "kohort", SPARKS: "kafka", FLOOR: "floor", UNIX: "kohort"}
+STREAMING = (OURS, IN_GROUP, SPARKS, FLOOR)
+UNIX_SOCKETS = {"spark.python.unix.domain.socket.enabled": "true"}
 LONG = 600
 WARM_UP = 3  # micro-batches that start processes and do not count
 MOST_ROUNDS = 3
@@ -63,6 +67,7 @@ SHAPES = (
 )
 TINY = Shape("tiny", 99, 1, 18, Codec.NONE)
 ROWS = 100_000  # of a micro-batch that is not tiny
+ONE_RECORD = "one record"
 
 
 def value(dice: random.Random, size: int) -> bytes:
@@ -94,8 +99,9 @@ class Lab(NamedTuple):
 
 
 @contextmanager
-def laboratory(target: Target) -> Iterator[Lab]:
+def laboratory(target: Target, conf: Mapping[str, str] = MappingProxyType({})) -> Iterator[Lab]:
     """Spark with one task slot and its own connector at hand, on the cores of this process."""
+    from benchmarks.spark_floor import Floor
     from kohort.spark.sessions import session
 
     meter = Meter()
@@ -107,8 +113,10 @@ def laboratory(target: Target) -> Iterator[Lab]:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.driver.extraClassPath": os.pathsep.join(connector),
+            **conf,
         },
     )
+    spark.dataSource.register(Floor)
     try:
         yield Lab(target, spark, meter)
     finally:
@@ -116,6 +124,8 @@ def laboratory(target: Target) -> Iterator[Lab]:
 
 
 def options(target: Target, subject: str, topic: str) -> dict[str, str]:
+    if subject == FLOOR:
+        return {"batches": str(TINY.batches)}
     given = {
         "kafka.bootstrap.servers": target.bootstrap,
         "subscribe": topic,
@@ -138,7 +148,9 @@ def read_all(lab: Lab, shape: Shape, subject: str) -> tuple[float, float]:
 
 def micro_batches(lab: Lab, shape: Shape, subject: str, rows: int) -> list[Durations]:
     """What Spark says about the duration of each micro-batch of so many rows, in milliseconds."""
-    given = options(lab.target, subject, shape.topic) | {"maxOffsetsPerTrigger": str(rows)}
+    given = options(lab.target, subject, shape.topic)
+    if subject != FLOOR:
+        given["maxOffsetsPerTrigger"] = str(rows)
     stream = lab.spark.readStream.format(FORMATS[subject]).options(**given).load()
     with tempfile.TemporaryDirectory(prefix="kohort-bench-") as checkpoint:
         sink = stream.writeStream.format("noop").option("checkpointLocation", checkpoint)
@@ -170,10 +182,10 @@ def throughput_tables(lab: Lab, rounds: int) -> list[Table]:
 def stream_tables(lab: Lab, rounds: int) -> list[Table]:
     """Durations of micro-batches, and how much longer a member takes to plan one: it commits there."""
     prepare(lab.target, TINY)
-    for name in FORMATS:
+    for name in STREAMING:
         micro_batches(lab, TINY, name, 1)  # warms up
     found = []
-    for shape, rows, title in ((TINY, 1, "one record"), (SHAPES[0], ROWS, f"{ROWS:,} records of 100 bytes")):
+    for shape, rows, title in ((TINY, 1, ONE_RECORD), (SHAPES[0], ROWS, f"{ROWS:,} records of 100 bytes")):
         took = Table(f"A micro-batch of {title} in Spark", "ms", higher_is_better=False)
         share = Table(
             f"Group and commit, share of a micro-batch of {title}",
@@ -182,13 +194,27 @@ def stream_tables(lab: Lab, rounds: int) -> list[Table]:
             higher_is_better=False,
         )
         for _ in range(rounds):
-            done = {name: micro_batches(lab, shape, name, rows) for name in FORMATS}
+            subjects = STREAMING if shape is TINY else STREAMING[:-1]
+            done = {name: micro_batches(lab, shape, name, rows) for name in subjects}
             for name, batches in done.items():
                 took.add(name, median(batches, "triggerExecution"))
             longer = median(done[IN_GROUP], "latestOffset") - median(done[OURS], "latestOffset")
             share.add(IN_GROUP, 100 * longer / median(done[IN_GROUP], "triggerExecution"))
         found += [took, share]
     return found
+
+
+def unix_table(lab: Lab, rounds: int) -> Table:
+    """What Spark's setting of Unix sockets is worth. Only a new session takes it: not the same minutes."""
+    took = Table(
+        f"A micro-batch of {ONE_RECORD} in Spark, workers on Unix sockets", "ms", higher_is_better=False
+    )
+    for turn in range(rounds + 1):
+        for subject in (UNIX, SPARKS):
+            batches = micro_batches(lab, TINY, subject, 1)
+            if turn:  # the first warms up
+                took.add(subject, median(batches, "triggerExecution"))
+    return took
 
 
 def missing() -> str | None:
@@ -199,10 +225,12 @@ def missing() -> str | None:
 
 
 def tables(target: Target, rounds: int) -> list[Table]:
-    """Everything that Spark is measured by; takes about three minutes with three rounds."""
+    """Everything that Spark is measured by; takes about six minutes with three rounds."""
     rounds = min(rounds, MOST_ROUNDS)
     with laboratory(target) as lab:
-        return throughput_tables(lab, rounds) + stream_tables(lab, rounds)
+        found = throughput_tables(lab, rounds) + stream_tables(lab, rounds)
+    with laboratory(target, UNIX_SOCKETS) as lab:
+        return [*found, unix_table(lab, rounds)]
 
 
 def main() -> int:
