@@ -32,6 +32,7 @@ from kohort.records.columns.read import Decoder, read_columns
 from kohort.records.columns.spans import Columns
 from kohort.records.columns.table import OFFSET_LIMIT, Sifting
 from kohort.records.compression import Codec
+from kohort.records.header import CONTROL
 from kohort.wire.messages.fetch import PartitionData
 
 NOW = 1_700_000_000_000
@@ -163,6 +164,17 @@ def test_a_consumer_gets_the_same_records_with_numpy_and_without(data: st.DataOb
         with mock.patch.object(bulk, "_WORTH_IT", at_least):
             results.append(taken(bytes(log), start, 7))
     assert results[0] == results[1]
+
+
+def test_a_marker_that_stands_too_far_on_hides_what_is_behind_it_with_numpy_and_without() -> None:
+    marker = bytearray(build_batch([NewRecord(NOW, None, b"v")], BatchFields(base_offset=0)))
+    marker[0] = 1  # an offset no log reaches; no checksum covers it
+    marker[22] |= CONTROL
+    log = marker + build_batch([NewRecord(NOW, None, b"v")], BatchFields(base_offset=1))
+    mend(log)
+    for at_least in (1, 1 << 30):
+        with mock.patch.object(bulk, "_WORTH_IT", at_least):
+            assert taken(bytes(log), 0, 7) == ([], (1 << 56) + 1, False)
 
 
 def taken(log: bytes, start: int, limit: int) -> tuple[list[ConsumerRecord], int, bool]:

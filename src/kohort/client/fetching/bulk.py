@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 # Below this, the fixed cost of numpy's operations is more than they save.
 _WORTH_IT = 32 * 1024
-_NO_OFFSET = -(1 << 63)
 
 
 @cache
@@ -85,32 +84,37 @@ def _runs(partition: TopicPartition, table: "BatchTable", sifting: "Sifting") ->
     from kohort.records.columns.sections import sections
     from kohort.records.columns.table import sift
 
+    _check_batches(table)  # all of them: one that is passed over moves the position, too
     wanted = sift(table, sifting)
-    first, reached = 0, _NO_OFFSET
+    first = 0
     for section in sections(wanted, sifting.limit):
         here = slice(first, first := first + len(section.counts))
         part = wanted._replace(positions=wanted.positions[here], headers=wanted.headers[here])
         columns = read.columns_of(section, lanes.decode)
-        _check_order(part, columns, reached)
-        reached = int(part.next_offsets[-1])
+        _check_order(part, columns)
         rows = Rows(partition, part, columns)
         rows.begin_at(sifting.start)
         if rows.left:
             yield rows
 
 
-def _check_order(batches: "BatchTable", columns: "Columns", reached: int) -> None:
-    """Raise CorruptBatchError unless offsets ascend from ``reached`` on, and lie where the headers say."""
-    offsets, bases, nexts = columns.offsets, batches.numbers("base_offset"), batches.next_offsets
-    lasts = batches.numbers("records_count").cumsum()
-    filled = batches.numbers("records_count") > 0
-    firsts = lasts - batches.numbers("records_count")
+def _check_batches(batches: "BatchTable") -> None:
+    """Raise CorruptBatchError unless each ends behind its beginning, and none begins before the last ended."""
+    bases, nexts = batches.numbers("base_offset"), batches.next_offsets
+    if (nexts <= bases).any() or (bases[1:] < nexts[:-1]).any():
+        raise CorruptBatchError("batches do not ascend")
+
+
+def _check_order(batches: "BatchTable", columns: "Columns") -> None:
+    """Raise CorruptBatchError unless offsets of records ascend, and lie where the headers say."""
+    offsets, counts = columns.offsets, batches.numbers("records_count")
+    lasts = counts.cumsum()
+    filled = counts > 0
+    firsts = lasts - counts
     in_order = (
         (offsets[1:] > offsets[:-1]).all()
-        and (bases[1:] >= nexts[:-1]).all()
-        and bases[0] >= reached
-        and (offsets[firsts[filled]] >= bases[filled]).all()
-        and (offsets[lasts[filled] - 1] < nexts[filled]).all()
+        and (offsets[firsts[filled]] >= batches.numbers("base_offset")[filled]).all()
+        and (offsets[lasts[filled] - 1] < batches.next_offsets[filled]).all()
     )
     if not in_order:
         raise CorruptBatchError("offsets do not ascend")

@@ -154,7 +154,9 @@ class Chunk:
             at, header = found
             self._cursor = at + header.size
             first = self.next_offset
-            if header.base_offset < first:  # only the batch a position lies in has others
+            if header.next_offset <= first:
+                records = []
+            elif header.base_offset < first:  # only the batch a position lies in has others
                 records = [record for record in records if record.offset >= first]
             if records:
                 self._run = BatchRun(records, header, self._cursor)
