@@ -99,7 +99,7 @@ def _runs(partition: TopicPartition, table: "BatchTable", sifting: "Sifting") ->
 
 
 def _check_batches(batches: "BatchTable") -> None:
-    """Raise CorruptBatchError unless each ends behind its beginning, and none begins before the last ended."""
+    """Raise CorruptBatchError unless each is of some length and begins where the last one ended, or later."""
     bases, nexts = batches.numbers("base_offset"), batches.next_offsets
     if (nexts <= bases).any() or (bases[1:] < nexts[:-1]).any():
         raise CorruptBatchError("batches do not ascend")
