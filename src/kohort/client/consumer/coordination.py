@@ -74,7 +74,9 @@ class CoordinatorLink:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            if opening.cancelled():
+            waiting = asyncio.current_task()
+            assert waiting is not None
+            if opening.cancelled() and not waiting.cancelling():
                 raise DisconnectedError("the connection to the coordinator was given up") from None
             raise
         except KohortError as error:

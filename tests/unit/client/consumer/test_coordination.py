@@ -104,3 +104,21 @@ async def test_giving_it_up_while_it_is_being_opened_fails_what_waits(
     with pytest.raises(DisconnectedError, match="given up"):
         await waiting
     assert not line.lost.is_set()
+
+
+@with_broker
+async def test_who_is_cancelled_together_with_the_opening_ends(broker: AsyncBroker, cluster: Cluster) -> None:
+    """As at the end of ``asyncio.run``, which waits for every task it has cancelled."""
+
+    async def never(_protocol: asyncio.Protocol, _address: Address) -> None:
+        await asyncio.Event().wait()
+
+    line = Line(broker, cluster, never)
+    line.link.connect(line.node)
+    waiting = asyncio.create_task(line.link.send(beat()))
+    await asyncio.sleep(0)
+    line.link.close()
+    await asyncio.sleep(0)  # the opening is cancelled by now; who waits for it has not heard of that
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
