@@ -23,7 +23,7 @@ run: $(READY) ## everything Kohort has, on embedded defaults, in the foreground
 	@$(BIN)/kohort up
 
 demo: $(READY) ## a guided tour of a few minutes: one group, consumers of two libraries and a Spark job
-	@$(BIN)/python -m examples.demo
+	@$(BIN)/python -m examples.demo || [ $$? = 130 ] # Ctrl-C is a way to end it
 
 lint: $(READY) ## format, lint and import rules
 	$(BIN)/ruff format --check .
