@@ -16,8 +16,12 @@ PATIENCE_SECONDS = 300
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whoever comes first starts a JVM and Spark's Pythons: a minute each on a busy machine."""
     for item in items:
-        has_its_own = any(map(item.get_closest_marker, ("timeout", "interop", "soak")))
-        if item.path.is_relative_to(Path(__file__).parent) and not has_its_own:
+        if not item.path.is_relative_to(Path(__file__).parent):
+            continue
+        if item.get_closest_marker("interop") and "spark" in getattr(item, "fixturenames", ()):
+            # A process has one JVM, and one without Spark's connector is no use to the tests there.
+            raise pytest.UsageError(f"{item.nodeid} must be in tests/interop, with another session")
+        if not any(map(item.get_closest_marker, ("timeout", "interop", "soak"))):
             item.add_marker(pytest.mark.timeout(PATIENCE_SECONDS))
 
 

@@ -1,25 +1,19 @@
 """The archive as a member of its group: replays, hand-overs and deaths, and every record there once."""
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.clients.waiting import eventually
+from tests.spark.archive_stage import Stage
 
-from kohort.client.admin import Admin
-from kohort.client.producer import Producer
-from kohort.client.results import NewTopic
 from kohort.spark.pipelines.archive import ArchiveOptions, PipelineError, archive
 from kohort.spark.pipelines.landing import Lander
-from kohort.spark.pipelines.parquet import read_columns
 from kohort.spark.pipelines.progress import Ended, Event, Landed, Started
 from kohort.spark.pipelines.status import status
 from kohort.testing.plugin import Kohort
@@ -28,64 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-
-class Stage:
-    """A topic with as many records as were sent, and the directory it is archived to."""
-
-    def __init__(self, kohort: Kohort, root: Path) -> None:
-        self.kohort = kohort
-        self.root = root
-        self.topic = kohort.topic(partitions=4)
-        self.group = kohort.group()
-        self.sent = 0
-
-    def send(self, count: int) -> None:
-        with Producer(bootstrap_servers=self.kohort.bootstrap) as producer:
-            for number in range(count):
-                producer.send(self.topic, b"%d" % (self.sent + number), partition=number % 4)
-        self.sent += count
-
-    def make_topic_again(self) -> None:
-        async def work() -> None:
-            async with Admin(self.kohort.bootstrap) as admin:
-                await admin.delete_topics([self.topic])
-                await admin.create_topic(NewTopic(name=self.topic, partitions=4))
-
-        asyncio.run(work())
-        self.sent = 0
-
-    def options(self, *, once: bool = True, instance: str | None = None) -> ArchiveOptions:
-        return ArchiveOptions(
-            bootstrap=self.kohort.bootstrap,
-            topics=self.topic,
-            to=self.root,
-            group=self.group,
-            once=once,
-            trigger_seconds=0.5,
-            instance=instance,
-        )
-
-    def offsets(self) -> list[tuple[int, int]]:
-        """What a reader of the table finds, sorted."""
-        found: list[tuple[int, int]] = []
-        for path in (self.root / self.topic).glob("date=*/*.parquet"):
-            columns = read_columns(path, ("partition", "offset"))
-            found += zip(columns.column(0).to_pylist(), columns.column(1).to_pylist(), strict=True)
-        return sorted(found)
-
-    def is_complete(self) -> bool:
-        return self.offsets() == self.expected()
-
-    def is_writing(self) -> bool:
-        return any((self.root / "_kohort" / "_staging").rglob("*"))
-
-    def expected(self) -> list[tuple[int, int]]:
-        return [
-            (partition, offset)
-            for partition in range(4)
-            for offset in range(len(range(partition, self.sent, 4)))
-        ]
 
 
 @pytest.fixture
@@ -141,40 +77,6 @@ def test_a_topic_that_is_made_again_lands_whole_and_the_old_records_stay(
     assert stage.offsets() == sorted(old + stage.expected())
     (table,) = status(stage.root)
     assert (table.rows, table.missing, len({one.topic_id for one in table.partitions})) == (100, 0, 2)
-
-
-@contextmanager
-def instance(spark: "SparkSession", options: ArchiveOptions) -> Iterator[list[Event]]:
-    """A standing instance in a thread; brought to rest at the end of the block."""
-    events: list[Event] = []
-    stopping = threading.Event()
-    thread = threading.Thread(target=archive, args=(options, events.append, stopping, spark), daemon=True)
-    thread.start()
-    try:
-        yield events
-    finally:
-        stopping.set()
-        thread.join(60)
-        assert not thread.is_alive()
-
-
-@pytest.mark.interop  # for its time: two drivers
-def test_two_instances_share_their_group_and_each_record_lands_once(
-    spark: "SparkSession", stage: Stage
-) -> None:
-    standing = stage.options(once=False)
-    stage.send(40)
-    with instance(spark, standing) as first, instance(spark, standing) as second:
-        for _ in range(20):
-            stage.send(40)
-            eventually("all records", stage.is_complete, seconds=60)
-            if all(any(isinstance(event, Landed) for event in events) for events in (first, second)):
-                break
-    assert {events[0] for events in (first, second)} == {
-        Started("1", stage.group),
-        Started("2", stage.group),
-    }
-    assert stage.offsets() == stage.expected()
 
 
 def start(stage: Stage) -> "subprocess.Popen[str]":

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from tests.interop.scripts.exchange import Answer, Exchange, Reply
 from tests.interop.scripts.members import Member, new_member, stable_one, stable_pair, subscription
 from tests.interop.scripts.offsets import at, committing, fetching
-from tests.interop.scripts.setting import make_topic, ready_group
+from tests.interop.scripts.setting import make_topic, ready_group, wait_until_listed
 
 from kohort.model.errors import ErrorCode
 from kohort.wire.messages.delete_groups import DeleteGroupsRequest
@@ -48,6 +48,7 @@ def describe_groups(x: Exchange) -> Steps:
     yield "static", x.get(DescribeGroupsRequest(groups=[static.group]), 6)
     pending = new_member(x, "script.described-pending", "pending")
     pending.get_id()
+    wait_until_listed(x, pending.group)
     yield "only a pending id", x.get(DescribeGroupsRequest(groups=[pending.group]), 6)
 
 
@@ -72,6 +73,7 @@ def list_groups(x: Exchange) -> Steps:
     completing.join()
     pending = Member(x, ready_group(x, f"{OURS}pending"), "pending")
     pending.get_id()
+    wait_until_listed(x, pending.group)
     for version in range(6):
         yield f"v{version}", only_ours(x.get(ListGroupsRequest(), version))
     for states in (

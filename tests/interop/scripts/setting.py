@@ -19,6 +19,7 @@ from kohort.wire.messages.describe_configs import DescribeConfigsRequest, Descri
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest
+from kohort.wire.messages.list_groups import ListGroupsRequest
 from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -77,6 +78,15 @@ def wait_for_config(x: Exchange, topic: str, name: str, value: str) -> None:
         return bool(found) and found[0].value == value
 
     settle(f"{topic}: {name}={value}", has_value)
+
+
+def wait_until_listed(x: Exchange, group: str) -> None:
+    """Until others see a group: Kafka hands out a member id before that."""
+
+    def is_listed() -> bool:
+        return any(each.group_id == group for each in x.ask(ListGroupsRequest(), 4, on=ADMIN).groups)
+
+    settle(f"{group} is listed", is_listed)
 
 
 def ready_group(x: Exchange, group: str) -> str:
