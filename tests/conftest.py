@@ -8,10 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 # A test may take 120 s (``timeout`` in pyproject.toml); what it leaves behind, this much to go away.
 _TEARDOWN_S = 120
 _STDERR = pytest.StashKey[int]()
+
+# Tests with Spark whose JVMs are not the one of the test's process.
+_ELSEWHERE = {"test_churn.py", "test_clusters.py", "test_demo.py", "test_submit.py"}
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("kohort", deadline=None)
@@ -29,7 +34,27 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Spark's tests first, for they take longest: what comes last must not keep one core waiting."""
-    items.sort(key=lambda item: "/tests/spark/" not in item.path.as_posix())
+    items.sort(key=lambda item: not _has_spark(item.nodeid))
+
+
+def _has_spark(nodeid: str) -> bool:
+    return nodeid.startswith(("tests/spark/", "tests/interop/test_spark_"))
+
+
+class _Schedule(LoadFileScheduling):
+    """Files are given out whole, and all that share a Spark session together.
+
+    A second session would be a second JVM that has to warm up, on cores that are both busy.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        shares = _has_spark(nodeid) and file.rpartition("/")[2] not in _ELSEWHERE
+        return "the Spark session" if shares else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Schedule:
+    return _Schedule(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
