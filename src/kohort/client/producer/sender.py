@@ -73,18 +73,18 @@ class Sender:
         """Send until cancelled. A bug ends it, and fails all that waits: nobody may wait for ever."""
         while True:
             self._wake.clear()
+            now = self.now()
             try:
-                self._step(self.now())
+                self._step(now)
             except Exception as bug:
                 broken = KohortError(f"the producer broke down: {bug!r}", hint="please report this")
                 self._fail_all(broken, in_flight=True)
                 raise
-            timer = self._timer(self.now())
+            timer = self._timer(now)
             try:
                 await self._wake.wait()
             finally:
-                if timer is not None:
-                    timer.cancel()
+                timer.cancel()
 
     async def stop(self) -> None:
         """Leave what is under way to its fate; to be called once ``run`` has ended."""
@@ -109,11 +109,12 @@ class Sender:
         for node, partitions in self._by_leader(ready).items():
             self._serve(node, partitions, now)
 
-    def _timer(self, now: int) -> asyncio.TimerHandle | None:
+    def _timer(self, now: int) -> asyncio.TimerHandle:
+        """For what comes due after ``now``, when everything was looked at: some of it may be due already."""
         breaks = [link.silent_until for link in self._links.values() if link.silent_until > now]
         moments = [self.accumulator.next_due(now), self._metadata_due, *breaks]
         due = min(moment for moment in moments if moment is not None)
-        return self._loop.call_later(max(due - now, 0) / 1_000 + 0.000_5, self._wake.set)
+        return self._loop.call_later(max(due - self.now(), 0) / 1_000 + 0.000_5, self._wake.set)
 
     def _expire(self, now: int) -> None:
         late = self.accumulator.expire(now)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import count
 from typing import Unpack
 
 import pytest
@@ -17,6 +18,7 @@ from kohort.client.producer import (
     RecordMetadata,
     RecordTooLargeError,
 )
+from kohort.client.producer.sender import Sender
 from kohort.client.producer.settings import SettingNames
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.records.batch import read_header, read_records
@@ -374,6 +376,26 @@ async def test_a_throttled_producer_waits_and_goes_on() -> None:
             await producer.send_and_wait("orders", b"v")
 
     assert len(sent(scripted)) == 3
+
+
+@on_loop
+async def test_a_break_that_ends_while_the_sender_looks_around_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = count()
+    monkeypatch.setattr(Sender, "now", lambda _self: next(ticks))  # a millisecond passes with every look
+    scripted = brokers()
+    breaks = count(1)
+
+    def throttled(request: ProduceRequest) -> ProduceResponse:
+        response = reply()(request)
+        response.throttle_time_ms = next(breaks)
+        return response
+
+    scripted.on(ProduceRequest, throttled)
+    async with scripted.client() as cluster, quick(cluster) as producer:
+        for _ in range(10):
+            await asyncio.wait_for(producer.send_and_wait("orders", b"v"), 20)
+
+    assert len(sent(scripted)) == 10
 
 
 @on_loop
