@@ -34,6 +34,11 @@ def beat(lowest: int = 0) -> Send:
     return Send(RequestId(1), Destination.COORDINATOR, HeartbeatRequest(group_id="g"), 5_000, lowest, 4)
 
 
+async def never(_protocol: asyncio.Protocol, _address: Address) -> None:
+    """A way to dial that gets nowhere."""
+    await asyncio.Event().wait()
+
+
 def with_broker(test: Callable[[AsyncBroker, Cluster], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     async def play() -> None:
         async with AsyncBroker() as broker, Cluster(broker.bootstrap) as cluster:
@@ -93,9 +98,6 @@ async def test_a_coordinator_that_cannot_be_reached_is_lost(broker: AsyncBroker,
 async def test_giving_it_up_while_it_is_being_opened_fails_what_waits(
     broker: AsyncBroker, cluster: Cluster
 ) -> None:
-    async def never(_protocol: asyncio.Protocol, _address: Address) -> None:
-        await asyncio.Event().wait()
-
     line = Line(broker, cluster, never)
     line.link.connect(line.node)
     waiting = asyncio.create_task(line.link.send(beat()))
@@ -109,9 +111,6 @@ async def test_giving_it_up_while_it_is_being_opened_fails_what_waits(
 @with_broker
 async def test_who_is_cancelled_together_with_the_opening_ends(broker: AsyncBroker, cluster: Cluster) -> None:
     """As at the end of ``asyncio.run``, which waits for every task it has cancelled."""
-
-    async def never(_protocol: asyncio.Protocol, _address: Address) -> None:
-        await asyncio.Event().wait()
 
     line = Line(broker, cluster, never)
     line.link.connect(line.node)
