@@ -1,10 +1,11 @@
-"""Batches that take seconds to look at: others are answered meanwhile, and nothing is let through for it."""
+"""Produce requests that take seconds to look at: others are answered meanwhile, nothing is let through."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 
 import pytest
-from tests.broker.asking import T0, batch, create, metadata, produce, produce_request, values
+from tests.broker.asking import T0, batch, create, metadata, offset_at, produce, produce_request, values
 from tests.broker.raw import DEADLINE_S, Raw, Reply
 
 from kohort.broker.handlers import produce as handler
@@ -14,6 +15,7 @@ from kohort.records.batch import BatchFields, NewRecord, build_batch
 from kohort.records.compression import Codec
 from kohort.records.produced import AT_ONCE_BYTES, AT_ONCE_RECORDS, Produced, ProduceRules, check_produced
 from kohort.testing.broker import Broker
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 ZSTD = BatchFields(codec=Codec.ZSTD)
 MANY = build_batch([NewRecord(T0, b"k", b"")] * (AT_ONCE_RECORDS + 1), ZSTD)
@@ -131,3 +133,33 @@ def test_a_client_that_hangs_up_meanwhile_has_its_batch_stored(broker: Broker, g
             assert gate.reached.acquire(timeout=DEADLINE_S)
         gate.opened.set()
         assert produce(other, "t", MANY).base_offset == LAST
+
+
+def test_a_topic_that_goes_and_comes_again_meanwhile_gets_none_of_its_records(
+    broker: Broker, gate: Gate
+) -> None:
+    with Raw(broker.bootstrap) as writer, Raw(broker.bootstrap) as other:
+        writer.post(produce_request("t", batch("small"), MANY), 12)
+        assert gate.reached.acquire(timeout=DEADLINE_S)
+        other.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]), 6)
+        create(other, "t", 2)
+        gate.opened.set()
+        assert results(writer.take()) == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)] * 2
+        assert offset_at(other, "t", -1).offset == 0
+
+
+def test_a_request_full_of_light_batches_lets_others_in_between(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def check(records: Buffer, rules: ProduceRules) -> Produced:
+        seen.append("batch")
+        asyncio.get_running_loop().call_soon(seen.append, "others")
+        return check_produced(records, rules)
+
+    monkeypatch.setattr(handler, "check_produced", check)
+    light = batch(*["x" * 90] * (AT_ONCE_RECORDS - 1))  # two of them are more than is looked at in one go
+    with Raw(broker.bootstrap) as writer:
+        assert results(writer.send(produce_request("t", light, light), 12)) == [(0, 0), (0, 0)]
+    assert seen == ["batch", "others"] * 2

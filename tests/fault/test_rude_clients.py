@@ -18,7 +18,6 @@ from tests.broker.asking import (
     fetch_request,
     metadata,
     metadata_request,
-    offset_at,
     part,
     produce_request,
 )
@@ -29,7 +28,6 @@ from kohort.broker.server import Server
 from kohort.broker.settings import Settings
 from kohort.testing.broker import Broker
 from kohort.wire.messages.api_versions import ApiVersionsRequest
-from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 MB = 1_000_000
 
@@ -141,31 +139,6 @@ def test_a_slow_reader_gets_everything_in_the_end(broker: Broker) -> None:
         slow.send_bytes(b"".join(slow.frame(request, 12) for _ in range(20)))
         for _ in range(20):
             assert len(slow.take().responses[0].partitions[0].records) > MB
-
-
-@pytest.mark.slow
-def test_a_request_full_of_small_records_lets_others_in_between(broker: Broker) -> None:
-    with Raw(broker.bootstrap) as writer, Raw(broker.bootstrap) as other:
-        create(writer, "t", 10)
-        blob = batch(*[""] * 80_000)
-        writer.post(produce_request("t", *[blob] * 10), 12)  # 0.1 s for each
-        assert metadata(other).brokers
-        assert not writer.has_something()
-        (topic,) = writer.take().responses
-        assert {result.error_code for result in topic.partition_responses} == {0}
-
-
-@pytest.mark.slow
-def test_a_topic_that_goes_and_comes_again_meanwhile_gets_none_of_its_records(broker: Broker) -> None:
-    with Raw(broker.bootstrap) as writer, Raw(broker.bootstrap) as other:
-        create(writer, "t", 200)
-        writer.post(produce_request("t", *[batch(*[""] * 2_000)] * 200), 12)  # many short turns
-        other.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]), 6)
-        create(other, "t", 200)
-        assert not writer.has_something()
-        (topic,) = writer.take().responses
-        assert {result.error_code for result in topic.partition_responses} == {3}
-        assert offset_at(other, "t", -1).offset == 0
 
 
 # Clients that do not finish

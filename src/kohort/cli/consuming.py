@@ -203,9 +203,10 @@ class Consuming:
         printing = asyncio.get_running_loop().create_task(asyncio.to_thread(self._show, records))
         try:
             await asyncio.shield(printing)
-        finally:
-            # Interrupted, it is usually done in a moment all the same.
+        except asyncio.CancelledError:  # it is usually done in a moment all the same
             await asyncio.wait([printing], timeout=_PRINT_SECONDS)
+            raise
+        finally:  # without giving way: we may be interrupted, but not before this is known
             if printing.done() and printing.exception() is None:
                 self._account(found, printing.result())
             else:
