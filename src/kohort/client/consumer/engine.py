@@ -255,11 +255,13 @@ class Engine:
                 finally:
                     await self.member.finish(self._goodbye_ms(deadline))
         finally:
-            await self.tasks.stop()
-            await self.fetcher.close_sessions(self._goodbye_ms(deadline) / 1_000)
-            if self.member is not None:
-                self.member.hang_up()
-            self.cluster.close()
+            try:
+                await self.tasks.stop()
+                await self.fetcher.close_sessions(self._goodbye_ms(deadline) / 1_000)
+            finally:  # also for somebody who is cancelled meanwhile
+                if self.member is not None:
+                    self.member.hang_up()
+                self.cluster.close()
 
     def _goodbye_ms(self, deadline: Instant) -> float:
         return min(max(deadline - self.tasks.now(), 0), _GOODBYE_MS)

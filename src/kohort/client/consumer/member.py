@@ -102,14 +102,24 @@ class GroupMember:
         await self._run(Unsubscribe())
 
     async def close(self, deadline: Instant) -> None:
-        """Leave. Raises what a callback raised, when everything is over."""
+        """Leave. Raises what a callback raised, when everything is over.
+
+        Whoever is cancelled meanwhile waits for no commit any more, but leaves: the others of the group are
+        not to wait for the end of a session.
+        """
         try:
             await self._run(Close(deadline))
+        except asyncio.CancelledError:
+            if not self.membership.is_closed:
+                await self._run(Close(self._tasks.now()))
+            raise
         finally:
-            await self.deliver()
-            self._is_closed = True
-            if self._timer is not None:
-                self._timer.cancel()
+            try:
+                await self.deliver()
+            finally:
+                self._is_closed = True
+                if self._timer is not None:
+                    self._timer.cancel()
 
     async def finish(self, millis: float) -> None:
         """Let what was sent (LeaveGroup) be answered."""

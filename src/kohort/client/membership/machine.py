@@ -117,6 +117,11 @@ class Membership:
         return member.state is MemberState.STABLE and member.attempt is None and not member.rejoin_needed
 
     @property
+    def is_closed(self) -> bool:
+        """Whether a ``Close`` has been carried out to its end."""
+        return self._is_closed
+
+    @property
     def rebalances_failed(self) -> int:
         """How many attempts to join came to nothing so far."""
         return self._context.member.rebalances_failed
