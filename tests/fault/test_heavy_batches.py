@@ -1,12 +1,12 @@
 """Produce requests that take seconds to look at: others are answered meanwhile, nothing is let through."""
 
 import asyncio
-import threading
 from collections.abc import Iterator
 
 import pytest
 from tests.broker.asking import T0, batch, create, metadata, offset_at, produce, produce_request, values
-from tests.broker.raw import DEADLINE_S, Raw, Reply
+from tests.broker.raw import Raw, Reply
+from tests.fault.gate import Gate
 
 from kohort.broker.handlers import produce as handler
 from kohort.model.errors import ErrorCode
@@ -23,30 +23,18 @@ BOMB = build_batch([NewRecord(T0, b"k", bytes(AT_ONCE_BYTES))], ZSTD)
 LAST = AT_ONCE_RECORDS + 1  # the offset behind MANY
 
 
-class Gate:
-    """Where a thread that looks at a batch waits until it is let on."""
-
-    def __init__(self) -> None:
-        self.reached = threading.Semaphore(0)
-        self.opened = threading.Event()
-        self.inside = 0
-
-    def check(self, records: Buffer, rules: ProduceRules) -> Produced:
-        if not rules.at_once:
-            self.inside += 1
-            assert self.inside == 1, "one at a time"
-            self.reached.release()
-            assert self.opened.wait(DEADLINE_S)
-            self.inside -= 1
-        return check_produced(records, rules)
-
-
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     gate = Gate()
-    monkeypatch.setattr(handler, "check_produced", gate.check)
+
+    def check(records: Buffer, rules: ProduceRules) -> Produced:
+        if not rules.at_once:
+            gate.enter()
+        return check_produced(records, rules)
+
+    monkeypatch.setattr(handler, "check_produced", check)
     yield gate
-    gate.opened.set()
+    gate.open()
 
 
 @pytest.fixture
@@ -67,11 +55,11 @@ def test_another_client_is_answered_while_a_batch_is_looked_at(
 ) -> None:
     with Raw(broker.bootstrap) as writer, Raw(broker.bootstrap) as other:
         writer.post(produce_request("t", blob), 12)
-        assert gate.reached.acquire(timeout=DEADLINE_S)
+        gate.await_somebody()
         assert metadata(other).brokers
         assert produce(other, "t", batch("small")).base_offset == 0
         assert not writer.has_something()
-        gate.opened.set()
+        gate.open()
         assert results(writer.take()) == [(0, 1)]
 
 
@@ -79,8 +67,8 @@ def test_what_a_client_sends_behind_such_a_batch_is_stored_behind_it(broker: Bro
     with Raw(broker.bootstrap) as writer:
         writer.post(produce_request("t", MANY), 12)
         writer.post(produce_request("t", batch("small")), 12)
-        assert gate.reached.acquire(timeout=DEADLINE_S)
-        gate.opened.set()
+        gate.await_somebody()
+        gate.open()
         assert [results(writer.take()) for _ in range(2)] == [[(0, 0)], [(0, LAST)]]
 
 
@@ -98,8 +86,8 @@ def test_two_of_them_are_looked_at_one_after_the_other(broker: Broker, gate: Gat
     with Raw(broker.bootstrap) as one, Raw(broker.bootstrap) as two:
         for writer in (one, two):
             writer.post(produce_request("t", MANY), 12)
-        assert gate.reached.acquire(timeout=DEADLINE_S)
-        gate.opened.set()
+        gate.await_somebody()
+        gate.open()
         assert sorted(results(one.take()) + results(two.take())) == [(0, 0), (0, LAST)]
 
 
@@ -130,8 +118,8 @@ def test_a_client_that_hangs_up_meanwhile_has_its_batch_stored(broker: Broker, g
     with Raw(broker.bootstrap) as other:
         with Raw(broker.bootstrap) as writer:
             writer.post(produce_request("t", MANY), 12)
-            assert gate.reached.acquire(timeout=DEADLINE_S)
-        gate.opened.set()
+            gate.await_somebody()
+        gate.open()
         assert produce(other, "t", MANY).base_offset == LAST
 
 
@@ -140,10 +128,10 @@ def test_a_topic_that_goes_and_comes_again_meanwhile_gets_none_of_its_records(
 ) -> None:
     with Raw(broker.bootstrap) as writer, Raw(broker.bootstrap) as other:
         writer.post(produce_request("t", batch("small"), MANY), 12)
-        assert gate.reached.acquire(timeout=DEADLINE_S)
+        gate.await_somebody()
         other.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]), 6)
         create(other, "t", 2)
-        gate.opened.set()
+        gate.open()
         assert results(writer.take()) == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)] * 2
         assert offset_at(other, "t", -1).offset == 0
 

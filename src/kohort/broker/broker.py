@@ -9,6 +9,7 @@ from kohort.broker.clock import Clock
 from kohort.broker.config_values import ConfigValues
 from kohort.broker.fetch import FetchWaiters
 from kohort.broker.fetch_sessions import FetchSessions
+from kohort.broker.heavy_work import HeavyWork
 from kohort.broker.settings import Settings
 from kohort.broker.topics import ServedTopic, Topics
 from kohort.log.catalog import Catalog
@@ -31,7 +32,7 @@ class Broker:
         self.topics = Topics(catalog, storage, self.configs)
         self.fetch_sessions = FetchSessions(self.configs.number("max.incremental.fetch.session.cache.slots"))
         self.fetch_waiters = FetchWaiters()
-        self.heavy_work = asyncio.Lock()  # one batch at a time is looked at in a thread: each may be large
+        self.heavy_work = HeavyWork()
         self.advertised_host = settings.advertised_host or settings.host
         self.advertised_port = settings.advertised_port or settings.port
         storage.on_advance(self.fetch_waiters.look_again)

@@ -120,6 +120,15 @@ Work = Callable[[], None]
 Steps = Generator[Work | None, None, None]
 """Something long, cut into pieces that a loop can afford."""
 
+Look = Callable[[], TimedOffset | None]
+"""A look into one batch that takes long; it needs nothing of the log, so a thread may do it."""
+
+Search = Generator[Look, TimedOffset | None, TimedOffset | None]
+"""A search that is sent what each look has found, and returns what there is. Most need no look.
+
+The log may be used and changed meanwhile; one that was deleted or reopened must not be searched any further.
+"""
+
 AdvanceListener = Callable[[TopicPartition], None]
 """Called on the loop when a high watermark moves, or when a log fails or goes: whoever waits looks again."""
 
@@ -171,11 +180,11 @@ class Log(Protocol):
         """About how many bytes ``read`` could return: positive exactly when there are some. Reads no file."""
         ...
 
-    def find_by_time(self, timestamp: int, limit: Offset) -> TimedOffset | None:
+    def find_by_time(self, timestamp: int, limit: Offset) -> Search:
         """The first record below ``limit`` that is not older than ``timestamp``."""
         ...
 
-    def max_timestamp(self, limit: Offset) -> TimedOffset | None:
+    def max_timestamp(self, limit: Offset) -> Search:
         """The (first) youngest record below ``limit``; ``None`` when there are no records."""
         ...
 

@@ -1,18 +1,60 @@
 """Finding records by time: the only reads of a log that decode a batch."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TypeAlias
 
-from kohort.log.log import TimedOffset
+from kohort.log.log import Search, TimedOffset
 from kohort.log.segment import Segment
 from kohort.log.walk import timestamp_of
 from kohort.model.ids import LeaderEpoch, Offset
 from kohort.records.batch import NO_TIMESTAMP, BatchHeader, Record, read_records
+from kohort.records.compression import DEFAULT_LIMIT
+from kohort.records.errors import OversizedPayloadError
+from kohort.records.produced import AT_ONCE_BYTES, AT_ONCE_RECORDS
+
+Stored: TypeAlias = tuple[bytes, BatchHeader]
+Choice: TypeAlias = Callable[[Sequence[Record]], Record | None]
 
 
-def first_not_older(
+def first_not_older(segments: Sequence[Segment], timestamp: int, start: Offset, limit: Offset) -> Search:
+    """The first record from ``start`` on, below ``limit``, that is not older than ``timestamp``.
+
+    ``segments`` are those of the log, also when they have changed between two looks.
+    """
+    while (stored := _first_that_may(segments, timestamp, start, limit)) is not None:
+        found = yield from _look(stored, partial(_first, timestamp, start))
+        if found is not None:
+            return found if found.offset < limit else None
+        start = Offset(stored[1].next_offset)  # the youngest record of the batch is deleted
+    return None
+
+
+def youngest(segments: Sequence[Segment], start: Offset, limit: Offset) -> Search:
+    """The first of the youngest records from ``start`` on; ``None`` if it is not below ``limit``.
+
+    ``segments`` as above.
+    """
+    cut = _batch_cut_by(segments, start)
+    if cut is not None and timestamp_of(cut[1]) >= _youngest_whole(segments, start)[0]:
+        found = yield from _look(cut, partial(_youngest, start))
+        if found is not None and found.timestamp >= _youngest_whole(segments, start)[0]:
+            return found if found.offset < limit else None
+    _, stored = _youngest_whole(segments, start)
+    if stored is None:
+        return None
+    found = yield from _look(stored, partial(_youngest, start))
+    return found if found is not None and found.offset < limit else None
+
+
+# -- batches -------------------------------------------------------------------------------------------
+
+
+def _first_that_may(
     segments: Sequence[Segment], timestamp: int, start: Offset, limit: Offset
-) -> TimedOffset | None:
-    """The first record from ``start`` on, below ``limit``, that is not older than ``timestamp``."""
+) -> Stored | None:
+    """The first batch whose header does not rule it out."""
     for segment in segments:
         if segment.base_offset >= limit:
             return None
@@ -20,29 +62,38 @@ def first_not_older(
             continue
         known_older = segment.times.floor(timestamp)
         position = segment.floor(segment.base_offset + known_older) if known_older >= 0 else 0
-        for at, header in segment.headers(position):
+        for at, header in segment.headers(max(position, segment.floor(start))):
             if timestamp_of(header) >= timestamp and header.last_offset >= start:
-                found = _first(segment.read_batch(at, header), header, timestamp, start)
-                if found is not None:
-                    return found if found.offset < limit else None
+                return segment.read_batch(at, header), header
     return None
 
 
-def youngest(segments: Sequence[Segment], start: Offset, limit: Offset) -> TimedOffset | None:
-    """The first record with the largest timestamp of all; ``None`` if it is not below ``limit``."""
+def _batch_cut_by(segments: Sequence[Segment], start: Offset) -> Stored | None:
+    """The batch whose first records are deleted, if there is one with others."""
+    for segment in segments:
+        if segment.base_offset >= start:
+            return None
+        for at, header in segment.headers(segment.floor(start)):
+            if header.last_offset >= start:
+                is_cut = header.base_offset < start and header.records_count
+                return (segment.read_batch(at, header), header) if is_cut else None
+    return None
+
+
+def _youngest_whole(segments: Sequence[Segment], start: Offset) -> tuple[int, Stored | None]:
+    """The first batch with the largest timestamp, of those that begin at ``start`` or later."""
     best, best_timestamp = None, NO_TIMESTAMP
     for segment in segments:
         timestamp, last_offset = _youngest_of(segment, start)
         if timestamp > best_timestamp:
             best, best_timestamp = (segment, last_offset), timestamp
     if best is None:
-        return None
+        return NO_TIMESTAMP, None
     segment, last_offset = best
     position = segment.locate(last_offset)
     assert position is not None, "an index names a batch that is not there"
     _, header = next(segment.headers(position))
-    found = _first(segment.read_batch(position, header), header, best_timestamp, start)
-    return found if found is not None and found.offset < limit else None
+    return best_timestamp, (segment.read_batch(position, header), header)
 
 
 def _youngest_of(segment: Segment, start: Offset) -> tuple[int, int]:
@@ -50,25 +101,36 @@ def _youngest_of(segment: Segment, start: Offset) -> tuple[int, int]:
         return segment.youngest
     # The first records of the segment are deleted; its index may speak of one of them.
     found = (NO_TIMESTAMP, int(start))
-    for at, header in segment.headers(segment.floor(start)):
-        if header.base_offset >= start:
-            candidate = timestamp_of(header)
-        elif header.last_offset >= start and header.records_count:
-            records = read_records(segment.read_batch(at, header))
-            candidate = max((r.timestamp for r in records if r.offset >= start), default=NO_TIMESTAMP)
-        else:
-            continue
-        if candidate > found[0]:
-            found = (candidate, header.last_offset)
+    for _, header in segment.headers(segment.floor(start)):
+        if header.base_offset >= start and timestamp_of(header) > found[0]:
+            found = (timestamp_of(header), header.last_offset)
     return found
 
 
-def _first(batch: bytes, header: BatchHeader, timestamp: int, start: Offset) -> TimedOffset | None:
-    for record in read_records(batch):
-        if record.timestamp >= timestamp and record.offset >= start:
-            return _found(record, header)
-    return None
+# -- records -------------------------------------------------------------------------------------------
 
 
-def _found(record: Record, header: BatchHeader) -> TimedOffset:
+def _look(stored: Stored, choose: Choice) -> Search:
+    """The record that is chosen: at once, or by a look elsewhere if the batch is a large one."""
+    if stored[1].records_count <= AT_ONCE_RECORDS:
+        with suppress(OversizedPayloadError):
+            return _chosen(stored, choose, AT_ONCE_BYTES)
+    return (yield partial(_chosen, stored, choose, DEFAULT_LIMIT))
+
+
+def _chosen(stored: Stored, choose: Choice, most_bytes: int) -> TimedOffset | None:
+    batch, header = stored
+    record = choose(read_records(batch, 0, header, limit=most_bytes))
+    if record is None:
+        return None
     return TimedOffset(Offset(record.offset), record.timestamp, LeaderEpoch(header.partition_leader_epoch))
+
+
+def _first(timestamp: int, start: Offset, records: Sequence[Record]) -> Record | None:
+    return next((each for each in records if each.timestamp >= timestamp and each.offset >= start), None)
+
+
+def _youngest(start: Offset, records: Sequence[Record]) -> Record | None:
+    return max(
+        (each for each in records if each.offset >= start), key=lambda each: each.timestamp, default=None
+    )

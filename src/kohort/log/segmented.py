@@ -18,10 +18,10 @@ from kohort.log.log import (
     EpochEnd,
     LogConfig,
     LogSpec,
+    Search,
     Slice,
     Steps,
     SyncPolicy,
-    TimedOffset,
 )
 from kohort.log.partition_files import make_directory, rewrite, snapshots, write_snapshot
 from kohort.log.reading import View, read, readable_bytes
@@ -203,10 +203,10 @@ class SegmentedLog:
     def readable_bytes(self, offset: Offset, limit: Offset) -> int:
         return readable_bytes(self._view(), offset, limit)
 
-    def find_by_time(self, timestamp: int, limit: Offset) -> TimedOffset | None:
+    def find_by_time(self, timestamp: int, limit: Offset) -> Search:
         return first_not_older(self._segments, timestamp, self.start_offset, limit)
 
-    def max_timestamp(self, limit: Offset) -> TimedOffset | None:
+    def max_timestamp(self, limit: Offset) -> Search:
         return youngest(self._segments, self.start_offset, limit)
 
     # -- dropping --------------------------------------------------------------------------------------

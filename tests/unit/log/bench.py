@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from kohort.log.directory import DataDirectory
 from kohort.log.disk import Disk
-from kohort.log.log import Append, Appended, Cleanup, LogConfig, LogSpec, SyncPolicy
+from kohort.log.log import Append, Appended, Cleanup, LogConfig, LogSpec, Search, SyncPolicy, TimedOffset
 from kohort.log.memory import Immediately
 from kohort.log.segmented import SegmentedLog
 from kohort.log.storage import LogStorage, StorageSettings
@@ -192,3 +192,14 @@ def committing(disk: Disk, executor: Executor | None = None, config: LogConfig |
 
 def code_of(result: Appended | RefusedError) -> ErrorCode | None:
     return result.code if isinstance(result, RefusedError) else None
+
+
+def found(search: Search) -> TimedOffset | None:
+    """What a search finds when its looks are taken at once."""
+    answer: TimedOffset | None = None
+    while True:
+        try:
+            answer = search.send(answer)()
+        except StopIteration as end:
+            result: TimedOffset | None = end.value
+            return result

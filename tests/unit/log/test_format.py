@@ -4,7 +4,7 @@ from dataclasses import replace
 from struct import iter_unpack
 
 import pytest
-from tests.unit.log.bench import COMPACTED, PARTITION, Bench, batch, numbered
+from tests.unit.log.bench import COMPACTED, PARTITION, Bench, batch, found, numbered
 
 from kohort.log.checkpoints import CLEAN_SHUTDOWN, LEADER_EPOCHS, PARTITION_METADATA, RECOVERY_POINTS
 from kohort.log.disk import Disk, read_file
@@ -105,8 +105,8 @@ def test_records_without_timestamps_leave_the_time_index_empty() -> None:
     bench.append(*[batch(b"x", at=-1) for _ in range(5)])
     bench.restart()
     assert content_of(bench.disk, f"{0:020d}.timeindex") == b""
-    assert bench.log.max_timestamp(Offset(5)) is None
-    assert bench.log.find_by_time(0, Offset(5)) is None
+    assert found(bench.log.max_timestamp(Offset(5))) is None
+    assert found(bench.log.find_by_time(0, Offset(5))) is None
 
 
 def kafka_directory() -> FakeDisk:
@@ -144,7 +144,7 @@ def test_a_directory_of_kafka_is_opened_and_written_on() -> None:
     assert bench.values() == [b"a", b"b", b"c", b"d"]
     assert bench.log.leader_epoch == 5
     assert bench.log.end_offset_for_epoch(LeaderEpoch(4)) == (4, 3)
-    assert bench.log.find_by_time(1_500, Offset(4)) == (3, 2_000, 5)
+    assert found(bench.log.find_by_time(1_500, Offset(4))) == (3, 2_000, 5)
     bench.log.leader_epoch = LeaderEpoch(1)  # what the bench appends with
     bench.append(batch(b"e"))
     bench.close()
@@ -159,4 +159,4 @@ def test_a_directory_that_kafka_left_in_a_crash_is_recovered(padding: int) -> No
         disk.open(f"{DIRECTORY}/{3:020d}{kind}").write(bytes(padding), 0)
     bench = Bench(disk)
     assert bench.values() == [b"a", b"b", b"c", b"d"]
-    assert bench.log.max_timestamp(Offset(4)) == (3, 2_000, 5)
+    assert found(bench.log.max_timestamp(Offset(4))) == (3, 2_000, 5)

@@ -4,7 +4,7 @@ import zlib
 from struct import pack
 
 import pytest
-from tests.unit.log.bench import PARTITION, Bench, append_of, batch, numbered
+from tests.unit.log.bench import PARTITION, Bench, append_of, batch, found, numbered
 
 from kohort.log.checkpoints import LEADER_EPOCHS
 from kohort.log.log import LogConfig
@@ -112,7 +112,7 @@ def test_lost_and_damaged_indexes_are_made_again(disk: FakeDisk) -> None:
     overwrite(disk, second + ".timeindex", b"12345")
     bench.open()
     assert len(bench.records()) == 12
-    assert bench.log.find_by_time(1_007, Offset(12)) == (7, 1_007, 1)
+    assert found(bench.log.find_by_time(1_007, Offset(12))) == (7, 1_007, 1)
     assert (content_of(disk, first + ".index"), content_of(disk, second + ".timeindex")) == good
 
 
@@ -139,7 +139,7 @@ def test_padding_that_kafka_leaves_in_an_index_does_not_matter(disk: FakeDisk) -
         overwrite(disk, FIRST + kind, content_of(disk, FIRST + kind) + bytes(240))
     bench.open()
     assert len(bench.records()) == 12
-    assert bench.log.find_by_time(1_002, Offset(12)) == (2, 1_002, 1)
+    assert found(bench.log.find_by_time(1_002, Offset(12))) == (2, 1_002, 1)
 
 
 def test_a_clean_shutdown_that_was_none_is_noticed(disk: FakeDisk) -> None:

@@ -1,25 +1,27 @@
 """Finding records by time."""
 
 import pytest
-from tests.unit.log.bench import Bench, batch
+from tests.unit.log.bench import Bench, batch, found
 from tests.unit.log.conftest import MakeBench
 
 from kohort.log.log import LogConfig
 from kohort.model.ids import Offset
+from kohort.records.batch import NewRecord, build_batch
 from kohort.records.compression import Codec
+from kohort.records.produced import AT_ONCE_BYTES, AT_ONCE_RECORDS
 
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=80)
 END = Offset(1_000)
 
 
 def find(bench: Bench, timestamp: int, limit: Offset = END) -> tuple[int, int] | None:
-    found = bench.log.find_by_time(timestamp, limit)
-    return None if found is None else (found.offset, found.timestamp)
+    record = found(bench.log.find_by_time(timestamp, limit))
+    return None if record is None else (record.offset, record.timestamp)
 
 
 def youngest(bench: Bench, limit: Offset = END) -> tuple[int, int] | None:
-    found = bench.log.max_timestamp(limit)
-    return None if found is None else (found.offset, found.timestamp)
+    record = found(bench.log.max_timestamp(limit))
+    return None if record is None else (record.offset, record.timestamp)
 
 
 def test_an_empty_log_has_no_records_at_any_time(bench: Bench) -> None:
@@ -33,9 +35,7 @@ def test_the_first_record_not_older_is_found_inside_its_batch(bench: Bench) -> N
     assert find(bench, 1_001) == (1, 1_001)
     assert find(bench, 1_003) == (3, 2_000)
     assert find(bench, 2_001) is None
-    found = bench.log.find_by_time(1_001, END)
-    assert found is not None
-    assert found.leader_epoch == 1
+    assert found(bench.log.find_by_time(1_001, END)) == (1, 1_001, 1)
 
 
 def test_a_compressed_batch_is_searched_too(bench: Bench) -> None:
@@ -83,3 +83,55 @@ def test_records_beyond_the_limit_are_not_found(make_bench: MakeBench) -> None:
     assert find(bench, 1_010, Offset(10)) is None
     assert find(bench, 1_010, Offset(11)) == (10, 1_010)
     assert youngest(bench, Offset(19)) is None
+
+
+# Batches that take long to look at
+
+LARGE = AT_ONCE_RECORDS + 1
+
+
+def large(at: int, codec: Codec = Codec.NONE) -> bytes:
+    """So many records, a millisecond apart."""
+    return batch(*[b""] * LARGE, at=at, codec=codec)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [large(1_000), batch(bytes(AT_ONCE_BYTES), at=1_000, codec=Codec.ZSTD)],
+    ids=["many records", "many bytes"],
+)
+def test_a_batch_that_takes_long_is_left_to_the_caller_to_look_at(bench: Bench, content: bytes) -> None:
+    bench.append(content)
+    limit = bench.log.high_watermark
+    assert next(bench.log.find_by_time(500, limit))() == (0, 1_000, 1)
+    assert next(bench.log.max_timestamp(limit))() == (limit - 1, 1_000 + limit - 1, 1)
+
+
+def test_what_such_a_look_finds_is_found(bench: Bench) -> None:
+    bench.append(large(1_000), large(50_000))
+    limit = Offset(2 * LARGE)
+    assert find(bench, 1_007, limit) == (7, 1_007)
+    assert find(bench, 50_001, limit) == (LARGE + 1, 50_001)
+    assert youngest(bench, limit) == (2 * LARGE - 1, 50_000 + LARGE - 1)
+    assert youngest(bench, Offset(LARGE)) is None
+
+
+def test_the_search_goes_on_when_the_youngest_records_of_a_batch_are_deleted(bench: Bench) -> None:
+    backwards = [NewRecord(90_000 - number, b"k", b"") for number in range(LARGE)]
+    bench.append(build_batch(backwards), large(85_000))
+    bench.log.delete_before(Offset(LARGE - 1))
+    limit = Offset(2 * LARGE)
+    assert find(bench, 85_000, limit) == (LARGE, 85_000)
+    assert youngest(bench, limit) == (2 * LARGE - 1, 85_000 + LARGE - 1)
+
+
+def test_segments_may_go_while_somebody_looks(make_bench: MakeBench) -> None:
+    bench = make_bench(config=LogConfig(segment_bytes=100_000))
+    bench.append(large(1_000, Codec.ZSTD), *[batch(bytes(90_000), at=50_000 + number) for number in range(3)])
+    bench.log.delete_before(Offset(1))
+    search = bench.log.find_by_time(1_500, Offset(LARGE + 3))
+    next(search)
+    bench.log.delete_before(Offset(LARGE + 1))
+    with pytest.raises(StopIteration) as end:
+        search.send(None)
+    assert end.value.value == (LARGE + 1, 50_001, 1)

@@ -5,11 +5,12 @@ v8: -4 (earliest local); v9: -5 (latest tiered); v10: timeout; v11: -6 (earliest
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from kohort.broker.context import Context
+from kohort.broker.context import Context, Result
+from kohort.broker.heavy_work import Steps
 from kohort.broker.leadership import led_log
-from kohort.log.log import Log
+from kohort.log.log import Log, Search, TimedOffset
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Offset
 from kohort.wire.messages.list_offsets import (
@@ -22,6 +23,9 @@ from kohort.wire.messages.list_offsets import (
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
+
+T = TypeVar("T")
+Answer: TypeAlias = Steps[TimedOffset | None, T]
 
 LATEST = -1
 EARLIEST = -2
@@ -40,24 +44,28 @@ _FIRST_VERSION = {
 }
 
 
-def handle(broker: "Broker", request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
+def handle(broker: "Broker", request: ListOffsetsRequest, context: Context) -> Result:
+    return broker.heavy_work.run(_answer(broker, request, context.version))
+
+
+def _answer(broker: "Broker", request: ListOffsetsRequest, version: int) -> Answer[ListOffsetsResponse]:
     asked = Counter(
         (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
     )
-    topics = [
-        ListOffsetsTopicResponse(
-            name=topic.name,
-            partitions=[
-                _refused(part, ErrorCode.INVALID_REQUEST)
-                if asked[topic.name, part.partition_index] > 1
-                else _find(broker, topic.name, part, request.isolation_level, context.version)
-                for part in {part.partition_index: part for part in topic.partitions}.values()
-            ],
-        )
-        for topic in request.topics
-        if topic.partitions
-    ]
-    return ListOffsetsResponse(topics=topics)
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        if not topic.partitions:
+            continue
+        found = []
+        for part in {part.partition_index: part for part in topic.partitions}.values():
+            if asked[topic.name, part.partition_index] > 1:
+                found.append(_refused(part, ErrorCode.INVALID_REQUEST))
+            else:
+                if (found or response.topics) and _is_searched(part.timestamp):
+                    yield None  # each search may take ten milliseconds, and there may be thousands of them
+                found.append((yield from _find(broker, topic.name, part, request.isolation_level, version)))
+        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=found))
+    return response
 
 
 def refuse(request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
@@ -77,12 +85,12 @@ def _refused(part: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitio
 
 def _find(
     broker: "Broker", topic: str, part: ListOffsetsPartition, isolation: int, version: int
-) -> ListOffsetsPartitionResponse:
+) -> Answer[ListOffsetsPartitionResponse]:
     if part.timestamp < 0 and version < _FIRST_VERSION.get(part.timestamp, 2**15):
         return _refused(part, ErrorCode.UNSUPPORTED_VERSION)
     try:
         log = led_log(broker, topic, part.partition_index, part.current_leader_epoch)
-        offset, timestamp, epoch = _at(log, part.timestamp, isolation)
+        offset, timestamp, epoch = yield from _at(broker, log, part.timestamp, isolation)
     except RefusedError as error:
         return _refused(part, error.code)
     return ListOffsetsPartitionResponse(
@@ -90,7 +98,7 @@ def _find(
     )
 
 
-def _at(log: Log, timestamp: int, isolation: int) -> tuple[int, int, int]:
+def _at(broker: "Broker", log: Log, timestamp: int, isolation: int) -> Answer[tuple[int, int, int]]:
     """Offset, timestamp and epoch; -1 in each for "there is none"."""
     limit: Offset = log.last_stable_offset if isolation else log.high_watermark
     if timestamp == LATEST:
@@ -99,5 +107,26 @@ def _at(log: Log, timestamp: int, isolation: int) -> tuple[int, int, int]:
         return log.start_offset, -1, log.epoch_at(log.start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return -1, -1, -1  # there is no tiered storage
-    found = log.max_timestamp(limit) if timestamp == MAX_TIMESTAMP else log.find_by_time(timestamp, limit)
+    assert _is_searched(timestamp)
+    search = log.max_timestamp(limit) if timestamp == MAX_TIMESTAMP else log.find_by_time(timestamp, limit)
+    found = yield from _searched(broker, log, search)
     return (found.offset, found.timestamp, found.leader_epoch) if found else (-1, -1, -1)
+
+
+def _is_searched(timestamp: int) -> bool:
+    """Whether records have to be looked at to find the offset."""
+    return timestamp >= 0 or timestamp == MAX_TIMESTAMP
+
+
+def _searched(broker: "Broker", log: Log, search: Search) -> Answer[TimedOffset | None]:
+    """What a search finds; refused if the log is replaced or deleted before that is known."""
+    found = None
+    while True:
+        try:
+            look = search.send(found)
+        except StopIteration as end:
+            result: TimedOffset | None = end.value
+            return result
+        found = yield look
+        if led_log(broker, *log.partition) is not log:
+            raise RefusedError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

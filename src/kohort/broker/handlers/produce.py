@@ -5,17 +5,16 @@ v9: flexible; v10: current leader; v11: TRANSACTION_ABORTABLE; v12: transactions
 """
 
 import asyncio
-from collections.abc import Awaitable, Generator, Iterator
+from collections.abc import Awaitable, Iterator
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kohort.broker.context import Context, Response, Result
+from kohort.broker.heavy_work import Steps
 from kohort.broker.topics import ServedTopic
 from kohort.log.log import Append, Appended, Log
 from kohort.model.errors import ErrorCode, ProtocolError, RefusedError
 from kohort.model.ids import WallTime
-from kohort.primitives.buffers import Buffer
 from kohort.records.produced import (
     NotAtOnceError,
     NotOneBatchError,
@@ -53,31 +52,10 @@ _BEFORE_THE_LOG = frozenset(
 _NO_TRANSACTIONS = "Kohort does not serve transactions."
 _FIRST_VERSION_WITH_IDS = 13
 _SHOWN = 249  # of a topic's name, which need not be a legal one
-_IN_ONE_GO = 1024 * 1024  # bytes of records that are looked at without giving way
+_IN_ONE_GO = 1024 * 1024  # bytes looked at without giving way: as small records, a tenth of a second
 
 
-class Heavy:
-    """A batch that takes long to look at: for a thread, while the loop serves others."""
-
-    __slots__ = ("_records", "_rules", "found")
-
-    def __init__(self, records: Buffer, rules: ProduceRules) -> None:
-        self._records = records
-        self._rules = rules
-        self.found: Produced | RefusedError | None = None
-
-    def check(self) -> None:
-        try:
-            self.found = check_produced(self._records, self._rules)
-        except RefusedError as refused:
-            self.found = refused
-
-    def result(self) -> Produced:
-        """What was found. Raises ``RefusedError``."""
-        assert self.found is not None, "nobody has looked at the batch"
-        if isinstance(self.found, RefusedError):
-            raise self.found
-        return self.found
+Checks: TypeAlias = Steps[Produced, None]
 
 
 class Work:
@@ -95,25 +73,16 @@ def handle(broker: "Broker", request: ProduceRequest, context: Context) -> Resul
     if request.acks not in _LEGAL_ACKS:
         return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
     work = Work()
-    steps = _check(broker, request, context.version, work)
-    if _size(request) > _IN_ONE_GO:
-        return _in_turns(broker, request, context, work, steps)
-    for heavy in steps:
-        if heavy is not None:
-            return _in_turns(broker, request, context, work, chain((heavy,), steps))
-    return _append(broker, request, context, work)
+    checks = broker.heavy_work.run(_check(broker, request, context.version, work))
+    if checks is None:
+        return _append(broker, request, context, work)
+    return _append_later(broker, request, context, work, checks)
 
 
-async def _in_turns(
-    broker: "Broker", request: ProduceRequest, context: Context, work: Work, steps: Iterator[Heavy | None]
+async def _append_later(
+    broker: "Broker", request: ProduceRequest, context: Context, work: Work, checks: Awaitable[None]
 ) -> Response:
-    """Look at one batch, then give way: a megabyte of small records takes a tenth of a second."""
-    for heavy in steps:
-        if heavy is None:
-            await asyncio.sleep(0)
-        else:
-            async with broker.heavy_work:
-                await asyncio.to_thread(heavy.check)
+    await checks
     _drop_orphans(broker, work)
     result = _append(broker, request, context, work)
     return await result if isinstance(result, Awaitable) else result
@@ -132,16 +101,10 @@ def _drop_orphans(broker: "Broker", work: Work) -> None:
             work.waiting.append((entry, log))
 
 
-def _size(request: ProduceRequest) -> int:
-    return sum(len(part.records or b"") for data in request.topic_data for part in data.partition_data)
-
-
-def _check(broker: "Broker", request: ProduceRequest, version: int, work: Work) -> Iterator[Heavy | None]:
-    """Fill in an entry for each partition, and the batches that may be appended; a step for each.
-
-    What a step yields has to be checked before the next one.
-    """
+def _check(broker: "Broker", request: ProduceRequest, version: int, work: Work) -> Checks:
+    """Fill in an entry for each partition, and the batches that may be appended."""
     now = broker.clock.now().wall
+    looked_at = 0
     for data in request.topic_data:
         if not data.partition_data:
             continue
@@ -149,6 +112,11 @@ def _check(broker: "Broker", request: ProduceRequest, version: int, work: Work) 
         result = TopicProduceResponse(name=data.name, topic_id=data.topic_id)
         work.response.responses.append(result)
         for part in data.partition_data:
+            size = len(part.records or b"")
+            if looked_at and looked_at + size > _IN_ONE_GO:
+                yield None
+                looked_at = 0
+            looked_at += size
             entry = PartitionProduceResponse(index=part.index, base_offset=-1)
             result.partition_responses.append(entry)
             try:
@@ -158,7 +126,6 @@ def _check(broker: "Broker", request: ProduceRequest, version: int, work: Work) 
             except RefusedError as refused:
                 found = topic.log(part.index) if isinstance(topic, ServedTopic) else None
                 _fill_error(entry, refused, found)
-            yield None
 
 
 def _append(broker: "Broker", request: ProduceRequest, context: Context, work: Work) -> Result:
@@ -227,8 +194,8 @@ def _find(
 
 def _checked(
     topic: ServedTopic | RefusedError, part: PartitionProduceData, now: WallTime, version: int
-) -> Generator[Heavy, None, tuple[Log, Append]]:
-    """A batch that may be appended, or RefusedError; in between what has to be checked elsewhere."""
+) -> Steps[Produced, tuple[Log, Append]]:
+    """A batch that may be appended, or RefusedError; a step if it takes long to look at."""
     if isinstance(topic, RefusedError):
         raise topic
     log = topic.log(part.index)
@@ -238,11 +205,10 @@ def _checked(
         raise NotOneBatchError(ErrorCode.INVALID_RECORD, "exactly one batch is expected, there is none")
     rules = _rules(topic, now, version)
     try:
-        produced = check_produced(part.records, rules)
+        produced: Produced | None = check_produced(part.records, rules)
     except NotAtOnceError:
-        heavy = Heavy(part.records, rules._replace(at_once=False))
-        yield heavy
-        produced = heavy.result()
+        produced = yield partial(check_produced, part.records, rules._replace(at_once=False))
+    assert produced is not None, "a step was not taken"
     if produced.header.is_transactional:
         raise RefusedError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, _NO_TRANSACTIONS)
     batch = produced.replacement if produced.replacement is not None else bytearray(part.records)

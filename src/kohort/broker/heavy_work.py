@@ -1,0 +1,50 @@
+"""What takes longer than others should wait, cut into steps that the loop can afford."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import closing
+from typing import TypeAlias, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Steps: TypeAlias = Generator[Callable[[], T] | None, T | None, R]
+"""Gives way at each ``None`` it yields; whatever else it yields is called in a thread.
+
+It is sent what that call returned, or gets thrown what that call raised. Others are served meanwhile: what it
+knew of topics and logs may not be so any more.
+"""
+
+
+class HeavyWork:
+    """Runs steps. One for a broker: one call at a time is in a thread, for each may need much memory."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    def run(self, steps: Steps[T, R]) -> R | Awaitable[R]:
+        """What the steps return: at once, if there is only one of them."""
+        try:
+            first = next(steps)
+        except StopIteration as end:
+            result: R = end.value
+            return result
+        return self._finish(steps, first)
+
+    async def _finish(self, steps: Steps[T, R], step: Callable[[], T] | None) -> R:
+        with closing(steps):
+            try:
+                while True:
+                    try:
+                        answer = await (asyncio.sleep(0) if step is None else self._called(step))
+                    except Exception as error:
+                        step = steps.throw(error)
+                    else:
+                        step = steps.send(answer)
+            except StopIteration as end:
+                result: R = end.value
+                return result
+
+    async def _called(self, work: Callable[[], T]) -> T:
+        async with self._turn:
+            return await asyncio.to_thread(work)
