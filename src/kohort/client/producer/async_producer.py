@@ -53,6 +53,7 @@ class AsyncProducer:
         self._waiting = 0  # how many they are
         self._roomy = asyncio.Event()
         self._flushes: dict[asyncio.Future[None], int] = {}
+        self._owes_turn = False  # the loop is due a turn, so that full batches leave
 
     @classmethod
     def on(cls, cluster: Cluster, **settings: Unpack[SettingNames]) -> Self:
@@ -102,8 +103,8 @@ class AsyncProducer:
 
         So ``await send(…)`` waits only for the topic to be known and for room in the buffer, at most
         ``max_block_ms``, and ``await (await send(…))`` for the record to be acknowledged. Raises
-        UnknownTopicError, RecordTooLargeError, BufferFullError or what a serializer raises; then nothing
-        was sent. The future raises DeliveryTimeoutError, or BrokerError if the record is refused.
+        UnknownTopicError, RecordTooLargeError, BufferFullError or what a serializer raises; then, or if it is
+        cancelled, nothing was sent. The future raises DeliveryTimeoutError, or BrokerError if it is refused.
         """
         delivered: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         await self.submit((topic, value, key, partition, timestamp_ms, headers), delivered)
@@ -111,11 +112,14 @@ class AsyncProducer:
 
     async def submit(self, record: Submission, delivered: Delivery) -> None:
         """As ``send``, for callers who bring their own future: it is set on this loop's thread."""
+        if self._owes_turn:  # here, and not when it came up: whoever is cancelled has sent nothing
+            self._owes_turn = False
+            await asyncio.sleep(0)
         added = self.submit_at_once(record, delivered)
         if added is None:
             added = await self._submit_in_time(record, delivered)
         if added is Added.FILLED:
-            await asyncio.sleep(0)  # whoever sends in a loop lets the batches leave
+            self._owes_turn = True
 
     def submit_at_once(self, record: Submission, delivered: Delivery) -> Added | None:
         """As ``submit``, if there is nothing to wait for; None, and nothing is done, if there may be.
@@ -232,8 +236,7 @@ class AsyncProducer:
             return  # closed twice at once
         _, sender, task = self._engine
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await sender.stop()
+        ending = [task, *sender.cancel()]
         gone = ProducerClosedError(
             "the producer was closed before the record was delivered", hint="give close() more time"
         )
@@ -241,7 +244,10 @@ class AsyncProducer:
             batch.fail(gone)
         self._progressed()
         self._engine = None
-        await self._stack.aclose()
+        try:  # nobody waits for us any more: from here on we may be cancelled
+            await asyncio.gather(*ending, return_exceptions=True)
+        finally:
+            await self._stack.aclose()
 
     async def partitions_for(self, topic: str) -> list[int]:
         """The numbers of a topic's partitions; the broker may create it, if it is set up to."""

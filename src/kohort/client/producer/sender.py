@@ -86,12 +86,12 @@ class Sender:
             finally:
                 timer.cancel()
 
-    async def stop(self) -> None:
-        """Leave what is under way to its fate; to be called once ``run`` has ended."""
+    def cancel(self) -> list[asyncio.Task[None]]:
+        """Leave what is under way to its fate, after ``run`` was cancelled; the tasks that end now."""
         tasks = [*self._errands.values(), *self._exchanges]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        return tasks
 
     # One look at everything
 
