@@ -2,29 +2,18 @@
 
 import json
 from binascii import b2a_base64
-from dataclasses import fields
 from typing import Any
 
 from kohort.groups.causes import as_json as cause_as_json
 from kohort.groups.events import Event
+from kohort.groups.field_names import FieldNames
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import WallTime
 
 SCHEMA_VERSION = 1
 
-# The name of a parked request means nothing outside the process.
-_LEFT_OUT = frozenset({"group_id", "cause", "reply_to"})
-
-
-class _Names(dict[type[Event], tuple[str, ...]]):
-    """What the details of an event are called, looked up once for each type of event."""
-
-    def __missing__(self, kind: type[Event]) -> tuple[str, ...]:
-        names = self[kind] = tuple(each.name for each in fields(kind) if each.name not in _LEFT_OUT)
-        return names
-
-
-_NAMES = _Names()
+# Group and cause have places of their own; the name of a parked request means nothing outside the process.
+_DETAILS = FieldNames(left_out=("group_id", "cause", "reply_to"))
 
 
 def event_document(event: Event, at: WallTime) -> bytes:
@@ -36,7 +25,7 @@ def event_document(event: Event, at: WallTime) -> bytes:
             "at": at,
             "group": event.group_id,
             "event": kind.__name__,
-            "details": {name: _plain(getattr(event, name)) for name in _NAMES[kind]},
+            "details": {name: _plain(getattr(event, name)) for name in _DETAILS[kind]},
             "cause": cause_as_json(event.cause),
         }
     )

@@ -1,7 +1,6 @@
 """``kohort groups``: list, describe, members, offsets, state, delete, delete-offsets."""
 
 import shutil
-from enum import StrEnum
 from typing import Annotated, NamedTuple
 
 import typer
@@ -24,6 +23,7 @@ from kohort.cli.why import why
 from kohort.client.admin import Admin
 from kohort.client.errors import BrokerError
 from kohort.client.results import CommittedOffset, GroupInfo
+from kohort.groups.classic.transitions import Phase
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import GroupId
 from kohort.model.topics import TopicPartition
@@ -36,23 +36,29 @@ Name = Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group.")]
 Names = Annotated[list[str], typer.Argument(metavar="GROUP", help="Ids of groups.")]
 
 
-class State(StrEnum):
-    """What a group can be in; the last two only with the protocol of KIP-848."""
+# Besides the phases of a classic group: what only groups of KIP-848's protocol can be in, on another broker.
+_NEWER_STATES = ("Assigning", "Reconciling")
+STATES = (*(phase.value for phase in Phase), *_NEWER_STATES)
 
-    EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
-    ASSIGNING = "Assigning"
-    RECONCILING = "Reconciling"
+
+def _state(typed: str) -> str:
+    """The name of a state, typed in any case."""
+    for state in STATES:
+        if state.lower() == typed.lower():
+            return state
+    raise typer.BadParameter(f"{typed!r} is not one of {', '.join(map(repr, STATES))}.")
 
 
 @app.command("list", cls=WatchCommand)
 def list_(
     state: Annotated[
-        list[State] | None,
-        typer.Option("--state", case_sensitive=False, help="Only groups in this state; may be repeated."),
+        list[str] | None,
+        typer.Option(
+            "--state",
+            parser=_state,
+            metavar=f"[{'|'.join(STATES)}]",
+            help="Only groups in this state; may be repeated.",
+        ),
     ] = None,
     watch: Watch = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -140,7 +146,7 @@ def _note_states(groups: list[GroupInfo]) -> None:
     for group in groups:
         if not group.members:
             note(f"group {group.group_id} has no active members")
-        if group.state.endswith("Rebalance") or group.state in ("Assigning", "Reconciling"):
+        if group.state.endswith("Rebalance") or group.state in _NEWER_STATES:
             note(f"group {group.group_id} is rebalancing ({group.state}): what is shown may be old")
 
 

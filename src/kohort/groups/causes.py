@@ -4,9 +4,10 @@ A cause reads as an English sentence (``str(cause)``) and as JSON (``as_json(cau
 keeps both, so that "why did this group rebalance?" is answered by looking it up.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TypeAlias
 
+from kohort.groups.field_names import FieldNames
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, InstanceId, MemberId, TopicName
 
@@ -345,15 +346,7 @@ Cause: TypeAlias = (
 )
 
 
-class _Names(dict[type[Cause], tuple[str, ...]]):
-    """What the numbers and names in a cause are called, looked up once for each kind of cause."""
-
-    def __missing__(self, kind: type[Cause]) -> tuple[str, ...]:
-        names = self[kind] = tuple(each.name for each in fields(kind))
-        return names
-
-
-_NAMES = _Names()
+_NAMES = FieldNames()
 
 
 def as_json(cause: Cause) -> dict[str, JsonValue]:
