@@ -1,33 +1,34 @@
 """``AsyncConsumer``: a Kafka consumer on the caller's event loop."""
 
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from kohort.assign.registry import choose_assignors
 from kohort.client.columnar.options import COLUMNS, take_table
 from kohort.client.connection import dial_tcp
+from kohort.client.consumer import arguments
+from kohort.client.consumer.arguments import AnyOffset, AnyPartition
 from kohort.client.consumer.engine import Engine, Records, Surroundings, start
 from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, NoGroupError
 from kohort.client.consumer.iteration import Remaining
 from kohort.client.consumer.listening import CommitCallback, Invoke, invoke_here
-from kohort.client.consumer.queries import (
-    AnyPartition,
-    OffsetAndTimestamp,
-    as_offsets,
-    as_partition,
-    by_times,
-    places,
-)
+from kohort.client.consumer.queries import OffsetAndTimestamp, by_times, partitions_of, places, public_topics
 from kohort.client.consumer.settings import ConsumerOptions, consumer_settings
-from kohort.client.fetching.positions import seek_position
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.membership.commands import AutoCommitIfDue, EnforceRebalance, SubscriptionChanged
 from kohort.client.membership.listener import RebalanceListener
 from kohort.client.membership.state import MemberGeneration
 from kohort.client.offset_admin import OffsetSpec
-from kohort.client.subscription import OffsetAndMetadata, SubscriptionError, Subscriptions
+from kohort.client.subscription import (
+    OffsetAndMetadata,
+    PartitionState,
+    Position,
+    SubscriptionError,
+    Subscriptions,
+)
 from kohort.model.errors import KohortError
 from kohort.model.topics import TopicPartition
 
@@ -62,7 +63,10 @@ class AsyncConsumer:
             self.subscribe(topics)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._settings.group_id or 'no group'}: {self._subscriptions!r}>"
+        group, how = self._settings.group_id, self._subscriptions.subscription.type.value
+        has = ", ".join(map(str, self._subscriptions.assignment)) or "nothing"
+        state = "closed" if self._is_closed else f"by {how} reads {has}"
+        return f"<{type(self).__name__} of {'no group' if group is None else repr(group)}: {state}>"
 
     def invoke_by(self, invoke: Invoke) -> None:
         """Call listeners and callbacks this way; before ``start``."""
@@ -135,7 +139,8 @@ class AsyncConsumer:
 
         Replaces an earlier subscription. The listener's methods may be coroutine functions.
         """
-        names = [topics] if isinstance(topics, str) else list(topics)
+        names = arguments.as_topics(topics)
+        arguments.check_listener(listener)
         if self._settings.group_id is None:
             raise NoGroupError("subscribe")
         if (pattern is None) == (not names):
@@ -164,7 +169,7 @@ class AsyncConsumer:
 
     def assign(self, partitions: Iterable[AnyPartition]) -> None:
         """Read exactly these partitions, outside any membership; replaces an earlier assignment."""
-        wanted = {as_partition(each) for each in partitions}
+        wanted = set(arguments.as_partitions(partitions))
         engine = self._engine
         if engine is not None and engine.member is not None:
             engine.member.do(AutoCommitIfDue())
@@ -187,17 +192,22 @@ class AsyncConsumer:
 
         Takes part in rebalances: call it more often than max_poll_interval_ms.
         """
-        engine = self._working()
+        engine, patience = self._working(), arguments.as_millis(timeout_ms)
+        limit = arguments.as_limit(max_records, self._settings.max_poll_records)
+        with self._polling():
+            if len(self.remaining):
+                return self.remaining.take_all()
+            if (buffered := engine.poll_buffered(limit)) is not None:
+                return buffered
+            return await engine.poll(patience, limit)
+
+    @contextmanager
+    def _polling(self) -> Iterator[None]:
         if self._is_polling:
             raise ConcurrentUseError("task")
-        if len(self.remaining):
-            return self.remaining.take_all()
-        limit = max_records or self._settings.max_poll_records
-        if (buffered := engine.poll_buffered(limit)) is not None:
-            return buffered
         self._is_polling = True
         try:
-            return await engine.poll(timeout_ms, limit)
+            yield
         finally:
             self._is_polling = False
 
@@ -205,7 +215,7 @@ class AsyncConsumer:
         """What ``poll`` would return at once, with nothing to be done on the loop; None if there is."""
         if self._engine is None or self._is_polling or len(self.remaining):
             return None
-        return self._engine.poll_buffered(max_records or self._settings.max_poll_records)
+        return self._engine.poll_buffered(arguments.as_limit(max_records, self._settings.max_poll_records))
 
     def stir(self) -> None:
         """Let the next poll see what has changed. From any thread."""
@@ -219,13 +229,8 @@ class AsyncConsumer:
         that read the records elsewhere; they commit with ``commit(offsets)``.
         """
         engine = self._working()
-        if self._is_polling:
-            raise ConcurrentUseError("task")
-        self._is_polling = True
-        try:
-            return await engine.take_part(timeout_ms)
-        finally:
-            self._is_polling = False
+        with self._polling():
+            return await engine.take_part(arguments.as_millis(timeout_ms))
 
     async def fetch_arrow(
         self, timeout_ms: float = 0, max_rows: int | None = None, columns: Iterable[str] = COLUMNS
@@ -235,15 +240,10 @@ class AsyncConsumer:
         Needs ``kohort[arrow]``. Deserializers and interceptors are not asked.
         """
         engine = self._working()
-        if self._is_polling:
-            raise ConcurrentUseError("task")
-        take = take_table(columns)
-        self._take_back()
-        self._is_polling = True
-        try:
-            return await engine.poll_by(take, timeout_ms, max_rows or _ALL_ROWS)
-        finally:
-            self._is_polling = False
+        take, limit = take_table(columns), arguments.as_limit(max_rows, _ALL_ROWS)
+        with self._polling():
+            self._take_back()
+            return await engine.poll_by(take, arguments.as_millis(timeout_ms), limit)
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Records one at a time, for ever. A commit covers those that were handed out."""
@@ -260,13 +260,12 @@ class AsyncConsumer:
 
     # --- where to read ------------------------------------------------------------------------
 
-    def seek(self, partition: AnyPartition, offset: int | OffsetAndMetadata) -> None:
+    def seek(self, partition: AnyPartition, offset: AnyOffset) -> None:
         """Read on from ``offset``; with a leader epoch the leader is asked first whether it still exists."""
-        position = seek_position(offset)
-        if position.offset < 0:
-            raise KohortError(f"cannot seek to offset {position.offset}: it is negative")
-        where = as_partition(partition)
-        self._subscriptions.state(where).seek(position)
+        where, place = arguments.as_partition(partition), arguments.as_offset(offset)
+        if place.offset < 0:
+            raise KohortError(f"cannot seek to offset {place.offset}: it is negative")
+        self._subscriptions.state(where).seek(Position(place.offset, place.leader_epoch))
         self.remaining.drop([where])
         self.stir()
 
@@ -279,20 +278,23 @@ class AsyncConsumer:
         self._reset(partitions, OffsetSpec.LATEST)
 
     def _reset(self, partitions: Iterable[AnyPartition], spec: OffsetSpec) -> None:
-        chosen = [as_partition(each) for each in partitions] or list(self._subscriptions.assignment)
-        for state in [self._subscriptions.state(each) for each in chosen]:
+        chosen = arguments.as_partitions(partitions) or list(self._subscriptions.assignment)
+        for state in self._states(chosen):
             state.reset(int(spec))
         self.remaining.drop(chosen)
         self.stir()
 
+    def _states(self, partitions: Iterable[AnyPartition]) -> list[PartitionState]:
+        return [self._subscriptions.state(each) for each in arguments.as_partitions(partitions)]
+
     def pause(self, *partitions: AnyPartition) -> None:
         """Return nothing of these until ``resume``; the group does not notice."""
-        for each in partitions:
-            self._subscriptions.state(as_partition(each)).is_paused = True
+        for state in self._states(partitions):
+            state.is_paused = True
 
     def resume(self, *partitions: AnyPartition) -> None:
-        for each in partitions:
-            self._subscriptions.state(as_partition(each)).is_paused = False
+        for state in self._states(partitions):
+            state.is_paused = False
         self.stir()
 
     def paused(self) -> set[TopicPartition]:
@@ -300,26 +302,28 @@ class AsyncConsumer:
 
     async def position(self, partition: AnyPartition, timeout_ms: float | None = None) -> int:
         """The offset of the next record to be returned."""
-        where = as_partition(partition)
+        where = arguments.as_partition(partition)
         if (first := self.remaining.first_offsets().get(where)) is not None:
             return first.offset
         return await self._working().position(where, self._patience(timeout_ms))
 
     def current_lag(self, partition: AnyPartition) -> int | None:
         """How many offsets are left to be read, as far as known without asking."""
-        where = as_partition(partition)
+        where = arguments.as_partition(partition)
         position = self._subscriptions.state(where).valid_position
         end = self._working().fetcher.ends.get(where)
         return None if position is None or end is None else max(0, end - position.offset)
 
     def _patience(self, timeout_ms: float | None) -> float:
-        return self._settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        return (
+            self._settings.default_api_timeout_ms if timeout_ms is None else arguments.as_millis(timeout_ms)
+        )
 
     # --- commits ------------------------------------------------------------------------------
 
     async def commit(
         self,
-        offsets: Mapping[AnyPartition, int | OffsetAndMetadata] | None = None,
+        offsets: Mapping[AnyPartition, AnyOffset] | None = None,
         timeout_ms: float | None = None,
     ) -> None:
         """Commit these offsets, or everything that was handed out, and wait for the answer."""
@@ -329,7 +333,7 @@ class AsyncConsumer:
 
     def commit_async(
         self,
-        offsets: Mapping[AnyPartition, int | OffsetAndMetadata] | None = None,
+        offsets: Mapping[AnyPartition, AnyOffset] | None = None,
         callback: CommitCallback | None = None,
     ) -> None:
         """Commit without waiting, one attempt; the callback runs inside a later call."""
@@ -337,10 +341,12 @@ class AsyncConsumer:
         member.commit_async(self._to_commit(offsets), callback)
 
     def _to_commit(
-        self, offsets: Mapping[AnyPartition, int | OffsetAndMetadata] | None
+        self, offsets: Mapping[AnyPartition, AnyOffset] | None
     ) -> dict[TopicPartition, OffsetAndMetadata] | None:
-        if offsets is not None or not len(self.remaining):
-            return as_offsets(offsets)
+        if offsets is not None:
+            return arguments.as_offsets(offsets)
+        if not len(self.remaining):
+            return None
         handed_out = self._subscriptions.assignment.committable()
         firsts = self.remaining.first_offsets()
         return {each: firsts.get(each, offset) for each, offset in handed_out.items()}
@@ -349,7 +355,7 @@ class AsyncConsumer:
         self, *partitions: AnyPartition, timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; None where nothing is."""
-        wanted = tuple(as_partition(each) for each in partitions)
+        wanted = tuple(arguments.as_partitions(partitions))
         return dict(await self._working().committed(wanted, self._patience(timeout_ms)))
 
     # --- the group ----------------------------------------------------------------------------
@@ -387,12 +393,8 @@ class AsyncConsumer:
 
     async def partitions_for_topic(self, topic: str) -> set[int]:
         """The partitions of a topic; UnknownTopicError if there is none."""
-        cluster = self._working().cluster
-        metadata = await cluster.retry(lambda: cluster.refresh([topic]))
-        return {each.partition for each in metadata.topic(topic).partitions}
+        return await partitions_of(self._working().cluster, topic)
 
     async def topics(self) -> set[str]:
         """All topics of the cluster that may be seen, without internal ones."""
-        cluster = self._working().cluster
-        metadata = await cluster.retry(cluster.refresh_all)
-        return {name for name, topic in metadata.topics.items() if not topic.is_internal}
+        return await public_topics(self._working().cluster)

@@ -37,6 +37,7 @@ _LONGEST_WAIT_MS = 5_000.0
 # So long after a full turn, records that are there already are handed out without another: short beside any
 # interval of the group, long beside the time a poll takes.
 _CALM_MS = 10.0
+_FOREVER_MS = 2.0**53
 _GOODBYE_MS = 2_000.0  # how long a broker may take to answer that it was left
 
 
@@ -241,7 +242,7 @@ class Engine:
         return self.member
 
     def after(self, timeout_ms: float) -> Instant:
-        return Instant(self.tasks.now() + int(timeout_ms))
+        return Instant(self.tasks.now() + int(min(timeout_ms, _FOREVER_MS)))
 
     # --- the end ------------------------------------------------------------------------------
 

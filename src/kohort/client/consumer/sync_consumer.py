@@ -8,13 +8,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from kohort.client.columnar.options import COLUMNS
+from kohort.client.consumer.arguments import AnyOffset, AnyPartition, as_millis, as_partitions
 from kohort.client.consumer.async_consumer import CLOSE_TIMEOUT_MS, AsyncConsumer
 from kohort.client.consumer.engine import Records
 from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError
 from kohort.client.consumer.iteration import Remaining
 from kohort.client.consumer.listening import CommitCallback
 from kohort.client.consumer.private_loop import PrivateLoop
-from kohort.client.consumer.queries import AnyPartition, OffsetAndTimestamp, as_partition
+from kohort.client.consumer.queries import OffsetAndTimestamp
 from kohort.client.consumer.settings import ConsumerOptions
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.membership.listener import RebalanceListener
@@ -160,6 +161,7 @@ class Consumer:
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> Records:
         """Records by partition, as soon as there are some; none when the time is up."""
+        patience = as_millis(timeout_ms)
         with self._alone():
             if not self._handing and not self._is_woken:
                 buffered = self._consumer.poll_buffered(max_records)
@@ -168,7 +170,7 @@ class Consumer:
             self._is_woken = False
 
         async def work() -> Records:
-            self._handing = await self._consumer.poll(timeout_ms, max_records)
+            self._handing = await self._consumer.poll(patience, max_records)
             return self._handing
 
         records = self._run(work)
@@ -205,7 +207,7 @@ class Consumer:
 
     # --- where to read ------------------------------------------------------------------------
 
-    def seek(self, partition: AnyPartition, offset: int | OffsetAndMetadata) -> None:
+    def seek(self, partition: AnyPartition, offset: AnyOffset) -> None:
         """Read on from ``offset``; with a leader epoch the leader is asked first whether it still exists."""
         self._do(lambda: self._consumer.seek(partition, offset))
 
@@ -239,7 +241,7 @@ class Consumer:
 
     def commit(
         self,
-        offsets: Mapping[AnyPartition, int | OffsetAndMetadata] | None = None,
+        offsets: Mapping[AnyPartition, AnyOffset] | None = None,
         timeout_ms: float | None = None,
     ) -> None:
         """Commit these offsets, or everything that was handed out, and wait for the answer."""
@@ -247,7 +249,7 @@ class Consumer:
 
     def commit_async(
         self,
-        offsets: Mapping[AnyPartition, int | OffsetAndMetadata] | None = None,
+        offsets: Mapping[AnyPartition, AnyOffset] | None = None,
         callback: CommitCallback | None = None,
     ) -> None:
         """Commit without waiting, one attempt; the callback runs inside a later call."""
@@ -271,12 +273,12 @@ class Consumer:
 
     def beginning_offsets(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, int]:
         """The first offset there is of each."""
-        wanted = [as_partition(each) for each in partitions]
+        wanted = as_partitions(partitions)
         return self._run(lambda: self._consumer.beginning_offsets(wanted))
 
     def end_offsets(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, int]:
         """The offset behind the last record that can be read."""
-        wanted = [as_partition(each) for each in partitions]
+        wanted = as_partitions(partitions)
         return self._run(lambda: self._consumer.end_offsets(wanted))
 
     def offsets_for_times(

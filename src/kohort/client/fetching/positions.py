@@ -11,7 +11,6 @@ from typing import NamedTuple
 from kohort.client.fetching.errors import LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from kohort.client.metadata import NOBODY, Metadata, PartitionInfo
 from kohort.client.subscription import (
-    NO_EPOCH,
     FetchState,
     OffsetAndMetadata,
     PartitionState,
@@ -19,7 +18,7 @@ from kohort.client.subscription import (
     Subscriptions,
 )
 from kohort.model.errors import KohortError
-from kohort.model.ids import Instant, NodeId, TopicName
+from kohort.model.ids import Instant, TopicName
 from kohort.model.topics import TopicPartition
 
 UNDEFINED = -1
@@ -218,10 +217,3 @@ def _leader(metadata: Metadata, partition: TopicPartition) -> PartitionInfo | No
     topic = metadata.topics.get(partition.topic)
     found = topic.partition(partition.partition) if topic is not None else None
     return found if found is not None and found.leader != NOBODY else None
-
-
-def seek_position(offset: int | OffsetAndMetadata) -> Position:
-    """The position a seek asks for; only one with an epoch can be validated."""
-    if isinstance(offset, OffsetAndMetadata):
-        return Position(offset.offset, offset.leader_epoch)
-    return Position(offset, NO_EPOCH, NodeId(-1))
