@@ -16,6 +16,7 @@ from kohort.broker.clock import VirtualClock
 from kohort.broker.server import Server
 from kohort.broker.settings import Settings
 from kohort.client.addresses import parse_address
+from kohort.client.loop_end import end_loop
 from kohort.testing.intercept import Action, Interceptions, Rule, Where, rule
 
 _T = TypeVar("_T")
@@ -117,7 +118,7 @@ class Broker:
         try:
             self.run(self._broker.__aenter__())
         except BaseException:
-            self._end_loop()
+            end_loop(self._loop, self._thread)
             raise
         return self
 
@@ -130,7 +131,7 @@ class Broker:
         try:
             self.run(self._broker.__aexit__(kind, error, traceback))
         finally:
-            self._end_loop()
+            end_loop(self._loop, self._thread)
 
     @property
     def bootstrap(self) -> str:
@@ -176,11 +177,6 @@ class Broker:
             self._broker.stop_intercepting()
 
         self.run(forget())
-
-    def _end_loop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -7,6 +7,8 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
+from kohort.client.loop_end import end_loop
+
 T = TypeVar("T")
 
 
@@ -30,6 +32,7 @@ class PrivateLoop:
                 call()
             return errand.result()
         except BaseException:
+            self._inbox = outer  # before: what still wants to be called on the way out must not wait for us
             self._loop.call_soon_threadsafe(errand.cancel)
             raise
         finally:
@@ -61,10 +64,8 @@ class PrivateLoop:
         self._loop.call_soon_threadsafe(call)
 
     def stop(self) -> None:
-        """End the thread; nothing may run on the loop any more."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        """End the thread, and what an interrupt may have left running on the loop."""
+        end_loop(self._loop, self._thread)
 
 
 class _Errand(Generic[T]):

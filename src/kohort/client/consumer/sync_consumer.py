@@ -3,7 +3,7 @@
 import re
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
@@ -202,8 +202,15 @@ class Consumer:
         loop = self._loop
         if loop is None:
             raise ConsumerClosedError
-        loop.call_soon(self._consumer.wakeup)
+        try:
+            loop.call_soon(self._wake)
+        except RuntimeError:  # the loop's own word for it
+            raise ConsumerClosedError from None
         self._is_woken = True  # the next poll goes to the loop, behind this
+
+    def _wake(self) -> None:
+        with suppress(ConsumerClosedError):  # it may have been closed meanwhile
+            self._consumer.wakeup()
 
     # --- where to read ------------------------------------------------------------------------
 

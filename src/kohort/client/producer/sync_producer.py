@@ -5,10 +5,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Coroutine, Iterable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
+from kohort.client.loop_end import end_loop
 from kohort.client.producer.accumulator import Added
 from kohort.client.producer.async_producer import AsyncProducer, Submission
 from kohort.client.producer.batch import RecordMetadata
@@ -137,6 +138,9 @@ class Producer:
                 self._give_time(feeder, timeout_ms)
             left = None if end is None else max(0, int((end - time.monotonic()) * 1_000))
             self._run(self._producer.close(left))
+        except BaseException:  # Ctrl-C: there is no time left
+            self._run(self._producer.close(0))
+            raise
         finally:
             self._end()
 
@@ -201,18 +205,21 @@ class Producer:
     # From any other thread
 
     def _run(self, coroutine: Coroutine[Any, Any, _T], timeout: float | None = None) -> _T:
-        if self._thread is None or self._loop is None:
-            coroutine.close()
-            raise ProducerClosedError("the producer is not running", hint="use it inside `with`")
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout)
+        with self._lock:  # so that what is begun before the end is also ended by it
+            if self._thread is None or self._loop is None:
+                coroutine.close()
+                raise ProducerClosedError("the producer is not running", hint="use it inside `with`")
+            begun = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return begun.result(timeout)
+        except CancelledError:
+            raise ProducerClosedError("the producer was closed meanwhile") from None
 
     def _end(self) -> None:
-        with self._changed:
+        with self._lock:
             thread, self._thread = self._thread, None
         if thread is not None and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            thread.join()
-            self._loop.close()
+            end_loop(self._loop, thread)
         _drop(self._inbox)
 
 

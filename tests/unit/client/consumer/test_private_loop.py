@@ -69,3 +69,29 @@ def test_anybody_may_call_without_waiting(loop: PrivateLoop) -> None:
     called = threading.Event()
     loop.call_soon(called.set)
     assert called.wait(10)
+
+
+def test_what_an_interrupt_left_running_has_ended_when_the_loop_is_stopped() -> None:
+    loop = PrivateLoop("test")
+    steps: list[str] = []
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    async def work() -> None:
+        try:
+            await loop.invoke(interrupt)
+        finally:
+            for _ in range(10):
+                await asyncio.sleep(0)
+            steps.append("said goodbye")
+
+    async def for_ever() -> None:
+        await asyncio.Event().wait()
+
+    left_behind = loop.submit(for_ever())
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(work())
+    loop.stop()
+    assert steps == ["said goodbye"]
+    assert left_behind.cancelled()

@@ -8,12 +8,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kohort.client.admin import Admin
 from kohort.client.cluster import Cluster
 from kohort.client.consumer import Consumer
 from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, NoGroupError, WakeupError
+from kohort.client.errors import BrokerError
+from kohort.client.membership.listener import Partitions
 from kohort.client.produce import Outgoing, TopicWriter
+from kohort.client.results import GroupInfo
 from kohort.client.subscription import SubscriptionError
 from kohort.model.errors import KohortError
+from kohort.model.ids import GroupId
 from kohort.testing.plugin import Kohort
 
 
@@ -61,8 +66,18 @@ def test_a_second_thread_is_refused_and_may_wake_the_first(
 ) -> None:
     topic = kohort.topic()
     ended: list[BaseException] = []
-    with make() as consumer:
-        consumer.assign([(topic, 0)])
+    is_polling, may_go_on = threading.Event(), threading.Event()
+
+    class Holding:
+        def on_partitions_assigned(self, partitions: Partitions) -> None:
+            is_polling.set()
+            assert may_go_on.wait(60)
+
+        def on_partitions_revoked(self, partitions: Partitions) -> None:
+            """At the end."""
+
+    with make(group_id=kohort.group()) as consumer:
+        consumer.subscribe([topic], listener=Holding())
 
         def wait_for_records() -> None:
             try:
@@ -72,21 +87,59 @@ def test_a_second_thread_is_refused_and_may_wake_the_first(
 
         thread = threading.Thread(target=wait_for_records)
         thread.start()
-
-        def is_refused() -> bool:
-            try:
-                consumer.assignment()
-            except ConcurrentUseError:
-                return True
-            return False
-
-        while not is_refused():
-            assert thread.is_alive()
+        assert is_polling.wait(60)
+        with pytest.raises(ConcurrentUseError, match="thread"):
+            consumer.assignment()
         with pytest.raises(ConcurrentUseError, match="thread"):
             consumer.close()
         consumer.wakeup()
+        may_go_on.set()
         thread.join()
     assert len(ended) == 1
+
+
+def test_an_interrupt_of_a_close_does_not_keep_it_from_leaving(
+    kohort: Kohort, make: Callable[..., Consumer]
+) -> None:
+    class Interrupted:
+        def on_partitions_assigned(self, partitions: Partitions) -> None:
+            """At the beginning."""
+
+        def on_partitions_revoked(self, partitions: Partitions) -> None:
+            raise KeyboardInterrupt
+
+    topic, group = kohort.topic(), kohort.group()
+    consumer = make(group_id=group)
+    consumer.subscribe([topic], listener=Interrupted())
+    consumer.start()
+    while not consumer.assignment():
+        consumer.poll(100)
+    with pytest.raises(KeyboardInterrupt):
+        consumer.close()
+    described = asyncio.run(_describe(kohort.bootstrap, group))
+    assert isinstance(described, GroupInfo)
+    assert not described.members
+
+
+async def _describe(bootstrap: str, group: str) -> GroupInfo | BrokerError:
+    async with Admin(bootstrap) as admin:
+        return (await admin.describe_groups([group]))[GroupId(group)]
+
+
+def test_a_wakeup_that_comes_with_the_end_is_too_late_and_does_no_harm(
+    make: Callable[..., Consumer], caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = make()
+    consumer.start()
+    loop = consumer._loop
+    assert loop is not None
+    with consumer:
+        loop.run(consumer._consumer.close())
+        consumer.wakeup()
+    consumer._loop = loop  # as a thread sees it that looked just before the end
+    with pytest.raises(ConsumerClosedError):
+        consumer.wakeup()
+    assert not caplog.records
 
 
 @pytest.fixture

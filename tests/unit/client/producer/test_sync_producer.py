@@ -1,12 +1,16 @@
 """The producer for programs without an event loop, on an embedded broker."""
 
+import asyncio
 import threading
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
 from kohort.client.errors import NoBrokerError, UnknownTopicError
 from kohort.client.producer import Producer, ProducerClosedError
 from kohort.testing import Broker
+from kohort.testing.intercept import swallow
 
 
 def test_sending_returns_at_once_and_the_result_says_where_it_went() -> None:
@@ -89,3 +93,52 @@ def test_a_producer_that_was_never_started_can_be_dropped() -> None:
 
     with pytest.raises(ProducerClosedError):
         producer.flush()
+
+
+def test_an_interrupt_of_a_close_leaves_nobody_waiting_and_nothing_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Broker() as broker:
+        producer = Producer(bootstrap_servers=broker.bootstrap, linger_ms=0)
+        producer.start()
+        producer.send("orders", b"there").result(30)
+        broker.intercept(swallow, api="Produce")
+        last = producer.send("orders", b"on its way")
+        run, interrupts = producer._run, iter([KeyboardInterrupt()])
+
+        def interrupted(work: Coroutine[Any, Any, None], timeout: float | None = None) -> None:
+            for interrupt in interrupts:
+                work.close()
+                raise interrupt
+            run(work, timeout)
+
+        monkeypatch.setattr(producer, "_run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            producer.close()
+        with pytest.raises(ProducerClosedError):
+            last.result(0)
+        broker.run(broker.server.all_closed())
+
+
+def test_whoever_still_waits_when_the_producer_is_closed_is_told() -> None:
+    told: list[BaseException] = []
+    has_begun = threading.Event()
+
+    async def for_ever() -> None:
+        has_begun.set()
+        await asyncio.Event().wait()
+
+    def wait() -> None:
+        with pytest.raises(ProducerClosedError) as caught:
+            producer._run(for_ever())
+        told.append(caught.value)
+
+    with Broker() as broker:
+        producer = Producer(bootstrap_servers=broker.bootstrap)
+        producer.start()
+        waiting = threading.Thread(target=wait, daemon=True)
+        waiting.start()
+        assert has_begun.wait(30)
+        producer.close()
+        waiting.join(30)
+    assert len(told) == 1
