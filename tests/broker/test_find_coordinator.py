@@ -162,10 +162,26 @@ def test_the_offsets_topic_has_the_settings_the_broker_started_with() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-@pytest.mark.parametrize("kind", [TRANSACTION, SHARE, 3, 7, -1, 127])
+@pytest.mark.parametrize("kind", [SHARE, 3, 7, -1, 127])
 def test_only_groups_can_be_looked_up(raw: Raw, version: int, kind: int) -> None:
     reply = raw.send(FindCoordinatorRequest(key="x", key_type=kind), version)
     assert (reply.error_code, reply.node_id, reply.port) == (ErrorCode.INVALID_REQUEST, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (2, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (3, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_transaction_is_refused_with_the_code_that_ends_the_search_of_who_asks(
+    raw: Raw, version: int, code: ErrorCode
+) -> None:
+    reply = raw.send(FindCoordinatorRequest(key="x", key_type=TRANSACTION), version)
+    assert (reply.error_code, reply.node_id, reply.port) == (code, -1, -1)
+    assert "transactions" in reply.error_message
 
 
 @pytest.mark.parametrize("version", SEVERAL)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.clients.libraries import Got, Production
 from tests.clients.records import START, samples
@@ -155,3 +155,10 @@ def test_a_reply_that_cannot_be_read_does_not_go_unnoticed(
 
     assert any("buffer underflow for Fetch" in line for line in protocol_errors)
     protocol_errors.clear()
+
+
+def test_a_transactional_producer_is_told_at_once_and_for_good(kohort: Kohort) -> None:
+    producer = Producer(settings(kohort.bootstrap, transactional_id="t"))
+    with pytest.raises(KafkaException, match="transactions and share groups are not served") as refused:
+        producer.init_transactions(60)
+    assert refused.value.args[0].fatal()

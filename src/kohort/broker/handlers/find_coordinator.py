@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
 GROUP = 0
+TRANSACTION = 1
+_FIRST_FLEXIBLE_VERSION = 3
 _FIRST_VERSION_WITH_KEYS = 4
 _NOT_AVAILABLE = "The coordinator is not available."
 _ONLY_GROUPS = "Kohort coordinates consumer groups; transactions and share groups are not served."
@@ -26,7 +28,7 @@ async def handle(
     broker: "Broker", request: FindCoordinatorRequest, context: Context
 ) -> FindCoordinatorResponse:
     if request.key_type != GROUP:
-        return _answer(request, context.version, ErrorCode.INVALID_REQUEST, _ONLY_GROUPS)
+        return _answer(request, context.version, _refusal(request, context.version), _ONLY_GROUPS)
     try:
         await broker.coordinator.ensure_offsets_topic()
     except RefusedError:
@@ -38,6 +40,17 @@ async def handle(
         entry.host = broker.advertised_host
         entry.port = broker.advertised_port
     return response
+
+
+def _refusal(request: FindCoordinatorRequest, version: int) -> ErrorCode:
+    """What ends the search at once, and lets the client show our text.
+
+    librdkafka, which asks in v2, gives up only where the transactional id may not be used, and goes on
+    asking for ever after any other code. Clients that ask in later versions would then leave our text out.
+    """
+    if request.key_type == TRANSACTION and version < _FIRST_FLEXIBLE_VERSION:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return ErrorCode.INVALID_REQUEST
 
 
 def refuse(request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
