@@ -7,8 +7,10 @@ from itertools import count
 from typing import Any, TypedDict
 
 from kohort.assign.registry import AssignorChoice
+from kohort.client.addresses import parse_bootstrap
 from kohort.client.fetching.positions import ResetPolicy
 from kohort.client.fetching.records import Deserializer, Reading
+from kohort.client.kinds import PLAINTEXT, TRANSPORT_SETTINGS, misfits
 from kohort.client.membership.settings import MembershipSettings
 from kohort.client.options import ClientOptions
 from kohort.model.errors import KohortError
@@ -19,7 +21,6 @@ _ISOLATION = ("read_uncommitted", "read_committed")
 _LONGEST_INSTANCE_ID = 249
 
 
-_LEFT_OUT_TLS = "connections are plaintext: keep brokers on a network you trust"
 LEFT_OUT: Mapping[str, str] = {
     "group_protocol": "members speak the classic protocol only",
     "group_remote_assignor": "in the classic protocol partition_assignment_strategy decides",
@@ -31,11 +32,17 @@ LEFT_OUT: Mapping[str, str] = {
     "receive_buffer_bytes": "the operating system sizes the buffers of sockets",
     "interceptor_classes": "pass objects: interceptors",
     "internal_throw_on_fetch_stable_offset_unsupported": "older brokers are asked for what they can tell",
-    "security_protocol": _LEFT_OUT_TLS,
-    "sasl_mechanism": _LEFT_OUT_TLS,
-    "ssl_cafile": _LEFT_OUT_TLS,
 }
 """Settings of Kafka's consumer that do not exist here, and what to do instead."""
+
+_ELSEWHERE: Mapping[str, str] = {
+    "api_version": "versions are agreed upon with each broker",
+    "consumer_timeout_ms": "poll(timeout_ms) returns {} when the time is up",
+    "enable_auto_offset_store": "with enable_auto_commit=False, commit({partition: offset}) what is done",
+    "enable_partition_eof": "compare position(partition) with end_offsets([partition])",
+    "loop": "an AsyncConsumer works on the loop it is started on",
+}
+"""The same of other libraries."""
 
 
 class SettingError(KohortError):
@@ -115,6 +122,9 @@ class ConsumerSettings:
     internal_leave_group_on_close: bool = True
 
     def __post_init__(self) -> None:
+        for name, value, words in misfits(self):
+            raise SettingError(f"{name} cannot be {value!r}", hint=f"it is {words}")
+        parse_bootstrap(self.bootstrap)
         _check(self.group_id != "", "group_id must not be empty", "name the group, or leave it out")
         has_group = self.group_id is not None
         _check(
@@ -200,11 +210,18 @@ def consumer_settings(given: Mapping[str, Any]) -> ConsumerSettings:
     known = [each.name for each in fields(ConsumerSettings)]
     for name in given:
         if name not in known:
-            plain = name.replace(".", "_").lower()
-            close = get_close_matches(plain, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else "see docs/howto/consume.md for those there are"
-            raise SettingError(f"a consumer has no setting {name!r}", hint=LEFT_OUT.get(plain, hint))
+            raise SettingError(f"a consumer has no setting {name!r}", hint=_instead_of(name, known))
     return ConsumerSettings(**given)
+
+
+def _instead_of(name: str, known: Sequence[str]) -> str:
+    plain = name.replace(".", "_").lower()
+    if plain.startswith(TRANSPORT_SETTINGS):
+        return PLAINTEXT
+    if instead := LEFT_OUT.get(plain) or _ELSEWHERE.get(plain):
+        return instead
+    close = get_close_matches(plain, known, n=1)
+    return f"did you mean {close[0]}?" if close else "see docs/howto/consume.md for those there are"
 
 
 def _check(holds: bool, message: str, hint: str) -> None:
@@ -213,7 +230,7 @@ def _check(holds: bool, message: str, hint: str) -> None:
 
 
 def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
-    close = get_close_matches(value, allowed, n=1)
+    close = get_close_matches(value.lower(), allowed, n=1)
     hint = f"did you mean {close[0]}?" if close else f"it is one of {', '.join(allowed)}"
     _check(value in allowed, f"{name} cannot be {value!r}", hint)
 

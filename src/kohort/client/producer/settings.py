@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, Literal, Self, TypedDict, Unpack
 
+from kohort.client.addresses import parse_bootstrap
+from kohort.client.kinds import LARGEST, PLAINTEXT, TRANSPORT_SETTINGS, misfits
 from kohort.client.options import ClientOptions
 from kohort.client.producer.errors import ProducerSettingsError
 from kohort.records.compression import Codec
@@ -17,7 +19,6 @@ Acks = Literal["all", -1, 0, 1]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 _REMEMBERED_BATCHES = 5  # a broker recognises a repeated batch among the last five of a partition
-_MAX_INT32 = 2_147_483_647
 _ELSEWHERE = {  # what others call it
     "buffer_memory": "max_buffered_bytes",
     "max_batch_size": "batch_size",
@@ -30,6 +31,14 @@ _ELSEWHERE = {  # what others call it
     "idempotence": "enable_idempotence",
     "max_in_flight": "max_in_flight_requests_per_connection",
     "bootstrap": "bootstrap_servers",
+}
+_INSTEAD = {  # what others have
+    "api_version": "versions are agreed upon with each broker",
+    "interceptors": "look at what `send` returns; key_serializer and value_serializer see each record",
+    "interceptor_classes": "look at what `send` returns; key_serializer and value_serializer see each record",
+    "loop": "an AsyncProducer works on the loop it is started on",
+    "retries": "delivery_timeout_ms limits all attempts together",
+    "transactional_id": "there are no transactions; with enable_idempotence no record is stored twice",
 }
 
 
@@ -97,6 +106,9 @@ class ProducerSettings:
     def __post_init__(self) -> None:
         self._check_choices()
         self._check_numbers()
+        for name, value, words in misfits(self):
+            raise ProducerSettingsError(f"{name} is {value!r}", hint=f"it is {words}")
+        parse_bootstrap(self.bootstrap)
         self._check_idempotence()
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise ProducerSettingsError(
@@ -155,9 +167,9 @@ class ProducerSettings:
                 continue
             value = getattr(self, one.name)
             least = 0 if one.name in ("linger_ms", "max_block_ms", "retry_backoff_ms") else 1
-            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _MAX_INT32:
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= LARGEST:
                 raise ProducerSettingsError(
-                    f"{one.name} is {value!r}", hint=f"it is a whole number from {least} to {_MAX_INT32}"
+                    f"{one.name} is {value!r}", hint=f"it is a whole number from {least} to {LARGEST}"
                 )
 
     def _check_idempotence(self) -> None:
@@ -180,5 +192,9 @@ def _suggestion(name: str, known: Sequence[str]) -> str:
     plain = name.replace(".", "_").replace("-", "_").lower()
     if plain in known:
         return f"write {plain!r}"
+    if plain.startswith(TRANSPORT_SETTINGS):
+        return PLAINTEXT
+    if instead := _INSTEAD.get(plain):
+        return instead
     meant = _ELSEWHERE.get(plain) or next(iter(get_close_matches(plain, known, 1)), None)
     return f"did you mean {meant!r}?" if meant else f"there are {', '.join(known)}"

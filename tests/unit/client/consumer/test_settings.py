@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kohort.client.addresses import AddressError
 from kohort.client.consumer import Consumer
 from kohort.client.consumer.settings import (
     LEFT_OUT,
@@ -47,6 +48,21 @@ def test_a_setting_that_was_left_out_says_what_to_do_instead() -> None:
     assert refused.value.hint == "members speak the classic protocol only"
 
 
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("security_protocol", "plaintext"),
+        ("ssl.certfile", "plaintext"),
+        ("sasl_plain_username", "plaintext"),
+        ("consumer_timeout_ms", "poll"),
+        ("something", "docs/howto/consume.md"),
+    ],
+)
+def test_settings_of_other_libraries_say_what_to_do_instead(given: str, hint: str) -> None:
+    with pytest.raises(SettingError, match=hint):
+        consumer_settings({given: "x"})
+
+
 def test_the_typed_options_are_the_settings() -> None:
     assert set(ConsumerOptions.__annotations__) == {each.name for each in fields(ConsumerSettings)}
 
@@ -75,11 +91,32 @@ def test_an_unknown_setting_is_refused_with_the_nearest_one(given: str, suggesti
         ({"group_instance_id": ".."}, "not legal"),
         ({"group_instance_id": "a b"}, "not legal"),
         ({"fetch_max_wait_ms": -1}, "fetch_max_wait_ms cannot be -1"),
+        ({"auto_offset_reset": "EARLIEST"}, "did you mean earliest"),
+        ({"group_id": "g", "enable_auto_commit": "false"}, "it is True or False or None"),
+        ({"group_id": 5}, "it is text or None"),
+        ({"client_id": None}, "it is text"),
+        ({"max_poll_records": "10"}, "it is a whole number"),
+        ({"session_timeout_ms": 10.5}, "it is a whole number"),
+        ({"request_timeout_ms": True}, "it is a whole number"),
+        ({"fetch_min_bytes": 2**31}, "up to 2147483647"),
+        ({"key_deserializer": "utf-8"}, "it is a function or None"),
+        ({"partition_assignment_strategy": "range"}, "it is a list"),
+        ({"interceptors": object()}, "it is a list"),
+        ({"bootstrap_servers": None}, "it is text or a list of text"),
+        ({"bootstrap_servers": [("localhost", 9092)]}, "it is text or a list of text"),
     ],
 )
 def test_values_that_cannot_be_are_refused(given: dict[str, object], words: str) -> None:
     with pytest.raises(SettingError, match=words):
         consumer_settings(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"), [([], "names no host"), ("PLAINTEXT://localhost:9092", "without the scheme")]
+)
+def test_addresses_are_looked_at_when_the_consumer_is_made(given: str | list[str], words: str) -> None:
+    with pytest.raises(AddressError, match=words):
+        Consumer(bootstrap_servers=given)
 
 
 def test_heartbeats_that_do_not_fit_into_the_session_are_refused_when_the_consumer_is_made() -> None:

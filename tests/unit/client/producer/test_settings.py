@@ -20,6 +20,10 @@ def test_keyword_arguments_and_settings_have_the_same_names() -> None:
         ("buffer_memory", "did you mean 'max_buffered_bytes'?"),
         ("compression", "did you mean 'compression_type'?"),
         ("zzz", "there are bootstrap_servers, client_id"),
+        ("ssl_cafile", "connections are plaintext"),
+        ("security.protocol", "connections are plaintext"),
+        ("transactional.id", "there are no transactions"),
+        ("retries", "delivery_timeout_ms limits"),
     ],
 )
 def test_an_unknown_setting_is_refused_with_the_one_that_was_meant(name: str, hint: str) -> None:
@@ -43,6 +47,10 @@ def test_an_unknown_setting_is_refused_with_the_one_that_was_meant(name: str, hi
         ({"enable_idempotence": True, "acks": 1}, 'needs acks="all"'),
         ({"enable_idempotence": True, "max_in_flight_requests_per_connection": 6}, "at most 5"),
         ({"delivery_timeout_ms": 1_000}, "must be at least linger_ms"),
+        ({"enable_idempotence": "false"}, "enable_idempotence is 'false'"),
+        ({"key_serializer": "utf-8"}, "it is a function or None"),
+        ({"client_id": None}, "it is text"),
+        ({"bootstrap_servers": 9092}, "it is text or a list of text"),
     ],
 )
 def test_values_that_make_no_sense_are_refused(settings: Any, text: str) -> None:  # noqa: ANN401 (wrong on purpose)
