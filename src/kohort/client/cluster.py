@@ -95,6 +95,7 @@ class Cluster:
 
     async def __aenter__(self) -> Self:
         self._closed = False
+        self._pool.reopen()
         try:
             await self.refresh(())
         except BaseException:

@@ -6,7 +6,7 @@ from enum import Enum
 
 from kohort.client.addresses import Address
 from kohort.client.connection import Connection, Dial, open_connection
-from kohort.client.errors import ConnectError
+from kohort.client.errors import ClientClosedError, ConnectError
 from kohort.client.metadata import Node
 from kohort.client.options import ClientOptions
 from kohort.model.errors import KohortError
@@ -31,6 +31,7 @@ class Pool:
         self._bootstrap: Connection | None = None
         self._bootstrapping = asyncio.Lock()
         self._opening: defaultdict[tuple[NodeId, Purpose], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._is_closed = False
 
     async def to_node(self, node: Node, purpose: Purpose = Purpose.GENERAL) -> Connection:
         """A live connection; ConnectError says so when it is the advertised address that leads nowhere."""
@@ -43,6 +44,7 @@ class Pool:
                 found.close()
             connection = self._adopted(node, purpose) or await self._connect(node)
             self._open[key] = connection
+            self._close_if_late(connection)
             return connection
 
     def _adopted(self, node: Node, purpose: Purpose) -> Connection | None:
@@ -73,6 +75,7 @@ class Pool:
             if found is not None:
                 found.close()
             self._bootstrap = found = await open_connection(address, self._options, dial=self._dial)
+            self._close_if_late(found)
             return found
 
     def live(self) -> Connection | None:
@@ -81,7 +84,18 @@ class Pool:
         candidates = [*general, *([self._bootstrap] if self._bootstrap is not None else [])]
         return next((found for found in candidates if found.is_open), None)
 
+    def _close_if_late(self, connection: Connection) -> None:
+        """Of a pool that was closed while somebody connected, or waited for it, nothing stays open."""
+        if self._is_closed:
+            connection.close()
+            raise ClientClosedError(f"the client was closed while it connected to {connection.address}")
+
+    def reopen(self) -> None:
+        """Be of use again after ``close``."""
+        self._is_closed = False
+
     def close(self) -> None:
+        self._is_closed = True
         for connection in self._open.values():
             connection.close()
         self._open.clear()

@@ -102,6 +102,7 @@ class _MemoryTransport(asyncio.Transport):
     def _close(self) -> None:
         if not self._closed:
             self._closed = True
+            self._peer.open.discard(self)
             self._loop.call_soon(self._protocol.connection_lost, None)
 
     def abort(self) -> None:
@@ -118,11 +119,14 @@ class ScriptedPeer:
         self.node_id = node_id
         self.served: dict[int, Versions] = {key: spec.versions for key, spec in APIS.items()}
         self.highest_api_versions = 4
+        self.open: set[asyncio.Transport] = set()
         self._scripts = scripts
         self._received = received
 
     def connect(self, protocol: asyncio.Protocol) -> None:
-        protocol.connection_made(_MemoryTransport(self, protocol))
+        transport = _MemoryTransport(self, protocol)
+        self.open.add(transport)
+        protocol.connection_made(transport)
 
     def answer(self, frame: bytes) -> bytes | Hangup | Silence:
         header, position = read_request_header(frame)
@@ -179,6 +183,11 @@ class ScriptedCluster:
         self.coordinator = 1
         self.down: set[int] = set()
         self.dialled: list[Address] = []
+
+    @property
+    def open(self) -> set[asyncio.Transport]:
+        """Connections that nobody has closed."""
+        return {one for peer in self.peers.values() for one in peer.open}
 
     @property
     def bootstrap(self) -> str:

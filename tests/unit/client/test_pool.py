@@ -6,7 +6,7 @@ import pytest
 from tests.unit.client.scripted import HASTY, ScriptedCluster, on_loop
 
 from kohort.client.addresses import Address
-from kohort.client.errors import ConnectError
+from kohort.client.errors import ClientClosedError, ConnectError
 from kohort.client.metadata import Node
 from kohort.client.pool import Pool, Purpose
 from kohort.model.ids import NodeId
@@ -105,3 +105,21 @@ async def test_closing_the_pool_closes_every_connection() -> None:
     pool.close()
     assert not any(connection.is_open for connection in opened)
     assert pool.live() is None
+
+
+@on_loop
+async def test_nothing_stays_open_that_was_being_opened_when_the_pool_was_closed() -> None:
+    brokers = ScriptedCluster()
+    pool = pool_of(brokers)
+    opening = [
+        asyncio.create_task(pool.to_node(NODE)),
+        asyncio.create_task(pool.to_node(NODE)),  # waits for the first
+        asyncio.create_task(pool.bootstrap(NODE.address)),
+    ]
+    await asyncio.sleep(0)
+    pool.close()
+    for end in await asyncio.gather(*opening, return_exceptions=True):
+        assert isinstance(end, ClientClosedError)
+    assert not brokers.open
+    pool.reopen()
+    assert (await pool.to_node(NODE)).is_open
