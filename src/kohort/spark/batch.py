@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from kohort.model.topics import TopicPartition
 from kohort.spark import planning
-from kohort.spark.errors import DataLossError
+from kohort.spark.errors import DataLossError, OptionError
 from kohort.spark.lookup import Lookup
-from kohort.spark.offsets import OffsetRange, Offsets
+from kohort.spark.offsets import FromGroup, OffsetRange, Offsets
 from kohort.spark.options import SourceOptions
 from kohort.spark.positions import resolve
 from kohort.spark.tasks import RangePartition, read_range
@@ -56,15 +57,32 @@ def plan(options: SourceOptions, lookup: Lookup) -> list[OffsetRange]:
     starts = resolve(options.starting, partitions, lookup, reset=options.offset_reset)
     ends = resolve(options.ending, partitions, lookup, reset=options.offset_reset)
     first, last = lookup.log_starts(partitions), lookup.log_ends(partitions)
+    for where in [where for where, start in starts.items() if start > ends[where]]:
+        if starts[where] > last[where]:
+            what = f"{where} is wanted from offset {starts[where]}, and the log ends at {last[where]}"
+            _lose(options, what, "nothing of it")
+        elif not isinstance(options.starting, FromGroup):  # a group may be past the end that is asked for
+            raise _ends_before_it_starts(where, starts[where], ends[where])
     wanted = planning.ranges(starts, ends)
     there = [_clip(one, first, last) for one in wanted]
     lost = [(one, left) for one, left in zip(wanted, there, strict=True) if one != left]
     for one, left in lost:
         what = f"{one} is wanted, and the log has [{first[one.where]}, {last[one.where]})"
-        if options.fail_on_data_loss:
-            raise DataLossError(what)
-        _log.warning("%s; reading %s", what, left)
+        _lose(options, what, str(left))
     return [one for one in there if one.size > 0]
+
+
+def _lose(options: SourceOptions, what: str, left: str) -> None:
+    if options.fail_on_data_loss:
+        raise DataLossError(what)
+    _log.warning("%s; reading %s", what, left)
+
+
+def _ends_before_it_starts(where: TopicPartition, start: int, end: int) -> OptionError:
+    return OptionError(
+        f"{where} is to be read from offset {start} to {end}, which is before it",
+        hint="the options for the end name an earlier place than those for the start",
+    )
 
 
 def _clip(wanted: OffsetRange, first: Offsets, last: Offsets) -> OffsetRange:

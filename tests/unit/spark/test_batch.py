@@ -136,6 +136,44 @@ def test_what_is_there_of_expired_or_coming_records_can_be_read(
     assert "is wanted, and the log has" in caplog.text
 
 
+def test_a_start_behind_the_end_of_the_log_is_a_loss(
+    options_of: OptionsOf, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    behind = of_each(topic, 3, 50, -2)
+    with pytest.raises(DataLossError, match=f"{topic}-1 is wanted from offset 50, and the log ends at 4"):
+        planned(options_of(subscribe=topic, startingOffsets=behind))
+    with caplog.at_level(logging.WARNING):
+        read = planned(options_of(subscribe=topic, startingOffsets=behind, failOnDataLoss="false"))
+    assert read == [(0, 3, 10)]
+    assert "the log ends at 4; reading nothing of it" in caplog.text
+
+
+def test_an_end_before_the_start_is_an_error(options_of: OptionsOf, topic: str) -> None:
+    options = options_of(
+        assign=json.dumps({topic: [0]}),
+        startingTimestamp="6000",
+        endingTimestamp="3000",
+        failOnDataLoss="false",
+    )
+    with pytest.raises(OptionError, match=f"{topic}-0 is to be read from offset 5 to 2"):
+        planned(options)
+
+
+def test_a_group_may_be_past_the_end_that_is_asked_for(
+    kohort: Kohort, options_of: OptionsOf, topic: str
+) -> None:
+    options = options_of(
+        subscribe=topic,
+        startingOffsets="group",
+        endingOffsets=of_each(topic, 5, 3, -1),
+        kafka__group__id=kohort.group(),
+    )
+    lookup = Lookup(options)
+    lookup.commit({topic_partition(topic, 0): 8})
+    lookup.close()
+    assert planned(options) == [(1, 0, 3)]
+
+
 def test_filters_leave_out_what_need_not_be_read(options_of: OptionsOf, topic: str) -> None:
     reader = PruningReader(options_of(subscribe=topic, kohort__push__filters="true"))
     wanted = [EqualTo(("partition",), 0), GreaterThanOrEqual(("offset",), 8), EqualTo(("key",), b"k")]
