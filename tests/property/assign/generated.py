@@ -1,12 +1,12 @@
 """Groups nobody thought of: any topics, any wishes, any claims."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
+from tests.rounds import ROUNDS
 
 from kohort.assign.assignor import ClusterView, Rack
 from kohort.assign.protocol import Assignment, Subscription, encode_sticky_user_data
@@ -18,7 +18,6 @@ _Value = TypeVar("_Value")
 MOST_TOPICS, MOST_MEMBERS, MOST_PARTITIONS = 6, 8, 5
 GENERATIONS = (None, 4, 5, 5, 6)
 
-ROUNDS = int(os.environ.get("KOHORT_FUZZ_EXAMPLES", "1"))
 steady = settings(derandomize=True, deadline=None, max_examples=60 * ROUNDS, database=None)
 
 

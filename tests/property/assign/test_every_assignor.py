@@ -8,13 +8,14 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.assign.generated import ROUNDS, Case, Kind, cases, steady
+from tests.property.assign.generated import Case, Kind, cases, steady
 from tests.property.assign.judgement import (
     check_complete,
     check_even,
     check_only_what_was_asked_for,
     given_out,
 )
+from tests.rounds import ROUNDS
 
 from kohort.assign.assignor import ClusterView
 from kohort.assign.range import RangeAssignor

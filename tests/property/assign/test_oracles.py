@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from tests.property.assign.generated import ROUNDS, Case, Kind, cases, steady
+from tests.property.assign.generated import Case, Kind, cases, steady
 from tests.property.assign.judgement import Result, sets, sizes
 from tests.property.assign.others import (
     AioRange,
@@ -32,6 +32,7 @@ from tests.property.assign.others import (
     PythonStickyUserData,
     PythonSubscription,
 )
+from tests.rounds import ROUNDS
 
 from kohort.assign.assignor import ClusterView
 from kohort.assign.cooperative import CooperativeStickyAssignor

@@ -1,7 +1,6 @@
 """Administrators who all change the same topics at once: each is answered, and the broker stays whole."""
 
 import logging
-import os
 import tempfile
 from contextlib import ExitStack
 from random import Random
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from tests.broker.asking import TOPIC, batch, metadata_request, produce_request
 from tests.broker.grouping import commit_request, find
 from tests.broker.raw import Raw, Reply
+from tests.rounds import ROUNDS
 
 from kohort.model.errors import ErrorCode
 from kohort.testing.broker import Broker
@@ -108,7 +108,7 @@ def test_racing_administrators_leave_a_broker_that_works_and_remembers(
 
     @given(st.integers(0, 2**32))
     @settings(
-        max_examples=15 * int(os.environ.get("KOHORT_FUZZ_EXAMPLES", "1")),
+        max_examples=15 * ROUNDS,
         derandomize=True,
         database=None,
         deadline=None,

@@ -1,6 +1,5 @@
 """Whatever clients do and however often the broker is started again: the same cluster, the same data."""
 
-import os
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from tests.broker.asking import (
 )
 from tests.broker.grouping import commit_request, find
 from tests.broker.raw import Raw
+from tests.rounds import ROUNDS
 
 from kohort.testing.broker import Broker
 from kohort.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -207,7 +207,7 @@ class Restarts(RuleBasedStateMachine):
 
 TestRestarts = Restarts.TestCase
 TestRestarts.settings = settings(
-    max_examples=20 * int(os.environ.get("KOHORT_FUZZ_EXAMPLES", "1")),
+    max_examples=20 * ROUNDS,
     stateful_step_count=20,
     derandomize=True,
     database=None,

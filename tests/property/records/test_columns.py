@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from tests.rounds import ROUNDS
 
 from kohort.client.fetching import bulk
 from kohort.client.fetching.chunk import Chunk
@@ -38,7 +39,9 @@ from kohort.wire.messages.fetch import PartitionData
 NOW = 1_700_000_000_000
 DECODERS = {"walk": walk.decode, "lanes": lanes.decode, "compiled": compiled.decode}
 
-steady = settings(derandomize=True, deadline=None, max_examples=60, phases=(Phase.explicit, Phase.generate))
+steady = settings(
+    derandomize=True, deadline=None, max_examples=40 * ROUNDS, phases=(Phase.explicit, Phase.generate)
+)
 
 blobs = st.none() | st.binary(max_size=40) | st.integers(0, 9000).map(bytes)
 headers = st.lists(st.tuples(st.text(max_size=12), st.none() | st.binary(max_size=12)), max_size=3)
@@ -130,7 +133,7 @@ def test_columns_hold_what_records_do(name: str, log: bytes, torn: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("lanes_from", "leaps_from"), [(1, 32), (96, 32), (96, 1)])
-@settings(steady, max_examples=100)
+@settings(steady, max_examples=40 * ROUNDS)
 @given(data=st.data())
 def test_damaged_batches_are_refused_by_all_or_by_none(
     lanes_from: int, leaps_from: int, data: st.DataObject
@@ -149,7 +152,7 @@ def test_damaged_batches_are_refused_by_all_or_by_none(
 
 
 @pytest.mark.slow
-@settings(steady, max_examples=100)
+@settings(steady, max_examples=40 * ROUNDS)
 @given(data=st.data())
 def test_a_consumer_gets_the_same_records_with_numpy_and_without(data: st.DataObject) -> None:
     log = bytearray(data.draw(logs().filter(bool)))

@@ -1,6 +1,5 @@
 """However a stream of frames is cut and fed, the same frames come out; and noise does no harm."""
 
-import os
 import struct
 from contextlib import suppress
 from itertools import pairwise
@@ -8,13 +7,13 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.rounds import ROUNDS
 
 from kohort.model.errors import ProtocolError
 from kohort.wire.framing import FrameBuffer
 from kohort.wire.headers import read_request_header
 
-ROUNDS = int(os.environ.get("KOHORT_FUZZ_EXAMPLES", "1"))
-SETTINGS = settings(max_examples=150 * ROUNDS, derandomize=True, database=None, deadline=None)
+SETTINGS = settings(max_examples=75 * ROUNDS, derandomize=True, database=None, deadline=None)
 
 pytestmark = pytest.mark.slow
 

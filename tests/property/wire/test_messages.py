@@ -1,10 +1,6 @@
-"""Every message in every version: the same bytes as kio, nothing lost, and no bytes that do harm.
-
-``KOHORT_FUZZ_EXAMPLES=50`` makes the rounds fifty times as long.
-"""
+"""Every message in every version: the same bytes as kio, nothing lost, and no bytes that do harm."""
 
 import io
-import os
 import struct
 import tracemalloc
 import uuid
@@ -23,6 +19,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.schema.index import schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
+from tests.rounds import ROUNDS
 
 from kohort.wire.apis import APIS
 from kohort.wire.codec import DecodeError, decode, encode, encode_parts
@@ -44,7 +41,6 @@ from kohort.wire.schema import (
 
 pytestmark = pytest.mark.slow
 
-ROUNDS = int(os.environ.get("KOHORT_FUZZ_EXAMPLES", "1"))
 MESSAGES: list[type[Message]] = [
     *(kind for api in APIS.values() for kind in (api.request_class, api.response_class)),
     ConsumerProtocolSubscription,
@@ -228,7 +224,7 @@ def kio_bytes(entity: Any) -> bytes:  # noqa: ANN401  # as above
 @each_message
 def test_both_write_the_same_bytes_and_each_reads_the_other(message: type[Message]) -> None:
     @given(structs(message))
-    @rounds(25)
+    @rounds(10)
     def check(anything: Message) -> None:
         for version in range(message.versions.first, message.versions.last + 1):
             value = adapted(anything, version)
@@ -274,7 +270,7 @@ HUGE = (
 @each_message
 def test_damaged_bytes_are_refused_or_read_as_something_that_can_be_written(message: type[Message]) -> None:
     @given(structs(message), st.integers(0, 2**32))
-    @rounds(12)
+    @rounds(5)
     def check(anything: Message, seed: int) -> None:
         random = Random(seed)
         for version in range(message.versions.first, message.versions.last + 1):

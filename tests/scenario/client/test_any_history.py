@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.rounds import ROUNDS
 from tests.scenario.client.world import GROUP, Consumer, Told, World
 
 from kohort.assign.assignor import RebalanceProtocol
@@ -197,7 +198,7 @@ class AnyCooperativeHistory(AnyHistory):
 
 _EFFORT = settings(
     derandomize=True,
-    max_examples=40,
+    max_examples=20 * ROUNDS,
     stateful_step_count=15,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
