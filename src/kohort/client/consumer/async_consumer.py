@@ -88,27 +88,25 @@ class AsyncConsumer:
 
         Not while another task polls (cancel it, or wake it up), nor from a callback: ConcurrentUseError.
         """
-        if self._is_polling:
-            raise ConcurrentUseError("task")
+        self._refuse_another_call()
         engine = self._engine
         if engine is None or self._is_closed:
             self._is_closed = True
             return
         self._is_closed = True
         self.stir()
-        self._take_back()
+        self.remaining.take_back(self._subscriptions.assignment)
         try:
             await engine.close(timeout_ms)  # the listener may still ask and commit
         finally:
             self._engine = None
 
-    def _take_back(self) -> None:
-        """What was polled for an iteration, and not reached by it, counts as not handed out."""
-        for partition, first in self.remaining.first_offsets().items():
-            state = self._subscriptions.assignment.get(partition)
-            if state is not None and state.position is not None:
-                state.position = state.position._replace(offset=first.offset, offset_epoch=-1)
-        self.remaining.drop()
+    def _refuse_another_call(self) -> None:
+        member = self._engine.member if self._engine is not None else None
+        if member is not None and member.is_calling_back:
+            raise ConcurrentUseError("callback")
+        if self._is_polling:
+            raise ConcurrentUseError("task")
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -117,6 +115,8 @@ class AsyncConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None:
+            self.remaining.step_back()
         await self.close()
 
     def _working(self) -> Engine:
@@ -203,8 +203,7 @@ class AsyncConsumer:
 
     @contextmanager
     def _polling(self) -> Iterator[None]:
-        if self._is_polling:
-            raise ConcurrentUseError("task")
+        self._refuse_another_call()
         self._is_polling = True
         try:
             yield
@@ -242,7 +241,7 @@ class AsyncConsumer:
         engine = self._working()
         take, limit = take_table(columns), arguments.as_limit(max_rows, _ALL_ROWS)
         with self._polling():
-            self._take_back()
+            self.remaining.take_back(self._subscriptions.assignment)
             return await engine.poll_by(take, arguments.as_millis(timeout_ms), limit)
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
@@ -291,6 +290,7 @@ class AsyncConsumer:
         """Return nothing of these until ``resume``; the group does not notice."""
         for state in self._states(partitions):
             state.is_paused = True
+        self.remaining.take_back(self._subscriptions.assignment, arguments.as_partitions(partitions))
 
     def resume(self, *partitions: AnyPartition) -> None:
         for state in self._states(partitions):

@@ -18,9 +18,18 @@ class ConsumerClosedError(KohortError):
 
 
 class ConcurrentUseError(KohortError):
-    """A consumer is for one thread, or one task, at a time; only ``wakeup`` may come from another."""
+    """A consumer is for one thread, or one task, at a time; only ``wakeup`` may come from another.
+
+    Nor may a callback ("callback") begin what it is a part of.
+    """
 
     def __init__(self, who: str) -> None:
+        if who == "callback":
+            super().__init__(
+                "the consumer is in the middle of a call that waits for this callback",
+                hint="poll, unsubscribe and close when the callback has returned",
+            )
+            return
         super().__init__(
             f"the consumer is being used by another {who}",
             hint=f"give each {who} a consumer of its own; they can share a group",

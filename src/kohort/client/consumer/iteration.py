@@ -1,9 +1,9 @@
 """Records that were polled for an iteration and not yet reached by it."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from kohort.client.fetching.records import ConsumerRecord
-from kohort.client.subscription import OffsetAndMetadata
+from kohort.client.subscription import Assignment, OffsetAndMetadata
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 
@@ -25,9 +25,14 @@ class Remaining:
 
     def next(self) -> ConsumerRecord | None:
         if self._at >= len(self._records):
+            self.refill(())  # the last one is done with
             return None
         self._at += 1
         return self._records[self._at - 1]
+
+    def step_back(self) -> None:
+        """Whoever has a record in hand could not process it."""
+        self._at = max(0, self._at - 1)
 
     def refill(self, portions: Iterable[list[ConsumerRecord]]) -> None:
         self._records = [record for portion in portions for record in portion]
@@ -46,6 +51,15 @@ class Remaining:
         gone = None if partitions is None else set(partitions)
         kept = [] if gone is None else [r for r in self._records[self._at :] if _partition(r) not in gone]
         self.refill([kept])
+
+    def take_back(self, assignment: Assignment, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Let positions stand before what is left of these, or of all, as if that had never been polled."""
+        for partition, first in self.first_offsets().items():
+            state = assignment.get(partition)
+            is_meant = partitions is None or partition in partitions
+            if is_meant and state is not None and state.position is not None:
+                state.position = state.position._replace(offset=first.offset, offset_epoch=-1)
+        self.drop(partitions)
 
     def first_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Where each partition goes on that has records left."""

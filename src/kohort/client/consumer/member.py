@@ -8,7 +8,7 @@ from itertools import count
 from typing import NamedTuple
 
 from kohort.client.consumer.coordination import CoordinatorLink
-from kohort.client.consumer.errors import WakeupError
+from kohort.client.consumer.errors import ConcurrentUseError, WakeupError
 from kohort.client.consumer.listening import (
     CommitCallback,
     Interceptors,
@@ -90,6 +90,7 @@ class GroupMember:
         self._fetches: dict[FetchId, asyncio.Future[CommittedFetched]] = {}
         self._sending: set[asyncio.Task[None]] = set()
         self._is_closed = False
+        self.is_calling_back = False
 
     # --- calls of the application -------------------------------------------------------------
 
@@ -175,6 +176,8 @@ class GroupMember:
             await self._calls.invoke(partial(callback, done.offsets, done.error))
 
     async def _run(self, command: Poll | Unsubscribe | Close) -> bool:
+        if self.is_calling_back:
+            raise ConcurrentUseError("callback")
         self._turn = turn = asyncio.Queue[Turn]()
         self.do(command)
         while True:
@@ -194,12 +197,15 @@ class GroupMember:
     async def _call_back(self, effect: RunCallback) -> None:
         done = CallbackDone(effect.callback_id)
         if self.listener is not None:
+            self.is_calling_back = True
             try:
                 await self._calls.invoke(partial(method_for(self.listener, effect.kind), effect.partitions))
             except WakeupError as error:
                 done = CallbackDone(effect.callback_id, error, interrupted=True)
             except Exception as error:
                 done = CallbackDone(effect.callback_id, error)
+            finally:
+                self.is_calling_back = False
         self.do(done)
 
     # --- the machine --------------------------------------------------------------------------

@@ -75,7 +75,7 @@ class Consumer:
         Not while another thread polls (wake it up first), nor from a callback: ConcurrentUseError.
         """
         if self._owner is not None:
-            raise ConcurrentUseError("thread" if self._owner != threading.get_ident() else "call")
+            raise ConcurrentUseError("thread" if self._owner != threading.get_ident() else "callback")
         with self._alone():
             self._is_closed = True
             if self._loop is None:
@@ -93,6 +93,8 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None:
+            self._remaining.step_back()
         self.close()
 
     @contextmanager
