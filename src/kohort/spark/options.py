@@ -113,9 +113,13 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
     )
 
 
-def includes_headers(options: Mapping[str, str]) -> bool:
-    """Whether the schema has the column ``headers``."""
-    return _Given(options).flag("includeHeaders", default=False)
+def check_source_options(options: Mapping[str, str]) -> SourceOptions:
+    """The options before Spark has said whether they are for a batch or for a stream; raises OptionError.
+
+    A batch query has no option that a stream does not have, but for those of its end.
+    """
+    has_end = any(name.lower().startswith("ending") for name in options)
+    return parse_source_options(options, streaming=not has_end)
 
 
 def _simple(given: "_Given") -> dict[str, Any]:
@@ -148,6 +152,8 @@ class _Given:
     """The options by their proper names, whatever case they were written in; ``kafka`` has Kafka's own."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
+        if not options or "provider" in options:
+            raise _table()
         self._values: dict[str, str] = {}
         self.kafka: dict[str, str] = {}
         for name, value in options.items():
@@ -209,6 +215,14 @@ class _Given:
         if found is None or (found[2] or "ms") not in _UNITS:
             raise OptionError(f"{name} cannot be {text!r}", hint="expected for example 500ms, 30s, 15m, 1h")
         return int(int(found[1]) * _UNITS[found[2] or "ms"])
+
+
+def _table() -> OptionError:
+    """``CREATE TABLE … USING kohort``: Spark gives none of its options to a Python source that reads it."""
+    return OptionError(
+        "there are no options, or they are those of a table, and Spark does not hand those on",
+        hint="use CREATE TEMPORARY VIEW … USING kohort OPTIONS (…) instead of CREATE TABLE",
+    )
 
 
 def _unknown(name: str) -> OptionError:
@@ -284,7 +298,15 @@ def _place(given: _Given, side: str, default: Place) -> Place:
     named: dict[str, Place] = {"earliest": Earliest(), "latest": Latest(), "group": FromGroup()}
     if text is None:
         return default
-    return named[text.lower()] if text.lower() in named else AtOffsets(parse_offsets(name, text))
+    if text.lower() in named:
+        return named[text.lower()]
+    offsets = parse_offsets(name, text)
+    if odd := [where for where, offset in offsets.items() if offset < EARLIEST]:
+        raise OptionError(
+            f"{name} of {show(odd)} cannot be {offsets[odd[0]]}",
+            hint="-1 stands for latest and -2 for earliest",
+        )
+    return AtOffsets(offsets)
 
 
 def _check_bounds(starting: Place, ending: Place) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from kohort.spark.errors import OptionError
-from kohort.spark.options import COLUMNS, HEADERS, SourceOptions, includes_headers, parse_source_options
+from kohort.spark.options import HEADERS, SourceOptions, check_source_options, parse_source_options
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -41,8 +41,9 @@ class KohortDataSource(DataSource):
         return "kohort"
 
     def schema(self) -> str:
-        names = (*COLUMNS, HEADERS) if includes_headers(self.options) else COLUMNS
-        return ", ".join(f"{name} {TYPES[name]}" for name in names)
+        """Spark asks in ``load()``, which is the earliest moment to refuse an option."""
+        columns = check_source_options(self.options).columns
+        return ", ".join(f"{name} {TYPES[name]}" for name in columns)
 
     def reader(self, schema: "StructType") -> "DataSourceReader":
         options = source_options(self.options, schema, streaming=False)

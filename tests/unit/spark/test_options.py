@@ -16,7 +16,7 @@ from kohort.spark.offsets import (
     topic_partition,
 )
 from kohort.spark.option_table import OPTIONS
-from kohort.spark.options import COLUMNS, SourceOptions, includes_headers, parse_source_options
+from kohort.spark.options import COLUMNS, SourceOptions, check_source_options, parse_source_options
 
 BASIC = {"kafka.bootstrap.servers": "here:9092", "subscribe": "orders"}
 A0 = topic_partition("a", 0)
@@ -81,6 +81,19 @@ def test_one_of_them_must_be_given() -> None:
         parse_source_options({"kafka.bootstrap.servers": "here:9092"}, streaming=True)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"provider": "kohort", "option.subscribe": "a", "subscribe": "a", "owner": "me"},
+    ],
+    ids=["used", "created"],
+)
+def test_a_table_whose_options_spark_would_forget_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match="use CREATE TEMPORARY VIEW"):
+        check_source_options(given)
+
+
 def test_a_broker_must_be_named() -> None:
     with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers"):
         parse_source_options({"subscribe": "a"}, streaming=False)
@@ -116,6 +129,13 @@ def test_of_several_places_to_start_the_most_general_time_wins(given: dict[str, 
 )
 def test_a_batch_may_end_at_offsets_or_times(given: dict[str, str], place: object) -> None:
     assert batch(**given).ending == place
+    assert check_source_options(BASIC | given).ending == place, "only a batch has an end"
+
+
+@pytest.mark.parametrize("name", ["startingOffsets", "endingOffsets"])
+def test_there_are_no_offsets_below_the_beginning(name: str) -> None:
+    with pytest.raises(OptionError, match=f"{name} of a-0 cannot be -3"):
+        batch(**{name: '{"a":{"0":-3}}'})
 
 
 @pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
@@ -196,8 +216,8 @@ def test_a_delay_is_written_as_spark_writes_times(text: str, millis: int) -> Non
 
 def test_headers_are_a_column_when_they_are_asked_for() -> None:
     assert stream(includeHeaders="true").columns == (*COLUMNS, "headers")
-    assert includes_headers({"includeheaders": "TRUE"})
-    assert not includes_headers(BASIC)
+    assert check_source_options(BASIC | {"includeheaders": "TRUE"}).columns == (*COLUMNS, "headers")
+    assert check_source_options(BASIC).columns == COLUMNS
 
 
 # --- groups -----------------------------------------------------------------------------------

@@ -30,6 +30,14 @@ def test_headers_come_last() -> None:
     assert schema.endswith("timestampType int, headers array<struct<key:string,value:binary>>")
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"assign": '{"a":[0]}'}, {"startingOffsets": "soon"}, {"kafka.ssl.key.password": "x"}]
+)
+def test_a_wrong_option_is_refused_when_spark_asks_for_the_columns(wrong: dict[str, str]) -> None:
+    with pytest.raises(OptionError):
+        DefaultSource(BASIC | wrong).schema()
+
+
 def test_it_is_found_by_the_name_of_its_package() -> None:
     assert DefaultSource.name() == "kohort"
 
