@@ -37,7 +37,8 @@ def apis() -> str:
             GENERATED,
             "",
             "A request for any other API or version closes its connection with one log line, as in Kafka.\n"
-            "Not served, so not announced: transactions, KIP-848 and share groups, ACLs, SASL, telemetry.",
+            "Not served, so not announced: transactions, share groups, SASL, quotas, telemetry.\n"
+            "KIP-848 groups and ACLs are announced and refused, as by a Kafka where they are switched off.",
             "",
             "| key | API | versions | first flexible | note |",
             "|---|---|---|---|---|",
@@ -108,6 +109,23 @@ too. An option that does not exist is refused with the nearest that does. Option
 
 A schema chooses columns: `.schema("offset bigint, value binary")` decodes and ships only these."""
 
+SPARK_DIFFERENCES = """\
+## Where it is not like the connector
+Those marked with a star are limits of Python sources and sinks in Spark 4.3, whoever wrote them.
+
+| with the connector | here |
+|---|---|
+| `kafka.group.id` is a name and no more | a stream becomes a member of that group; `commit` at `none` leaves it out |
+| options it does not know are ignored | they are refused; so are TLS and SASL, which our client does not speak |
+| a partition in `assign` that does not exist is left out | it is an error |
+| a topic made again is read from where the old one was | `DataLossError`, or from its beginning |
+| `subscribePattern` is a regular expression of Java | of Python |
+| `write` without a mode appends | `.mode("append")` is needed * |
+| streams can be written in the output mode `update` | use [`foreachBatch`](../howto/spark-sink.md#aggregates) * |
+| `CREATE TABLE … USING kafka` | `CREATE TEMPORARY VIEW … USING kohort OPTIONS (…)`: no options reach a table * |
+| triggers `continuous` and `realTime` | there are none * |
+| `metrics` of a source in progress reports: `maxOffsetsBehindLatest` and others | they are empty; the difference of `latestOffset` and `endOffset` beside them is the same * |"""
+
 SPARK_LOSSES = """\
 ## When records are gone
 
@@ -165,6 +183,8 @@ def spark_options() -> str:
             *(f"| `{name}` | {advice} |" for name, advice in REFUSED.items()),
             "",
             SPARK_LOSSES,
+            "",
+            SPARK_DIFFERENCES,
             "",
         ]
     )

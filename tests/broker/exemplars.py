@@ -19,16 +19,21 @@ from kohort.wire.apis import ApiKey
 from kohort.wire.messages import (
     alter_configs,
     api_versions,
+    consumer_group_heartbeat,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_records,
     delete_topics,
+    describe_acls,
     describe_cluster,
     describe_configs,
     describe_groups,
     describe_log_dirs,
     describe_topic_partitions,
+    elect_leaders,
     find_coordinator,
     incremental_alter_configs,
     init_producer_id,
@@ -213,6 +218,11 @@ def _reassignments(_: bytes) -> Message:
     return list_partition_reassignments.ListPartitionReassignmentsRequest(topics=[wanted])
 
 
+def _elections(_: bytes) -> Message:
+    wanted = elect_leaders.TopicPartitions(topic=NAME, partitions=[0, 7])
+    return elect_leaders.ElectLeadersRequest(topic_partitions=[wanted], timeout_ms=1_000)
+
+
 EXEMPLARS: dict[ApiKey, Callable[[bytes], Message]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
@@ -241,16 +251,27 @@ EXEMPLARS: dict[ApiKey, Callable[[bytes], Message]] = {
     ApiKey.DELETE_RECORDS: _delete_records,
     ApiKey.INIT_PRODUCER_ID: lambda _: init_producer_id.InitProducerIdRequest(transactional_id=None),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _epochs,
+    ApiKey.DESCRIBE_ACLS: lambda _: describe_acls.DescribeAclsRequest(resource_name_filter=NAME),
+    ApiKey.CREATE_ACLS: lambda _: create_acls.CreateAclsRequest(
+        creations=[create_acls.AclCreation(resource_name=NAME, principal="User:u", host="*")]
+    ),
+    ApiKey.DELETE_ACLS: lambda _: delete_acls.DeleteAclsRequest(
+        filters=[delete_acls.DeleteAclsFilter(resource_name_filter=NAME)]
+    ),
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
     ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.DESCRIBE_LOG_DIRS: _log_dirs,
     ApiKey.CREATE_PARTITIONS: _create_partitions,
     ApiKey.DELETE_GROUPS: lambda _: delete_groups.DeleteGroupsRequest(groups_names=["nobody", "none"]),
+    ApiKey.ELECT_LEADERS: _elections,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _reassignments,
     ApiKey.OFFSET_DELETE: _offset_delete,
     ApiKey.DESCRIBE_CLUSTER: lambda _: describe_cluster.DescribeClusterRequest(
         include_cluster_authorized_operations=True
+    ),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda _: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+        group_id=GROUP, member_id="x", subscribed_topic_names=[NAME]
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _pages,
 }

@@ -19,8 +19,9 @@ SENSIBLE = ApiVersionsRequest(client_software_name="raw-test", client_software_v
 SPECIFIED = {
     0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9),
     12: (0, 4), 13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6),
-    21: (0, 2), 22: (0, 5), 23: (2, 4), 32: (1, 4), 33: (0, 2), 35: (1, 4), 37: (0, 3), 42: (0, 2),
-    44: (0, 1), 46: (0, 0), 47: (0, 0), 60: (0, 2), 75: (0, 0),
+    21: (0, 2), 22: (0, 5), 23: (2, 4), 29: (1, 3), 30: (1, 3), 31: (1, 3), 32: (1, 4), 33: (0, 2),
+    35: (1, 4), 37: (0, 3), 42: (0, 2), 43: (0, 2), 44: (0, 1), 46: (0, 0), 47: (0, 0), 60: (0, 2),
+    68: (0, 1), 75: (0, 0),
 }  # fmt: skip
 
 # Single versions that librdkafka up to 2.11.0 looks for inside the announced ranges.
@@ -70,7 +71,7 @@ def test_transactions_are_not_announced(raw: Raw, key: int) -> None:
     assert key not in announced(raw, 4)
 
 
-@pytest.mark.parametrize("key", [68, 69, 71, 72, 76, 77])
+@pytest.mark.parametrize("key", [69, 71, 72, 76, 77])
 def test_neither_new_consumer_groups_nor_share_groups_nor_telemetry_are_announced(raw: Raw, key: int) -> None:
     assert key not in announced(raw, 4)
 

@@ -162,3 +162,16 @@ def test_a_transactional_producer_is_told_at_once_and_for_good(kohort: Kohort) -
     with pytest.raises(KafkaException, match="transactions and share groups are not served") as refused:
         producer.init_transactions(60)
     assert refused.value.args[0].fatal()
+
+
+def test_a_consumer_of_the_new_protocol_is_told_at_once_and_for_good(kohort: Kohort) -> None:
+    made = Consumer(settings(kohort.bootstrap, group_id=kohort.group(), group_protocol="consumer"))
+    made.subscribe([kohort.topic()])
+    deadline = Deadline("the refusal")
+    while (message := made.poll(0.1)) is None:
+        deadline.check()
+    error = message.error()
+    assert error is not None
+    assert error.code() == KafkaError._FATAL
+    assert "API version not supported" in error.str()
+    made.close()

@@ -47,6 +47,8 @@ SCRIPTS: Final[dict[str, Script]] = {
     "describe-partitions": cluster.describe_partitions,
     "log-dirs": cluster.log_dirs,
     "reassignments": cluster.reassignments,
+    "elections": cluster.elections,
+    "acls": cluster.acls,
     "delete-records": cluster.delete_records,
     "leader-epochs": cluster.leader_epochs,
     "find-coordinator": joining.find_coordinator,

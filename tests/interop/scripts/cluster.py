@@ -1,15 +1,19 @@
-"""The other administrative questions: cluster, partitions, directories, reassignments, deletion, epochs."""
+"""The other administrative questions: cluster, partitions, directories, reassignments, elections, rights,
+deletion, epochs."""
 
 from collections.abc import Iterator
 
 from tests.interop.scripts.exchange import Answer, Exchange
 from tests.interop.scripts.setting import append, batch, make_topic
 
+from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from kohort.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kohort.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from kohort.wire.messages.describe_acls import DescribeAclsRequest
 from kohort.wire.messages.describe_cluster import DescribeClusterRequest
 from kohort.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kohort.wire.messages.describe_topic_partitions import (
@@ -17,6 +21,7 @@ from kohort.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from kohort.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kohort.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
@@ -96,6 +101,39 @@ def reassignments(x: Exchange) -> Steps:
     for label, each, parts in (("one", name, [0]), ("unknown", "script.none", [0]), ("beyond", name, [9])):
         topics = [ListPartitionReassignmentsTopics(name=each, partition_indexes=parts)]
         yield label, x.get(ListPartitionReassignmentsRequest(timeout_ms=5000, topics=topics), 0)
+
+
+def elections(x: Exchange) -> Steps:
+    """ElectLeaders where the one broker leads everything already."""
+    name = "script.elections"
+    make_topic(x, name, 2)
+
+    def ask(topics: dict[str, list[int]], kind: int = 0) -> ElectLeadersRequest:
+        asked = [TopicPartitions(topic=topic, partitions=parts) for topic, parts in topics.items()]
+        return ElectLeadersRequest(election_type=kind, topic_partitions=asked, timeout_ms=5000)
+
+    for version in range(3):
+        yield f"v{version}", x.get(ask({name: [1, 0, 9], "script.none": [0]}), version)
+    yield "unclean", x.get(ask({name: [0]}, 1), 2)
+    yield "unknown kind", x.get(ask({name: [0]}, 7), 2)
+    yield "a partition twice", x.get(ask({name: [0, 0]}), 2)
+    yield "no partitions", x.get(ask({name: []}), 2)
+    yield "no topics", x.get(ask({}), 2)
+
+
+def acls(x: Exchange) -> Steps:
+    """Rights where there is no authorizer."""
+    rule = AclCreation(
+        resource_type=2, resource_name="t", principal="User:u", host="*", operation=3, permission_type=3
+    )
+    some = DeleteAclsFilter(resource_type_filter=1, operation=1, permission_type=1)
+    for version in range(1, 4):
+        every = DescribeAclsRequest(resource_type_filter=1, operation=1, permission_type=1)
+        yield f"describe v{version}", x.get(every, version)
+        yield f"create v{version}", x.get(CreateAclsRequest(creations=[rule, rule]), version)
+        yield f"delete v{version}", x.get(DeleteAclsRequest(filters=[some, some]), version)
+    yield "create none", x.get(CreateAclsRequest(creations=[]), 3)
+    yield "delete none", x.get(DeleteAclsRequest(filters=[]), 3)
 
 
 def delete_records(x: Exchange) -> Steps:

@@ -1,0 +1,27 @@
+"""ConsumerGroupHeartbeat (68): refused, as Kafka does while its consumer protocol is switched off.
+
+It is announced all the same: librdkafka waits for ever for a broker that announces it, but gives up, with a
+reason, on one that answers UNSUPPORTED_VERSION; franz-go falls back to the classic protocol then.
+"""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.context import Context
+from kohort.model.errors import ErrorCode
+from kohort.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+
+def handle(
+    _broker: "Broker", request: ConsumerGroupHeartbeatRequest, _context: Context
+) -> ConsumerGroupHeartbeatResponse:
+    return refuse(request, ErrorCode.UNSUPPORTED_VERSION)
+
+
+def refuse(_request: ConsumerGroupHeartbeatRequest, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=code)
