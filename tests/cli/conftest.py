@@ -21,7 +21,7 @@ from tools.peers.pins import Peer  # noqa: E402 (same)
 from kohort.cli.app import command_line  # noqa: E402 (needs the path above)
 
 LISTENING = "kohort: listening on "
-STOP_SECONDS = 10
+STOP_SECONDS = 60  # for a whole command on a machine with much else to do
 
 
 @contextmanager

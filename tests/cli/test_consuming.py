@@ -1,6 +1,8 @@
 """A run of ``kohort consume`` that is interrupted in any moment knows what it has shown."""
 
 import asyncio
+from collections.abc import Iterable
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +12,7 @@ from kohort.client.consumer import AsyncConsumer
 from kohort.client.fetch import StartAt
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.producer import AsyncProducer
+from kohort.model.topics import TopicPartition
 from kohort.testing.broker import Broker
 
 
@@ -44,3 +47,30 @@ def test_what_was_printed_counts_however_soon_after_it_the_run_is_interrupted(tu
     with Broker() as broker:
         asyncio.run(consume())
     assert (commentary.records, commentary.size) == (3, 3)
+
+
+def test_the_time_in_which_nothing_comes_begins_when_something_can_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    commentary = Commentary("reading", quiet=True, draws=False)
+    now = 0.0
+    monkeypatch.setattr("kohort.cli.consuming.time", SimpleNamespace(monotonic=lambda: now))
+
+    async def consume() -> None:
+        async with AsyncProducer(bootstrap_servers=broker.bootstrap) as producer:
+            await producer.send("t", b"a")
+        consumer = AsyncConsumer(bootstrap_servers=broker.bootstrap)
+        end_offsets = consumer.end_offsets
+
+        async def slowly(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+            nonlocal now
+            now += 60
+            return await end_offsets(partitions)
+
+        monkeypatch.setattr(consumer, "end_offsets", slowly)
+        wish = Wish(topics=["t"], start=StartAt(), idle_seconds=30, limit=1)
+        await Consuming(consumer, wish, len, commentary).run()
+
+    with Broker() as broker:
+        asyncio.run(consume())
+    assert commentary.records == 1

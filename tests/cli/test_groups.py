@@ -7,7 +7,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from tests.cli.conftest import Kohort
+from tests.cli.conftest import STOP_SECONDS, Kohort
 from tests.cli.group_members import members
 from tests.clients.waiting import eventually
 
@@ -132,7 +132,7 @@ def test_a_group_is_seen_from_all_sides_while_it_lives(kohort: Kohort, group: st
 
 @pytest.mark.slow
 def test_a_static_member_shows_its_instance(kohort: Kohort, group: str, filled: str) -> None:
-    settings = {"group.instance.id": "till-7", "session.timeout.ms": 6_000}
+    settings = {"group.instance.id": "till-7", "session.timeout.ms": 30_000}
     with members(kohort.bootstrap, group, filled, "one", **settings):
         eventually("a member", lambda: state(kohort, group) == ("Stable", 1))
         (member,) = json.loads(kohort.ok("groups", "members", group, "--json"))["members"]
@@ -203,7 +203,7 @@ def test_watching_goes_on_until_it_is_interrupted(kohort: Kohort, group: str, fi
         assert process.stdout is not None
         seen = [json.loads(process.stdout.readline())["state"] for _ in range(3)]
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        process.communicate(timeout=STOP_SECONDS)
     assert seen == ["Empty"] * 3
     assert process.returncode == 130
 

@@ -14,7 +14,7 @@ from typing import Self
 from tests.clients.waiting import Deadline
 
 LISTENING = b"kohort: listening on "
-STOP_SECONDS = 10.0
+STOP_SECONDS = 60.0
 
 
 class Node:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-PATIENCE_SECONDS = 30.0  # far more than anything here takes on an idle machine
+PATIENCE_SECONDS = 60.0  # far more than anything here takes on an idle machine
 
 
 class Deadline:

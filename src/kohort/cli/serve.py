@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from kohort.broker.settings import Settings
 
-STOP_SECONDS = 2.0
+STOP_SECONDS = 10.0  # it takes less than 2; only a machine with much else to do needs more for a clean end
 OK, FAILED, USAGE = 0, 1, 2
 # Requests leave next to no cycles behind; to look for some after every 700 objects took a tenth of the time.
 _COLLECT_AFTER = (10_000, 20, 20)
