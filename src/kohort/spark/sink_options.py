@@ -67,11 +67,14 @@ ACCEPTED = frozenset(
         "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy", "metric.reporters",
         "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
         "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms",
-        "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "send.buffer.bytes",
-        "socket.connection.setup.timeout.max.ms",
+        "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "retries",
+        "send.buffer.bytes", "socket.connection.setup.timeout.max.ms",
     }
 )  # fmt: skip
-"""Settings of the Java producer that change nothing here: taken, so that a job moves over unchanged."""
+"""Settings of the Java producer that change nothing here: taken, so that a job moves over unchanged.
+
+``retries`` too: as Kafka advises, ``delivery.timeout.ms`` says how long a record is tried.
+"""
 
 _NO_TRANSACTIONS = "there are no transactions yet: a write is at-least-once, and idempotent within a task"
 REFUSED = {
@@ -80,7 +83,6 @@ REFUSED = {
     "interceptor.classes": "interceptors are Java code; use functions of DataFrames",
     "partitioner.class": 'partitioners are Java code; use a column "partition"',
     "partitioner.ignore.keys": 'use a column "partition", or leave the column "key" out',
-    "retries": "kafka.delivery.timeout.ms says how long a record is tried, however often that is",
     "transactional.id": _NO_TRANSACTIONS,
     "transaction.timeout.ms": _NO_TRANSACTIONS,
 }
@@ -147,6 +149,8 @@ def _apply(settings: dict[str, Any], name: str, text: str) -> None:
     if name in SETTINGS:
         setting = SETTINGS[name]
         settings[setting.ours] = _value(name, setting.kind, text.strip())
+        if name == "batch.size":
+            settings[setting.ours] = settings[setting.ours] or 1  # Java's 0: each record by itself
     elif name not in ACCEPTED and name != "security.protocol":
         close = get_close_matches(name, [*SETTINGS, *ACCEPTED, "bootstrap.servers"], n=1)
         hint = f"did you mean kafka.{close[0]}?" if close else "docs/howto/spark-sink.md lists them"
