@@ -242,6 +242,13 @@ def test_operations_are_all_there_when_asked_for(raw: Raw, version: int) -> None
     assert reply.cluster_authorized_operations == (ALL_CLUSTER_OPERATIONS if version <= 10 else MIN)
 
 
+def test_operations_are_told_of_topics_that_are_not_there_too(raw: Raw) -> None:
+    request = metadata_request("nowhere", "no good")
+    request.include_topic_authorized_operations = True
+    reply = raw.send(request, 12)
+    assert [topic.topic_authorized_operations for topic in reply.topics] == [ALL_TOPIC_OPERATIONS] * 2
+
+
 @pytest.mark.parametrize("version", range(8, 14))
 def test_operations_are_the_smallest_number_when_not_asked_for(raw: Raw, version: int) -> None:
     create(raw, "t")

@@ -136,7 +136,7 @@ def _one(
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     else:
         code = refused.get(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return MetadataResponseTopic(error_code=code, name=wanted.name)
+    return MetadataResponseTopic(error_code=code, name=wanted.name, topic_authorized_operations=operations)
 
 
 def _describe(broker: "Broker", topic: ServedTopic, operations: int) -> MetadataResponseTopic:
