@@ -67,6 +67,7 @@ def test_topics_are_answered_one_by_one(raw: Raw) -> None:
     create(raw, "t")
     results = ask(raw, more(2, "none"), more(2, "t"), more(2, ""))
     assert [(result.name, result.error_code) for result in results] == [("none", 3), ("t", 0), ("", 3)]
+    assert "does not exist" in results[0].error_message
 
 
 def test_a_topic_named_twice_is_an_invalid_request(raw: Raw) -> None:

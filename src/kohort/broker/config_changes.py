@@ -8,7 +8,7 @@ from kohort.broker.config_values import check_topic_configs
 from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey, ConfigType
 from kohort.log.catalog import CLUSTER_DEFAULT
 from kohort.model.errors import ErrorCode, RefusedError
-from kohort.model.topics import is_legal_name
+from kohort.model.topics import is_legal_name, why_illegal
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -25,7 +25,7 @@ def check_resource(broker: "Broker", kind: int, name: str) -> ResourceType:
     """The type of a resource that exists here, or RefusedError."""
     if kind == ResourceType.TOPIC:
         if not is_legal_name(name):
-            raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"The topic name {name!r} is not legal.")
+            raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, why_illegal(name))
         if broker.topics.get(name) is None:
             raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         return ResourceType.TOPIC

@@ -22,6 +22,7 @@ from kohort.model.topics import (
     collision_key,
     is_legal_name,
     show_topic_id,
+    why_illegal,
 )
 from kohort.records.compression import Codec
 
@@ -152,7 +153,7 @@ class Topics:
 
     def _check_name(self, name: str) -> None:
         if not is_legal_name(name):
-            raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"The topic name {name!r} is not legal.")
+            raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, why_illegal(name))
         if TopicName(name) in self._by_name:
             raise RefusedError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if "." in name or "_" in name:

@@ -11,7 +11,8 @@ JOURNAL = TopicName("__kohort_journal")
 
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, JOURNAL})
 
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+LONGEST_NAME = 249
+_LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{LONGEST_NAME}}}\Z")
 
 
 class TopicPartition(NamedTuple):
@@ -27,6 +28,15 @@ class TopicPartition(NamedTuple):
 def is_legal_name(name: str) -> bool:
     """Kafka's rule for topic names: 1 to 249 of ``[a-zA-Z0-9._-]``, but not ``.`` or ``..``."""
     return _LEGAL_NAME.match(name) is not None and name not in (".", "..")
+
+
+def why_illegal(name: str) -> str:
+    """A sentence on what is wrong with a name that is not legal."""
+    if len(name) > LONGEST_NAME:
+        return f"A topic name has at most {LONGEST_NAME} characters; this one has {len(name)}: {name!r}."
+    if name in ("", ".", ".."):
+        return f"A topic cannot be called {name!r}."
+    return f"A topic name has letters a to z, digits, '.', '_' and '-' only: {name!r}."
 
 
 def collision_key(name: str) -> str:

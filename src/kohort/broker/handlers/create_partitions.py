@@ -49,7 +49,7 @@ def refuse(request: CreatePartitionsRequest, code: ErrorCode) -> CreatePartition
 def _check(broker: "Broker", wanted: CreatePartitionsTopic) -> ServedTopic:
     topic = broker.topics.get(wanted.name)
     if topic is None:
-        raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{wanted.name}' does not exist.")
     now = len(topic.logs)
     if wanted.count == now:
         raise RefusedError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {now} partition(s).")
