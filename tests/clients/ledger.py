@@ -5,7 +5,8 @@ The rules, for any group whose members commit what they have processed and nothi
 * a partition has one owner at a time, and only its owner gets its records;
 * an owner starts at the last acknowledged commit and goes on without a gap, so nothing is skipped,
   and what is processed twice lies between the last commit and the rebalance or crash that followed
-  (a member that is given back what it had may also go on where it was: kafka-python does);
+  (a member that is given back what it had may also go on where it was: kafka-python does, even if
+  somebody else had it meanwhile, in a generation whose join it dropped);
 * a committed offset never goes back.
 
 Libraries report on threads of their own, so what breaks a rule is noted here and raised by ``check``.
@@ -37,7 +38,7 @@ class Ledger:
         self.before_each_change: list[Callable[[], None]] = []  # reports that may still lie in a pipe
         self._uncertain: dict[Place, int] = {}  # commits that were sent; nobody knows (yet) if they count
         self._next: dict[Place, int | None] = {}
-        self._left_at: dict[Place, tuple[str, int]] = {}  # the last owner that got records, and how far
+        self._reached: dict[tuple[Place, str], int] = {}  # how far each member got when it last had records
         self._seen: defaultdict[Place, Counter[int]] = defaultdict(Counter)
         self._violations: list[str] = []
         self._lock = threading.RLock()
@@ -81,7 +82,7 @@ class Ledger:
             elif offset != following:
                 self._violations.append(f"{member} got {offset} of {place} instead of {following}")
             self._next[place] = offset + 1
-            self._left_at[place] = (member, offset + 1)
+            self._reached[place, member] = offset + 1
             self._seen[place][offset] += 1
 
     def vanished(self, member: str) -> None:
@@ -158,9 +159,11 @@ class Ledger:
     def _check_start(self, member: str, place: Place, offset: int) -> None:
         earliest = self.acknowledged.get(place, 0)
         latest = max(earliest, self._uncertain.get(place, 0))
-        if not earliest <= offset <= latest and self._left_at.get(place) != (member, offset):
+        if not earliest <= offset <= latest and self._reached.get((place, member)) != offset:
+            history = [f"{one.member} {one.what}" for one in self.changes if place in one.places]
             self._violations.append(
-                f"{member} started {place} at {offset}; the last commit is {earliest} (or {latest})"
+                f"{member} started {place} at {offset}; the last commit is {earliest} (or {latest}), "
+                f"it had reached {self._reached.get((place, member))}: {', '.join(history)}"
             )
 
     def _read_reports(self) -> None:
