@@ -2,12 +2,13 @@
 
 import asyncio
 import threading
+from contextlib import suppress
 
 _PATIENCE_S = 5.0  # with what was cancelled before, and may have something to say goodbye to
 
 
 def end_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    """Cancel what still runs on the loop, wait until it is gone, and end both.
+    """Cancel what still runs on the loop, wait some seconds until it is gone, and end both.
 
     Whoever waits in another thread for something on the loop is told: nothing is left without an end.
     """
@@ -24,7 +25,9 @@ async def _end_all() -> None:
     running = _others()
     for task in running:
         task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)
+    with suppress(TimeoutError):  # one that does not let itself be cancelled is left behind
+        async with asyncio.timeout(_PATIENCE_S):
+            await asyncio.gather(*running, return_exceptions=True)
 
 
 def _others() -> set[asyncio.Task[object]]:
