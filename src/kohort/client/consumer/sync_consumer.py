@@ -18,6 +18,7 @@ from kohort.client.consumer.private_loop import PrivateLoop
 from kohort.client.consumer.queries import OffsetAndTimestamp
 from kohort.client.consumer.settings import ConsumerOptions
 from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.forks import Home
 from kohort.client.membership.listener import RebalanceListener
 from kohort.client.membership.state import MemberGeneration
 from kohort.client.subscription import OffsetAndMetadata
@@ -48,6 +49,7 @@ class Consumer:
         self._is_woken = False
         self._owner: int | None = None
         self._lock = threading.Lock()
+        self._home = Home("consumer")
 
     def __repr__(self) -> str:
         return repr(self._consumer).replace("AsyncConsumer", "Consumer", 1)
@@ -60,6 +62,7 @@ class Consumer:
             raise ConsumerClosedError
         if self._loop is not None:
             return
+        self._home = Home("consumer")
         self._loop = PrivateLoop("kohort consumer")
         self._consumer.invoke_by(self._loop.invoke)
         try:
@@ -73,7 +76,10 @@ class Consumer:
         """Commit (with auto-commit), give partitions back and leave; closing twice does nothing.
 
         Not while another thread polls (wake it up first), nor from a callback: ConcurrentUseError.
+        In a process that was forked it does nothing.
         """
+        if self._home.is_left:
+            return
         if self._owner is not None:
             raise ConcurrentUseError("thread" if self._owner != threading.get_ident() else "callback")
         with self._alone():
@@ -101,6 +107,8 @@ class Consumer:
     def _alone(self) -> Iterator[None]:
         """Belong to this thread for the time of a call; calls of its own callbacks may nest."""
         here = threading.get_ident()
+        if self._loop is not None:
+            self._home.check()
         with self._lock:
             if self._owner not in (None, here):
                 raise ConcurrentUseError("thread")
@@ -204,6 +212,7 @@ class Consumer:
         loop = self._loop
         if loop is None:
             raise ConsumerClosedError
+        self._home.check()
         try:
             loop.call_soon(self._wake)
         except RuntimeError:  # the loop's own word for it

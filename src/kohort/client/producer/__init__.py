@@ -12,6 +12,7 @@ from kohort.client.producer.errors import (
     ProducerClosedError,
     ProducerSettingsError,
     RecordTooLargeError,
+    WaitInCallbackError,
 )
 from kohort.client.producer.settings import ProducerSettings
 from kohort.client.producer.sync_producer import Producer
@@ -27,4 +28,5 @@ __all__ = [
     "ProducerSettingsError",
     "RecordMetadata",
     "RecordTooLargeError",
+    "WaitInCallbackError",
 ]

@@ -18,7 +18,14 @@ from kohort.client.producer.blocks import Block, Receipt
 from kohort.client.producer.errors import BufferFullError, ProducerClosedError, RecordTooLargeError
 from kohort.client.producer.placing import Places, Sticky
 from kohort.client.producer.sender import Sender
-from kohort.client.producer.serializing import Headers, check_timestamp, header_list, in_bytes, record_size
+from kohort.client.producer.serializing import (
+    Headers,
+    check_place,
+    check_timestamp,
+    header_list,
+    in_bytes,
+    record_size,
+)
 from kohort.client.producer.settings import ProducerSettings, SettingNames
 from kohort.client.retry import Deadline
 from kohort.model.ids import TopicName
@@ -144,6 +151,7 @@ class AsyncProducer:
         """Look the topic up and wait for room, as far as that is needed."""
         cluster, sender, _ = self._running()
         topic, partition = record[0], record[3]
+        check_place(topic, partition)
         info = cluster.metadata.topics.get(TopicName(topic))
         if info is None or (partition is not None and info.partition(partition) is None):
             info = await self._look_up(topic, partition)
@@ -255,6 +263,10 @@ class AsyncProducer:
         info = cluster.metadata.topics.get(TopicName(topic)) or await self._look_up(topic, None)
         return [one.partition for one in info.partitions]
 
+    def knows(self, topic: str) -> bool:
+        """Whether records for a topic can be placed without asking for it. From any thread."""
+        return self._engine is not None and topic in self._engine[0].metadata.topics
+
     async def layout(self, topic: str) -> tuple[int, list[int]]:
         """How many partitions a topic has, and which of them have a leader (all, if none has)."""
         cluster, _, _ = self._running()
@@ -271,7 +283,11 @@ class AsyncProducer:
             )
         task = self._engine[2]
         if task.done():
-            bug = None if task.cancelled() else task.exception()
+            if task.cancelled():
+                raise ProducerClosedError(
+                    "the event loop the producer was started on has ended", hint="make one on each loop"
+                )
+            bug = task.exception()
             raise ProducerClosedError(
                 f"the producer broke down: {bug!r}", hint="make another one, and report this"
             ) from bug

@@ -8,17 +8,19 @@ from functools import cached_property
 from typing import Any
 
 from kohort.client.producer.batch import RecordMetadata
+from kohort.client.producer.errors import WaitInCallbackError
 
 
 class Arrivals:
     """The lock that the futures of one producer share, and how many threads wait for any of them."""
 
-    __slots__ = ("changed", "lock", "waiting")
+    __slots__ = ("changed", "lock", "setter", "waiting")
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # `wait` acquires it once for every future it is given
         self.changed = threading.Condition(self.lock)
         self.waiting = 0
+        self.setter: int | None = None  # the thread that tells them
 
 
 class Delivered(Future[RecordMetadata]):
@@ -61,6 +63,8 @@ class Delivered(Future[RecordMetadata]):
         if self.done():
             return
         arrivals = self._arrivals
+        if threading.get_ident() == arrivals.setter:
+            raise WaitInCallbackError
         with arrivals.lock:
             arrivals.waiting += 1
             try:
@@ -69,7 +73,7 @@ class Delivered(Future[RecordMetadata]):
             finally:
                 arrivals.waiting -= 1
         if not self.done():
-            raise TimeoutError
+            raise TimeoutError(f"the record was not acknowledged within {timeout} s; it may still be")
 
     def set_result(self, result: RecordMetadata) -> None:
         arrivals = self._arrivals

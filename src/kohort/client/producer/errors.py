@@ -6,7 +6,8 @@ KohortError
  ├── RecordTooLargeError     larger than a request may be
  ├── BufferFullError         no room for the record within max_block_ms
  ├── DeliveryTimeoutError    not acknowledged within delivery_timeout_ms
- └── DoubtfulDeliveryError   sent, but nobody can say any more whether it was stored
+ ├── DoubtfulDeliveryError   sent, but nobody can say any more whether it was stored
+ └── WaitInCallbackError     a callback waits for what only its own thread can do
 """
 
 from kohort.model.errors import KohortError
@@ -68,3 +69,13 @@ class DoubtfulDeliveryError(KohortError):
             hint="look for them in the topic before you send them again; records after them are not affected",
         )
         self.partition = partition
+
+
+class WaitInCallbackError(KohortError):
+    """A callback of a future runs in the producer's own thread: it would wait for itself."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a callback cannot wait for the producer that runs it",
+            hint="send from it without waiting, or let another thread flush, close and ask for results",
+        )

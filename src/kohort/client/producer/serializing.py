@@ -26,12 +26,23 @@ def in_bytes(what: str, given: Any, serializer: Serializer | None) -> bytes | No
     raise TypeError(f"{what}_serializer returned {type(made).__name__}, not bytes or None")
 
 
+def check_place(topic: str, partition: int | None) -> None:
+    """TypeError for what cannot be a topic's name or a partition's number."""
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic's name is text, not {topic!r}")
+    if partition is not None and not isinstance(partition, int):
+        raise TypeError(f"a partition's number is a whole number, not {partition!r}")
+
+
 def header_list(headers: Headers) -> Sequence[Header]:
     """Headers as pairs; raises KohortError for what is no header."""
     pairs = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
-    for name, value in pairs:
-        if not isinstance(name, str) or not isinstance(value, bytes | None) or not _is_encodable(name):
-            raise KohortError(f"{(name, value)!r} is no header", hint="a name in text with bytes or None")
+    for pair in pairs:
+        match pair:
+            case (str(name), bytes() | None) if _is_encodable(name):
+                continue
+            case _:
+                raise KohortError(f"{pair!r} is no header", hint="a name in text with bytes or None")
     return pairs
 
 

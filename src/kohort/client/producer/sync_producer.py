@@ -9,15 +9,17 @@ from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
+from kohort.client.forks import Home
 from kohort.client.loop_end import end_loop
 from kohort.client.producer.accumulator import Added
 from kohort.client.producer.async_producer import AsyncProducer, Submission
 from kohort.client.producer.batch import RecordMetadata
 from kohort.client.producer.blocks import Block, Receipt
 from kohort.client.producer.delivered import Arrivals, Delivered
-from kohort.client.producer.errors import BufferFullError, ProducerClosedError
-from kohort.client.producer.serializing import Headers
+from kohort.client.producer.errors import BufferFullError, ProducerClosedError, WaitInCallbackError
+from kohort.client.producer.serializing import Headers, check_place, in_bytes
 from kohort.client.producer.settings import ProducerSettings, SettingNames
+from kohort.model.errors import KohortError
 
 _T = TypeVar("_T")
 _INBOX = 2_000  # records handed over to the loop and not yet on their way into its buffer
@@ -46,6 +48,10 @@ class Producer:
         self._thread: threading.Thread | None = None
         self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._home = Home("producer")
+
+    def __repr__(self) -> str:
+        return repr(self._producer).replace("AsyncProducer", "Producer", 1)
 
     @property
     def settings(self) -> ProducerSettings:
@@ -63,12 +69,15 @@ class Producer:
     def start(self) -> None:
         """Connect. Raises NoBrokerError at once if nobody answers. A closed producer is not started again."""
         if self._thread is not None:
+            self._home.check()
             return
         if self._loop is not None:
             raise ProducerClosedError("this producer was closed", hint="make another one")
+        self._home = Home("producer")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="kohort producer", daemon=True)
         self._thread.start()
+        self._arrivals.setter = self._thread.ident
         try:
             self._run(self._producer.start())
         except BaseException:
@@ -87,10 +96,25 @@ class Producer:
     ) -> Future[RecordMetadata]:
         """Put a record on its way; ``.result(timeout)`` of what comes back says where it went.
 
-        Waits while the buffer is full, at most ``max_block_ms``; then BufferFullError. Everything else that
-        goes wrong with the record is raised by ``result``, as :meth:`AsyncProducer.send` describes it.
+        Waits until the topic is known, and while the buffer is full, at most ``max_block_ms``; then
+        BufferFullError. TypeError for what is no bytes, without a serializer. Everything else that goes wrong
+        with the record is raised by ``result``, as :meth:`AsyncProducer.send` describes it.
         """
+        self._home.check()
+        check_place(topic, partition)
+        if type(value) is not bytes and value is not None and self.settings.value_serializer is None:
+            value = in_bytes("value", value, None)
+        if type(key) is not bytes and key is not None and self.settings.key_serializer is None:
+            key = in_bytes("key", key, None)
         delivered = Delivered(self._arrivals)
+        if not self._producer.knows(topic) and not self._is_own_thread:
+            try:
+                self.layout(topic)  # here, so that a topic that does not exist holds up nobody else
+            except ProducerClosedError:
+                raise
+            except Exception as error:
+                delivered.set_exception(error)
+                return delivered
         with self._lock:
             if len(self._inbox) >= _INBOX and not self._changed.wait_for(
                 lambda: len(self._inbox) < _INBOX or self._closing, self.settings.max_block_ms / 1_000
@@ -107,6 +131,10 @@ class Producer:
             self._pass_inbox(None)
         self._run(self._producer.put(blocks, receipt))
 
+    def partitions_for(self, topic: str) -> list[int]:
+        """The numbers of a topic's partitions; the broker may create it, if it is set up to."""
+        return self._run(self._producer.partitions_for(topic))
+
     def layout(self, topic: str) -> tuple[int, list[int]]:
         """How many partitions a topic has, and which of them have a leader (all, if none has)."""
         return self._run(self._producer.layout(topic))
@@ -120,12 +148,20 @@ class Producer:
     def _pass_inbox(self, timeout: float | None) -> None:
         """Return when all sent before is in the engine; TimeoutError after so many seconds."""
         mark: Future[None] = Future()
+        self._check_caller()
         with self._changed:
             self._hand_over(mark)
         mark.result(timeout)
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Flush, then close the connections. What is not delivered after ``timeout_ms`` fails."""
+        """Flush, then close the connections. What is not delivered after ``timeout_ms`` fails.
+
+        In a process that was forked it does nothing.
+        """
+        if self._home.is_left:
+            return
+        if self._is_own_thread:
+            raise WaitInCallbackError
         end = None if timeout_ms is None else time.monotonic() + timeout_ms / 1_000
         with self._changed:
             if self._thread is None or self._closing:
@@ -204,7 +240,21 @@ class Producer:
 
     # From any other thread
 
+    @property
+    def _is_own_thread(self) -> bool:
+        return threading.get_ident() == self._arrivals.setter
+
+    def _check_caller(self) -> None:
+        self._home.check()
+        if self._is_own_thread:
+            raise WaitInCallbackError
+
     def _run(self, coroutine: Coroutine[Any, Any, _T], timeout: float | None = None) -> _T:
+        try:
+            self._check_caller()
+        except KohortError:
+            coroutine.close()
+            raise
         with self._lock:  # so that what is begun before the end is also ended by it
             if self._thread is None or self._loop is None:
                 coroutine.close()

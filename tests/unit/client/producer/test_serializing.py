@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 
@@ -32,9 +33,10 @@ def test_headers_come_as_pairs_or_as_a_mapping() -> None:
     assert header_list([("a", b"1"), ("a", b"2")]) == [("a", b"1"), ("a", b"2")]
 
 
-def test_what_is_no_header_is_refused() -> None:
+@pytest.mark.parametrize("wrong", [[("a", "1")], [(b"a", b"1")], [("a", b"1", 5)], "ab", [5]])
+def test_what_is_no_header_is_refused(wrong: Any) -> None:  # noqa: ANN401 (wrong on purpose)
     with pytest.raises(KohortError, match="is no header"):
-        header_list([("a", "1")])  # type: ignore[list-item] # wrong on purpose
+        header_list(wrong)
 
 
 def test_a_record_is_never_larger_than_it_was_counted() -> None:

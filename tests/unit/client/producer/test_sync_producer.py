@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from kohort.client.errors import NoBrokerError, UnknownTopicError
-from kohort.client.producer import Producer, ProducerClosedError
+from kohort.broker.context import Result
+from kohort.client.admin import Admin
+from kohort.client.errors import BrokerError, NoBrokerError, UnknownTopicError
+from kohort.client.producer import Producer, ProducerClosedError, WaitInCallbackError
+from kohort.client.results import NewTopic
 from kohort.testing import Broker
-from kohort.testing.intercept import swallow
+from kohort.testing.intercept import Proceed, Seen, swallow
 
 
 def test_sending_returns_at_once_and_the_result_says_where_it_went() -> None:
@@ -53,13 +56,73 @@ def test_several_threads_may_send_and_each_keeps_its_order() -> None:
 
 def test_what_goes_wrong_with_a_record_is_raised_by_its_result() -> None:
     with Broker() as broker, Producer(bootstrap_servers=broker.bootstrap) as producer:
-        text = producer.send("orders", "text")
         nowhere = producer.send("orders", b"v", partition=99)
+        illegal = producer.send("no such name!", b"v")
 
-        with pytest.raises(TypeError, match="value_serializer"):
-            text.result(10)
         with pytest.raises(UnknownTopicError, match="no partition 99"):
-            nowhere.result(10)
+            nowhere.result(30)
+        with pytest.raises(BrokerError, match="INVALID_TOPIC_EXCEPTION"):
+            illegal.result(30)
+
+
+def test_what_is_of_the_wrong_type_is_refused_at_once() -> None:
+    with Broker() as broker, Producer(bootstrap_servers=broker.bootstrap) as producer:
+        send: Any = producer.send
+        for wrong, says in (
+            (("orders", "text"), "value_serializer"),
+            (("orders", b"v", 5), "key_serializer"),
+            ((None, b"v"), "name is text"),
+        ):
+            with pytest.raises(TypeError, match=says):
+                send(*wrong)
+        with pytest.raises(TypeError, match="whole number"):
+            send("orders", b"v", partition="0")
+        assert producer.partitions_for("orders") == [0]
+        assert repr(producer).startswith("<Producer 'kohort-producer' of 127.0.0.1:")
+
+
+def test_a_topic_that_does_not_exist_holds_up_only_who_sends_to_it() -> None:
+    asked = threading.Event()
+    refusals: list[BaseException] = []
+
+    def note(seen: Seen, proceed: Proceed) -> Result:
+        asked.set()
+        return proceed()
+
+    def send_nowhere() -> None:
+        with pytest.raises(ProducerClosedError) as caught:
+            producer.send("missing", b"v")
+        refusals.append(caught.value)
+
+    with Broker(configs={"auto.create.topics.enable": False}) as broker:
+        asyncio.run(_create(broker.bootstrap, "orders"))
+        broker.intercept(note, api="Metadata", topic="missing")
+        producer = Producer(bootstrap_servers=broker.bootstrap, max_block_ms=600_000)
+        with producer:
+            thread = threading.Thread(target=send_nowhere)
+            thread.start()
+            assert asked.wait(30)
+            assert producer.send("orders", b"v").result(30).offset == 0
+        thread.join(30)
+    assert len(refusals) == 1
+
+
+def test_a_callback_may_send_and_is_told_that_it_cannot_wait() -> None:
+    told: list[str] = []
+    is_over = threading.Event()
+
+    def meddle(_: object) -> None:
+        again = producer.send("other", b"from a callback")
+        for call in (again.result, producer.flush, producer.close, lambda: producer.layout("orders")):
+            with pytest.raises(WaitInCallbackError) as caught:
+                call()
+            told.append(str(caught.value))
+        again.add_done_callback(lambda _: is_over.set())
+
+    with Broker() as broker, Producer(bootstrap_servers=broker.bootstrap) as producer:
+        producer.send("orders", b"v").add_done_callback(meddle)
+        assert is_over.wait(30)
+    assert len(told) == 4
 
 
 def test_a_closed_producer_refuses_records_and_stays_closed() -> None:
@@ -142,3 +205,8 @@ def test_whoever_still_waits_when_the_producer_is_closed_is_told() -> None:
         producer.close()
         waiting.join(30)
     assert len(told) == 1
+
+
+async def _create(bootstrap: str, topic: str) -> None:
+    async with Admin(bootstrap) as admin:
+        await admin.create_topic(NewTopic(name=topic, partitions=1))
