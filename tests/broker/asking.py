@@ -8,6 +8,7 @@ from tests.broker.raw import DEADLINE_S, Raw, Reply
 from kohort.records.batch import BatchFields, NewRecord, build_batch, read_records
 from kohort.records.batch import Record as StoredRecord
 from kohort.records.header import batches
+from kohort.testing.broker import Broker
 from kohort.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.wire.messages.incremental_alter_configs import (
@@ -195,3 +196,15 @@ def eventually(is_true: Callable[[], bool]) -> None:
     give_up_at = time.monotonic() + DEADLINE_S
     while not is_true():
         assert time.monotonic() < give_up_at, "it did not become true"
+
+
+def let_idle_time_pass(broker: Broker) -> None:
+    """As if nobody had sent anything for longer than a connection may be idle; those are closed then."""
+
+    async def pass_by() -> None:
+        server = broker.server
+        for connection in server._connections:
+            connection.last_active -= server._max_idle_s + 1
+        server._close_idle()
+
+    broker.run(pass_by())

@@ -12,7 +12,7 @@ from kohort.wire.codec import decode, encode
 from kohort.wire.headers import RequestHeader, read_response_header, request_header
 from kohort.wire.schema import Message
 
-DEADLINE_S: Final = 20.0
+DEADLINE_S: Final = 60.0
 
 Reply = Any  # a response whose class the test knows
 

@@ -66,7 +66,7 @@ def through_a_proxy(test: Callable[[Away], Coroutine[Any, Any, None]]) -> Callab
             proxy.upstream = broker.bootstrap
             away = Away(broker, proxy)
             await away.write(b"a", b"b", b"c")
-            await asyncio.wait_for(test(away), 30)
+            await asyncio.wait_for(test(away), 90)
 
     @wraps(test)
     def run(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ async def test_a_coordinator_that_moves_is_followed_with_the_same_membership(awa
 @through_a_proxy
 async def test_a_coordinator_that_answers_late_is_given_up_and_asked_again(away: Away) -> None:
     """Each request takes longer than request.timeout.ms until the network recovers."""
-    async with away.member(request_timeout_ms=100) as consumer:
+    async with away.member(request_timeout_ms=500) as consumer:
         generation = consumer.group_metadata()
         away.proxy.hold(Way.BACK)
         before = away.proxy.opened
@@ -167,7 +167,7 @@ async def test_a_coordinator_that_answers_late_is_given_up_and_asked_again(away:
 
 @through_a_proxy
 async def test_calls_that_wait_for_a_silent_coordinator_end_in_time_and_name_the_setting(away: Away) -> None:
-    async with away.member(request_timeout_ms=100) as consumer:
+    async with away.member(request_timeout_ms=500) as consumer:
         away.proxy.drop(Way.BACK)
         with pytest.raises(CommitTimeoutError, match=r"did not succeed in time.*default\.api\.timeout\.ms"):
             await consumer.commit({P0: 2}, timeout_ms=60)
@@ -181,7 +181,7 @@ async def test_calls_that_wait_for_a_silent_coordinator_end_in_time_and_name_the
 @through_a_proxy
 async def test_a_host_that_vanishes_without_a_word_is_noticed(away: Away) -> None:
     """Half-open connections: nothing comes back, not even an error."""
-    async with away.member(request_timeout_ms=100, session_timeout_ms=10_000) as consumer:
+    async with away.member(request_timeout_ms=500, session_timeout_ms=10_000) as consumer:
         away.proxy.half_open()
         opened = away.proxy.opened
         for _ in range(TURNS):
@@ -217,7 +217,7 @@ async def test_a_member_that_was_away_for_too_long_comes_back_as_a_new_one(away:
         def on_partitions_lost(self, partitions: tuple[object, ...]) -> None:
             heard.append(f"lost {len(partitions)}")
 
-    async with away.member(session_timeout_ms=500) as consumer:
+    async with away.member(session_timeout_ms=1_500) as consumer:
         consumer.subscribe(["t"], listener=Diary())
         before = consumer.group_metadata()
         await away.proxy.refuse()

@@ -48,7 +48,7 @@ def address(tmp_path: Path) -> Iterator[tuple[str, int]]:
             yield host, int(port)
         finally:
             process.terminate()
-            assert process.wait(20) == 0
+            assert process.wait(60) == 0
 
 
 class Caller:

@@ -16,6 +16,7 @@ from tests.broker.asking import (
     create,
     eventually,
     fetch_request,
+    let_idle_time_pass,
     metadata,
     metadata_request,
     part,
@@ -117,17 +118,18 @@ def test_many_small_replies_that_nobody_reads_cost_little(broker: Broker) -> Non
             assert metadata(other).brokers
 
 
-def test_a_client_that_stopped_reading_is_dropped_when_its_time_is_up() -> None:
-    with (
-        Broker(configs={"connections.max.idle.ms": 400}) as broker,
-        Raw(broker.bootstrap, receive_buffer=4_096) as slow,
-    ):
-        with Raw(broker.bootstrap) as writer:
-            create(writer, "t")
-            for _ in range(4):
-                append(writer, "t", batch("x" * MB))
+def test_a_client_that_stopped_reading_is_dropped_when_its_time_is_up(broker: Broker) -> None:
+    async def is_choked() -> bool:
+        return any(connection._choked for connection in broker.server._connections)
+
+    with Raw(broker.bootstrap, receive_buffer=4_096) as slow:
+        create(slow, "t")
+        for _ in range(4):
+            append(slow, "t", batch("x" * MB))
         request = fetch_request({"t": [part(limit=5 * MB)]}, max_bytes=5 * MB)
         slow.send_bytes(b"".join(slow.frame(request, 12) for _ in range(10)))
+        eventually(lambda: broker.run(is_choked()))
+        let_idle_time_pass(broker)
         eventually(lambda: connections(broker) == 0)
 
 

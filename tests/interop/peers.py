@@ -22,7 +22,7 @@ from tools.peers.pins import Peer
 
 Event = dict[str, Any]
 ALL_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-EVENT_SECONDS = 40.0
+EVENT_SECONDS = 90.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class PeerProcess:
         deadline = time.monotonic() + seconds
         while self._next(deadline, "end") is not None:
             pass
-        self._process.wait(5.0)
+        self._process.wait(60.0)
         if not self.events or self.events[-1]["event"] != "done":
             raise PeerError(f"{self.name}: ended with {self._process.returncode}\n{self.story()}")
         return self.events
@@ -130,7 +130,7 @@ class PeerProcess:
     def die(self) -> None:
         """Vanish without a word to the broker."""
         self.tell("die")
-        self._process.wait(10.0)
+        self._process.wait(60.0)
 
     def leave(self) -> list[Event]:
         """Leave the group in good order and return all events."""

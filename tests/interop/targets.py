@@ -15,7 +15,7 @@ from tools.peers import probe
 from tools.peers.cache import ROOT
 
 LISTENING = "kohort: listening on "
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 # Spelled as Kafka spells them; both brokers get the same.
 SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
@@ -85,7 +85,7 @@ def kohort_broker(data: Path, settings: Mapping[str, str] | None = None) -> Iter
         finally:
             process.terminate()
             try:
-                process.wait(10.0)
+                process.wait(60.0)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

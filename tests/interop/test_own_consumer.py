@@ -208,7 +208,7 @@ class Working:
 
     def until(self, holds: Callable[[], bool]) -> None:
         with self._changed:
-            assert self._changed.wait_for(holds, 40), (self.heard, self.held, self.failure)
+            assert self._changed.wait_for(holds, 90), (self.heard, self.held, self.failure)
 
     @contextmanager
     def at_work(self) -> Iterator["Working"]:

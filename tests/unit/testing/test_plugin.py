@@ -17,7 +17,7 @@ def test_the_fixtures_give_a_broker_and_names_of_the_tests_own(pytester: pytest.
         names = set()
 
         def topics(bootstrap):
-            return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics)
+            return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60).topics)
 
         def test_one(kohort):
             names.add(kohort.topic(partitions=2))

@@ -17,7 +17,7 @@ from kohort.testing.proxy import AsyncProxy, Proxy, Way
 def in_time(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     @wraps(test)
     def run() -> None:
-        asyncio.run(asyncio.wait_for(test(), 20))
+        asyncio.run(asyncio.wait_for(test(), 60))
 
     return run
 

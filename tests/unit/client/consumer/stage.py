@@ -18,7 +18,7 @@ from kohort.testing.broker import AsyncBroker
 from kohort.testing.intercept import Action, Proceed, Seen
 from kohort.wire.messages.fetch import FetchResponse
 
-TURNS = 500
+TURNS = 1_500
 P0 = ("t", 0)
 
 
@@ -77,7 +77,7 @@ def on_stage(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., No
         async with AsyncBroker(configs=configs) as broker:
             stage = Stage(broker)
             await stage.write(b"a", b"b", b"c")
-            await asyncio.wait_for(test(stage, **parameters), 30)
+            await asyncio.wait_for(test(stage, **parameters), 90)
 
     @wraps(test)
     def run(**parameters: object) -> None:

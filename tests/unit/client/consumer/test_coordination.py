@@ -42,7 +42,7 @@ async def never(_protocol: asyncio.Protocol, _address: Address) -> None:
 def with_broker(test: Callable[[AsyncBroker, Cluster], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     async def play() -> None:
         async with AsyncBroker() as broker, Cluster(broker.bootstrap) as cluster:
-            await asyncio.wait_for(test(broker, cluster), 20)
+            await asyncio.wait_for(test(broker, cluster), 60)
 
     @wraps(test)
     def run() -> None:

@@ -333,7 +333,7 @@ async def test_a_break_that_ends_while_the_sender_looks_around_ends(monkeypatch:
     scripted.on(ProduceRequest, throttled)
     async with scripted.client() as cluster, quick(cluster) as producer:
         for _ in range(10):
-            await asyncio.wait_for(producer.send_and_wait("orders", b"v"), 20)
+            await asyncio.wait_for(producer.send_and_wait("orders", b"v"), 60)
 
     assert len(sent(scripted)) == 10
 

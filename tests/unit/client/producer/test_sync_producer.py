@@ -20,7 +20,7 @@ def test_sending_returns_at_once_and_the_result_says_where_it_went() -> None:
     with Broker() as broker, Producer(bootstrap_servers=broker.bootstrap, linger_ms=0) as producer:
         results = [producer.send("orders", b"%d" % number, partition=0) for number in range(100)]
 
-        assert [result.result(10).offset for result in results] == list(range(100))
+        assert [result.result(60).offset for result in results] == list(range(100))
 
 
 def test_flush_returns_when_everything_is_there() -> None:
