@@ -187,6 +187,7 @@ class GroupCoordinator:
         for shard in shards:
             try:
                 await load(shard.core, shard.log)
+                await shard.wake_groups()
                 shard.activate()
             except KohortError as error:
                 logger.error("%s cannot be loaded, its groups are not served: %s", shard.log.partition, error)

@@ -34,6 +34,7 @@ logger = logging.getLogger("kohort.shard")
 # Operations share a record batch up to about this size; one that is larger alone gets a batch of its own.
 _BATCH_BYTES = 256 * 1024
 _RECORD_OVERHEAD = 20
+_WOKEN_AT_A_TIME = 200  # groups: two milliseconds
 
 
 class Status(Enum):
@@ -125,6 +126,14 @@ class GroupShard:
             if outcome.append is not None:
                 settled = self._orders[outcome.append.position] = asyncio.get_running_loop().create_future()
                 await settled
+
+    async def wake_groups(self) -> None:
+        """Bring the groups that were read to life, some at a time; requests are not answered yet."""
+        while True:
+            woken = self._run(lambda: self.core.wake_groups(self._clock.now(), _WOKEN_AT_A_TIME))
+            if not woken.events:
+                return
+            await asyncio.sleep(0)
 
     def activate(self) -> None:
         """Loading is over: sessions start now, requests are answered."""

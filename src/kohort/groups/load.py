@@ -1,6 +1,7 @@
 """Reading a partition of ``__consumer_offsets`` back (``offsets-and-log.md`` §7.5)."""
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TypeAlias
 
 from kohort.groups.causes import PartitionLoaded
@@ -64,12 +65,14 @@ class Loader:
     a million of them load in two seconds.
     """
 
-    __slots__ = ("_groups", "_offsets", "_places", "skipped")
+    __slots__ = ("_groups", "_offsets", "_places", "_too_large", "_waking", "skipped")
 
     def __init__(self, offsets: OffsetTable) -> None:
         self._offsets = offsets
         self._groups: dict[GroupId, StoredGroup] = {}
         self._places = _Places(offsets, self._groups)
+        self._waking: Iterator[tuple[GroupId, StoredGroup]] | None = None  # those that are not alive yet
+        self._too_large: list[tuple[Group, PartitionLoaded]] = []
         self.skipped: dict[str, int] = {}  # what was not understood and left alone, with how often
 
     def replay_batch(self, batch: Buffer, header: BatchHeader) -> None:
@@ -156,22 +159,30 @@ class Loader:
                     raise LoadFailedError(f"cannot load group {group_id!r}: {error}") from error
                 yield group_id
 
-    def finish(self, out: Outcome) -> None:
-        """Bring the groups to life: sessions start now, a group that is too large rebalances."""
-        for _ in self.decode_groups():
-            pass  # nothing, if that has been done
-        for group_id in tuple(self._offsets.groups):
-            if group_id not in self._groups:
-                del self._offsets.groups[group_id]  # its group was deleted, they were forgotten
+    def wake_groups(self, out: Outcome, most: int) -> None:
+        """Bring some of the decoded groups to life, in the order of the log; their sessions start now."""
+        if self._waking is None:
+            for group_id in tuple(self._offsets.groups):
+                if group_id not in self._groups:
+                    del self._offsets.groups[group_id]  # its group was deleted, they were forgotten
+            self._waking = iter(self._groups.items())
         max_size = out.state.settings.max_size
-        for group_id, image in self._groups.items():
+        for group_id, image in islice(self._waking, most):
             assert not isinstance(image, bytes), "a group was not decoded"
             cause = PartitionLoaded(0 if image is None else len(image.members), max_size)
             out.emit(GroupLoaded(group_id, image, cause))
             group = out.state.groups[group_id]
             _start_sessions(group, out)
             if len(group.members) > max_size:
-                prepare_rebalance(group, cause, out)
+                self._too_large.append((group, cause))
+
+    def finish(self, out: Outcome) -> None:
+        """Bring the rest of the groups to life; those that are too large rebalance."""
+        for _ in self.decode_groups():
+            pass  # nothing, if that has been done
+        self.wake_groups(out, len(self._groups))
+        for group, cause in self._too_large:
+            prepare_rebalance(group, cause, out)
         schedule_sweep(out)
 
 

@@ -36,8 +36,8 @@ def offset_record(offset: int | None, log_offset: int = 0, partition: int = 0) -
     return Record(log_offset, 0, encode_key(OffsetKey("g", "t", partition)), value)
 
 
-def group_record(value: bytes | None) -> Record:
-    return Record(0, 0, encode_key(GroupKey("g")), value)
+def group_record(value: bytes | None, group: str = "g") -> Record:
+    return Record(0, 0, encode_key(GroupKey(group)), value)
 
 
 def group_value(*members: str, generation: int = 3, leader: str | None = None) -> GroupValue:
@@ -305,3 +305,15 @@ def test_values_that_were_loaded_are_read_like_those_that_were_committed() -> No
     row = scenario.shard.state.offsets.get(G, *T0)
     assert row is not None
     assert row.commit_timestamp == EPOCH
+
+
+def test_groups_may_come_to_life_some_at_a_time_and_none_rebalances_before_all_have() -> None:
+    shard = Shard(GroupSettings(max_size=1), Instant(0))
+    shard.replay([group_record(encode_group_value(group_value("m", "n")), group) for group in "abc"])
+    assert [*shard.decode_groups()] == ["a", "b", "c"]
+    woken = [[event.group_id for event in shard.wake_groups(START, 2).events] for _ in range(3)]
+    assert woken == [["a", "b"], ["c"], []]
+    assert {group.phase for group in shard.state.groups.values()} == {Phase.STABLE}
+    rebalancing = [event.group_id for event in shard.finish_load(START).events]
+    assert rebalancing == ["a", "b", "c"]
+    assert {group.phase for group in shard.state.groups.values()} == {Phase.PREPARING_REBALANCE}
