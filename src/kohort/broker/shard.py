@@ -34,7 +34,7 @@ logger = logging.getLogger("kohort.shard")
 # Operations share a record batch up to about this size; one that is larger alone gets a batch of its own.
 _BATCH_BYTES = 256 * 1024
 _RECORD_OVERHEAD = 20
-_WOKEN_AT_A_TIME = 200  # groups: two milliseconds
+_WOKEN_AT_A_TIME = 50  # groups: two milliseconds, if they are small
 
 
 class Status(Enum):
