@@ -1,7 +1,8 @@
 """Kohort: Kafka's consumer-group system as one Python package.
 
 ``kohort.Producer``, ``kohort.AsyncProducer``, ``kohort.Consumer``, ``kohort.AsyncConsumer`` and
-``kohort.Admin`` talk to Kohort and to Apache Kafka alike; they are imported when first asked for.
+``kohort.Admin`` talk to Kohort and to Apache Kafka alike. They, and what they take, return and raise, are
+imported when first asked for.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,11 +12,55 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kohort.client.admin import Admin
     from kohort.client.consumer import AsyncConsumer, Consumer
-    from kohort.client.producer import AsyncProducer, Producer
+    from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, WakeupError
+    from kohort.client.errors import BrokerError, NoBrokerError, UnknownTopicError
+    from kohort.client.fetching.errors import BadRecordError
+    from kohort.client.fetching.records import ConsumerRecord
+    from kohort.client.membership.errors import CommitFailedError, RebalanceInProgressError
+    from kohort.client.producer import (
+        AsyncProducer,
+        BufferFullError,
+        DeliveryTimeoutError,
+        DoubtfulDeliveryError,
+        Producer,
+        ProducerClosedError,
+        RecordMetadata,
+        RecordTooLargeError,
+    )
+    from kohort.client.results import NewTopic
+    from kohort.client.subscription import OffsetAndMetadata
+    from kohort.model.errors import KohortError
+    from kohort.model.topics import TopicPartition
 
 __version__ = "0.1.0"
 
-__all__ = ["Admin", "AsyncConsumer", "AsyncProducer", "Consumer", "Producer"]
+__all__ = [
+    "Admin",
+    "AsyncConsumer",
+    "AsyncProducer",
+    "BadRecordError",
+    "BrokerError",
+    "BufferFullError",
+    "CommitFailedError",
+    "ConcurrentUseError",
+    "Consumer",
+    "ConsumerClosedError",
+    "ConsumerRecord",
+    "DeliveryTimeoutError",
+    "DoubtfulDeliveryError",
+    "KohortError",
+    "NewTopic",
+    "NoBrokerError",
+    "OffsetAndMetadata",
+    "Producer",
+    "ProducerClosedError",
+    "RebalanceInProgressError",
+    "RecordMetadata",
+    "RecordTooLargeError",
+    "TopicPartition",
+    "UnknownTopicError",
+    "WakeupError",
+]
 
 
 def import_on_demand(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
@@ -32,13 +77,28 @@ def import_on_demand(package: str, homes: Mapping[str, str]) -> Callable[[str], 
     return find
 
 
-__getattr__ = import_on_demand(
-    __name__,
-    {
-        "Admin": "kohort.client.admin",
-        "AsyncConsumer": "kohort.client.consumer",
-        "AsyncProducer": "kohort.client.producer",
-        "Consumer": "kohort.client.consumer",
-        "Producer": "kohort.client.producer",
-    },
-)
+_HOMES = {
+    "kohort.client.admin": ["Admin"],
+    "kohort.client.consumer": ["AsyncConsumer", "Consumer"],
+    "kohort.client.consumer.errors": ["ConcurrentUseError", "ConsumerClosedError", "WakeupError"],
+    "kohort.client.errors": ["BrokerError", "NoBrokerError", "UnknownTopicError"],
+    "kohort.client.fetching.errors": ["BadRecordError"],
+    "kohort.client.fetching.records": ["ConsumerRecord"],
+    "kohort.client.membership.errors": ["CommitFailedError", "RebalanceInProgressError"],
+    "kohort.client.producer": [
+        "AsyncProducer",
+        "BufferFullError",
+        "DeliveryTimeoutError",
+        "DoubtfulDeliveryError",
+        "Producer",
+        "ProducerClosedError",
+        "RecordMetadata",
+        "RecordTooLargeError",
+    ],
+    "kohort.client.results": ["NewTopic"],
+    "kohort.client.subscription": ["OffsetAndMetadata"],
+    "kohort.model.errors": ["KohortError"],
+    "kohort.model.topics": ["TopicPartition"],
+}
+
+__getattr__ = import_on_demand(__name__, {name: home for home, names in _HOMES.items() for name in names})

@@ -14,6 +14,7 @@ from kohort.client.connection import Connection
 from kohort.client.errors import BrokerError
 from kohort.client.metadata import Node, TopicInfo
 from kohort.client.options import DEFAULTS, ClientOptions
+from kohort.client.partitions import AnyPartition, PartitionKey, as_partition, as_partitions
 from kohort.client.results import (
     ClusterInfo,
     CommittedOffset,
@@ -33,10 +34,22 @@ T = TypeVar("T")
 
 
 class Admin:
-    """``async with Admin("host:9092") as admin``; or on a Cluster that somebody else closes."""
+    """``async with Admin("host:9092") as admin``; or on a Cluster that somebody else closes.
 
-    def __init__(self, cluster: str | Cluster, options: ClientOptions = DEFAULTS) -> None:
-        self.cluster = Cluster(cluster, options) if isinstance(cluster, str) else cluster
+    For programs with an event loop; one without runs ``asyncio.run``. A partition may be a plain pair.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str | Sequence[str] | Cluster, options: ClientOptions = DEFAULTS
+    ) -> None:
+        if isinstance(bootstrap_servers, Cluster):
+            self.cluster = bootstrap_servers
+        else:
+            servers = [bootstrap_servers] if isinstance(bootstrap_servers, str) else bootstrap_servers
+            self.cluster = Cluster(",".join(servers), options)
+
+    def __repr__(self) -> str:
+        return f"<Admin of {','.join(map(str, self.cluster.bootstrap))}>"
 
     async def __aenter__(self) -> Self:
         await self.cluster.__aenter__()
@@ -56,9 +69,9 @@ class Admin:
         """A connection to one broker: what it serves (``api_versions``, ``features``), and raw requests."""
         return await self.cluster.retry(lambda: self.cluster.connection(target))
 
-    async def describe_log_dirs(self, partitions: Collection[TopicPartition] | None = None) -> list[LogDir]:
+    async def describe_log_dirs(self, partitions: Collection[AnyPartition] | None = None) -> list[LogDir]:
         """The directories of all brokers with the size of these partitions, or of all."""
-        return await topic_admin.describe_log_dirs(self.cluster, partitions)
+        return await topic_admin.describe_log_dirs(self.cluster, _partitions(partitions))
 
     # Topics
 
@@ -67,7 +80,7 @@ class Admin:
         return await topic_admin.list_topics(self.cluster)
 
     async def describe_topics(self, names: Collection[str]) -> dict[TopicName, TopicInfo | BrokerError]:
-        return await topic_admin.describe_topics(self.cluster, names)
+        return await topic_admin.describe_topics(self.cluster, _several(names))
 
     async def describe_topic(self, name: str) -> TopicInfo:
         """One topic; raises UnknownTopicError."""
@@ -76,15 +89,18 @@ class Admin:
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[TopicName, CreatedTopic | BrokerError]:
+        for topic in topics:
+            if not isinstance(topic, NewTopic):
+                raise TypeError(f"{topic!r} is no NewTopic, as in NewTopic('orders', partitions=3)")
         return await topic_admin.create_topics(self.cluster, topics, validate_only=validate_only)
 
     async def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> CreatedTopic:
         """Create one topic, or raise the broker's refusal."""
-        created = await self.create_topics([topic], validate_only=validate_only)
-        return _only(created[TopicName(topic.name)])
+        (created,) = (await self.create_topics([topic], validate_only=validate_only)).values()
+        return _only(created)
 
     async def delete_topics(self, names: Collection[str]) -> dict[TopicName, BrokerError | None]:
-        return await topic_admin.delete_topics(self.cluster, names)
+        return await topic_admin.delete_topics(self.cluster, _several(names))
 
     async def create_partitions(
         self, totals: Mapping[str, int], *, validate_only: bool = False
@@ -93,10 +109,10 @@ class Admin:
         return await topic_admin.create_partitions(self.cluster, totals, validate_only=validate_only)
 
     async def delete_records(
-        self, before: Mapping[TopicPartition, int]
+        self, before: Mapping[PartitionKey, int]
     ) -> dict[TopicPartition, Offset | BrokerError]:
         """Drop what is before these offsets (-1: everything there is); the new first offsets."""
-        return await topic_admin.delete_records(self.cluster, before)
+        return await topic_admin.delete_records(self.cluster, _by_partition(before))
 
     # Configs
 
@@ -114,10 +130,12 @@ class Admin:
     # Offsets of partitions
 
     async def list_offsets(
-        self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+        self, wanted: Mapping[PartitionKey, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, ListedOffset | BrokerError]:
         """Where ``OffsetSpec.EARLIEST``, ``LATEST`` or a timestamp lies in each partition."""
-        return await offset_admin.list_offsets(self.cluster, wanted, read_committed=read_committed)
+        return await offset_admin.list_offsets(
+            self.cluster, _by_partition(wanted), read_committed=read_committed
+        )
 
     # Groups
 
@@ -128,11 +146,11 @@ class Admin:
         self, *, states: Collection[str] = (), types: Collection[str] = ()
     ) -> list[ListedGroup]:
         """All groups by id, or those in these states (``Stable`` …) and of these types (``classic`` …)."""
-        return await group_admin.list_groups(self.cluster, states=states, types=types)
+        return await group_admin.list_groups(self.cluster, states=_several(states), types=_several(types))
 
     async def describe_groups(self, group_ids: Collection[str]) -> dict[GroupId, GroupInfo | BrokerError]:
         described: dict[GroupId, GroupInfo | BrokerError] = {}
-        for group_id in map(GroupId, group_ids):
+        for group_id in map(GroupId, _several(group_ids)):
             try:
                 described[group_id] = await group_admin.describe_group(self.cluster, group_id)
             except BrokerError as error:
@@ -142,28 +160,46 @@ class Admin:
     async def list_group_offsets(
         self,
         group_id: str,
-        partitions: Collection[TopicPartition] | None = None,
+        partitions: Collection[AnyPartition] | None = None,
         *,
         require_stable: bool = False,
     ) -> dict[TopicPartition, CommittedOffset]:
         """What a group has committed, for these partitions or for all; nothing for one without a commit."""
         return await group_admin.list_group_offsets(
-            self.cluster, group_id, partitions, require_stable=require_stable
+            self.cluster, group_id, _partitions(partitions), require_stable=require_stable
         )
 
     async def alter_group_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
+        self, group_id: str, offsets: Mapping[PartitionKey, CommittedOffset | int]
     ) -> dict[TopicPartition, BrokerError | None]:
-        """Commit for a group that has no members."""
-        return await group_admin.alter_group_offsets(self.cluster, group_id, offsets)
+        """Commit for a group that has no members; a number is the next offset to read."""
+        places = {
+            partition: CommittedOffset(Offset(offset)) if isinstance(offset, int) else offset
+            for partition, offset in _by_partition(offsets).items()
+        }
+        return await group_admin.alter_group_offsets(self.cluster, group_id, places)
 
     async def delete_groups(self, group_ids: Collection[str]) -> dict[GroupId, BrokerError | None]:
-        return await group_admin.delete_groups(self.cluster, group_ids)
+        return await group_admin.delete_groups(self.cluster, _several(group_ids))
 
     async def delete_group_offsets(
-        self, group_id: str, partitions: Collection[TopicPartition]
+        self, group_id: str, partitions: Collection[AnyPartition]
     ) -> dict[TopicPartition, BrokerError | None]:
-        return await group_admin.delete_group_offsets(self.cluster, group_id, partitions)
+        return await group_admin.delete_group_offsets(self.cluster, group_id, as_partitions(partitions))
+
+
+def _several(names: Collection[str]) -> Collection[str]:
+    if isinstance(names, str):
+        raise TypeError(f"write a list of names: [{names!r}]")  # else each letter of it would be one
+    return names
+
+
+def _partitions(partitions: Collection[AnyPartition] | None) -> list[TopicPartition] | None:
+    return None if partitions is None else as_partitions(partitions)
+
+
+def _by_partition(items: Mapping[PartitionKey, T]) -> dict[TopicPartition, T]:
+    return {as_partition(partition): item for partition, item in items.items()}
 
 
 def _only(result: T | BrokerError) -> T:

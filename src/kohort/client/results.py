@@ -1,7 +1,7 @@
 """What :class:`kohort.client.admin.Admin` takes and returns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -12,11 +12,12 @@ from kohort.model.topics import TopicPartition
 BROKER_DEFAULT = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic to be created; what is left at BROKER_DEFAULT, the broker decides."""
 
     name: str
+    _: KW_ONLY
     partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
     configs: Mapping[str, str] = field(default_factory=dict)

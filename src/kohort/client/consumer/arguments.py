@@ -7,13 +7,10 @@ import operator
 from collections.abc import Iterable, Mapping
 
 from kohort.client.membership.listener import RebalanceListener
+from kohort.client.partitions import PartitionKey, as_partition, is_whole
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import KohortError
-from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
-
-AnyPartition = TopicPartition | tuple[str, int]
-"""A partition; a plain pair of topic and number will do."""
 
 AnyOffset = int | OffsetAndMetadata
 """The next offset to read, alone or with a leader epoch and a note."""
@@ -40,33 +37,12 @@ def check_listener(listener: RebalanceListener | None) -> None:
             raise TypeError(f"{listener!r} is no rebalance listener: it has no method {method}(partitions)")
 
 
-def as_partition(partition: AnyPartition) -> TopicPartition:
-    match partition:
-        case (str(topic), number) if _is_whole(number):
-            if number < 0:
-                raise KohortError(f"there is no partition {number} of topic {topic!r}: it is negative")
-            return TopicPartition(TopicName(topic), Partition(operator.index(number)))
-        case _:
-            raise TypeError(
-                f"{partition!r} is no partition, which is a pair of topic and number, as in ('orders', 0); "
-                "a list of them is passed as *partitions where one after another is expected"
-            )
-
-
-def as_partitions(partitions: Iterable[AnyPartition] | str) -> list[TopicPartition]:
-    if isinstance(partitions, str | TopicPartition):
-        raise TypeError(
-            f"{partitions!r} is no list of partitions; write a list of pairs, as in [('orders', 0)]"
-        )
-    return [as_partition(each) for each in partitions]
-
-
 def as_offset(offset: AnyOffset) -> OffsetAndMetadata:
     """An offset that a consumer can be at; a number stands for one without epoch and note."""
     place = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-    if not _is_whole(place.offset):
+    if not is_whole(place.offset):
         raise TypeError(f"{place.offset!r} is no offset, which is a whole number")
-    if not _is_whole(place.leader_epoch):
+    if not is_whole(place.leader_epoch):
         raise TypeError(
             f"{place.leader_epoch!r} is no leader epoch, which is a whole number; "
             "a note is given by name: OffsetAndMetadata(offset, metadata=…)"
@@ -80,7 +56,7 @@ def as_offset(offset: AnyOffset) -> OffsetAndMetadata:
     )
 
 
-def as_offsets(offsets: Mapping[AnyPartition, AnyOffset]) -> dict[TopicPartition, OffsetAndMetadata]:
+def as_offsets(offsets: Mapping[PartitionKey, AnyOffset]) -> dict[TopicPartition, OffsetAndMetadata]:
     """Offsets to commit."""
     if not isinstance(offsets, Mapping):
         raise TypeError(
@@ -90,14 +66,14 @@ def as_offsets(offsets: Mapping[AnyPartition, AnyOffset]) -> dict[TopicPartition
     return {as_partition(partition): as_offset(offset) for partition, offset in offsets.items()}
 
 
-def as_times(times: Mapping[AnyPartition, int]) -> dict[TopicPartition, int]:
+def as_times(times: Mapping[PartitionKey, int]) -> dict[TopicPartition, int]:
     """Times to look for, in milliseconds since 1970."""
     if not isinstance(times, Mapping):
         raise TypeError(f"{times!r} is no dict from partitions to times, as in {{('orders', 0): millis}}")
     wanted: dict[TopicPartition, int] = {}
     for each, time in times.items():
         partition = as_partition(each)
-        if not _is_whole(time):
+        if not is_whole(time):
             raise TypeError(f"{time!r} is no time, which is a whole number of milliseconds since 1970")
         if time < 0:
             raise KohortError(
@@ -123,13 +99,8 @@ def as_limit(count: int | None, otherwise: int) -> int:
     """How many records or rows a call may return."""
     if count is None:
         return otherwise
-    if not _is_whole(count):
+    if not is_whole(count):
         raise TypeError(f"the number of records to return is a whole number, not {count!r}")
     if count < 1:
         raise KohortError(f"cannot return at most {count} records", hint="leave the limit out for the usual")
     return operator.index(count)
-
-
-def _is_whole(number: object) -> bool:
-    """Numbers of other libraries count, too."""
-    return hasattr(number, "__index__")

@@ -10,7 +10,7 @@ from kohort.assign.registry import choose_assignors
 from kohort.client.columnar.options import COLUMNS, take_table
 from kohort.client.connection import dial_tcp
 from kohort.client.consumer import arguments
-from kohort.client.consumer.arguments import AnyOffset, AnyPartition
+from kohort.client.consumer.arguments import AnyOffset
 from kohort.client.consumer.engine import Engine, Records, Surroundings, start
 from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, NoGroupError
 from kohort.client.consumer.iteration import Remaining
@@ -22,6 +22,7 @@ from kohort.client.membership.commands import AutoCommitIfDue, EnforceRebalance,
 from kohort.client.membership.listener import RebalanceListener
 from kohort.client.membership.state import MemberGeneration
 from kohort.client.offset_admin import OffsetSpec
+from kohort.client.partitions import AnyPartition, PartitionKey, as_partition, as_partitions
 from kohort.client.subscription import (
     OffsetAndMetadata,
     PartitionState,
@@ -169,9 +170,8 @@ class AsyncConsumer:
 
     def assign(self, partitions: Iterable[AnyPartition]) -> None:
         """Read exactly these partitions, outside any membership; replaces an earlier assignment."""
-        wanted = set(arguments.as_partitions(partitions))
-        engine = self._engine
-        if engine is not None and engine.member is not None:
+        wanted = set(as_partitions(partitions))
+        if (engine := self._engine) is not None and engine.member is not None:
             engine.member.do(AutoCommitIfDue())
         self.remaining.drop(set(self._subscriptions.assignment) - wanted)
         self._subscriptions.assign(wanted)
@@ -261,7 +261,7 @@ class AsyncConsumer:
 
     def seek(self, partition: AnyPartition, offset: AnyOffset) -> None:
         """Read on from ``offset``; with a leader epoch the leader is asked first whether it still exists."""
-        where, place = arguments.as_partition(partition), arguments.as_offset(offset)
+        where, place = as_partition(partition), arguments.as_offset(offset)
         if place.offset < 0:
             raise KohortError(f"cannot seek to offset {place.offset}: it is negative")
         self._subscriptions.state(where).seek(Position(place.offset, place.leader_epoch))
@@ -277,20 +277,20 @@ class AsyncConsumer:
         self._reset(partitions, OffsetSpec.LATEST)
 
     def _reset(self, partitions: Iterable[AnyPartition], spec: OffsetSpec) -> None:
-        chosen = arguments.as_partitions(partitions) or list(self._subscriptions.assignment)
+        chosen = as_partitions(partitions) or list(self._subscriptions.assignment)
         for state in self._states(chosen):
             state.reset(int(spec))
         self.remaining.drop(chosen)
         self.stir()
 
     def _states(self, partitions: Iterable[AnyPartition]) -> list[PartitionState]:
-        return [self._subscriptions.state(each) for each in arguments.as_partitions(partitions)]
+        return [self._subscriptions.state(each) for each in as_partitions(partitions)]
 
     def pause(self, *partitions: AnyPartition) -> None:
         """Return nothing of these until ``resume``; the group does not notice."""
         for state in self._states(partitions):
             state.is_paused = True
-        self.remaining.take_back(self._subscriptions.assignment, arguments.as_partitions(partitions))
+        self.remaining.take_back(self._subscriptions.assignment, as_partitions(partitions))
 
     def resume(self, *partitions: AnyPartition) -> None:
         for state in self._states(partitions):
@@ -302,14 +302,14 @@ class AsyncConsumer:
 
     async def position(self, partition: AnyPartition, timeout_ms: float | None = None) -> int:
         """The offset of the next record to be returned."""
-        where = arguments.as_partition(partition)
+        where = as_partition(partition)
         if (first := self.remaining.first_offsets().get(where)) is not None:
             return first.offset
         return await self._working().position(where, self._patience(timeout_ms))
 
     def current_lag(self, partition: AnyPartition) -> int | None:
         """How many offsets are left to be read, as far as known without asking."""
-        where = arguments.as_partition(partition)
+        where = as_partition(partition)
         position = self._subscriptions.state(where).valid_position
         end = self._working().fetcher.ends.get(where)
         return None if position is None or end is None else max(0, end - position.offset)
@@ -323,7 +323,7 @@ class AsyncConsumer:
 
     async def commit(
         self,
-        offsets: Mapping[AnyPartition, AnyOffset] | None = None,
+        offsets: Mapping[PartitionKey, AnyOffset] | None = None,
         timeout_ms: float | None = None,
     ) -> None:
         """Commit these offsets, or everything that was handed out, and wait for the answer."""
@@ -333,7 +333,7 @@ class AsyncConsumer:
 
     def commit_async(
         self,
-        offsets: Mapping[AnyPartition, AnyOffset] | None = None,
+        offsets: Mapping[PartitionKey, AnyOffset] | None = None,
         callback: CommitCallback | None = None,
     ) -> None:
         """Commit without waiting, one attempt; the callback runs inside a later call."""
@@ -341,7 +341,7 @@ class AsyncConsumer:
         member.commit_async(self._to_commit(offsets), callback)
 
     def _to_commit(
-        self, offsets: Mapping[AnyPartition, AnyOffset] | None
+        self, offsets: Mapping[PartitionKey, AnyOffset] | None
     ) -> dict[TopicPartition, OffsetAndMetadata] | None:
         if offsets is not None:
             return arguments.as_offsets(offsets)
@@ -355,7 +355,7 @@ class AsyncConsumer:
         self, *partitions: AnyPartition, timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; None where nothing is."""
-        wanted = tuple(arguments.as_partitions(partitions))
+        wanted = tuple(as_partitions(partitions))
         return dict(await self._working().committed(wanted, self._patience(timeout_ms)))
 
     # --- the group ----------------------------------------------------------------------------
@@ -385,7 +385,7 @@ class AsyncConsumer:
         return await places(self._working().cluster, partitions, spec, read_committed=committed)
 
     async def offsets_for_times(
-        self, times: Mapping[AnyPartition, int]
+        self, times: Mapping[PartitionKey, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record with a timestamp at or after the one given, for each partition."""
         committed = self._settings.read_committed

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kohort.client.cluster import Cluster
-from kohort.client.consumer.arguments import AnyPartition, as_partitions, as_times, as_topics
+from kohort.client.consumer.arguments import as_times, as_topics
 from kohort.client.errors import BrokerError
 from kohort.client.offset_admin import OffsetSpec, list_offsets
+from kohort.client.partitions import AnyPartition, PartitionKey, as_partitions
 from kohort.client.results import ListedOffset
 from kohort.model.topics import TopicPartition
 
@@ -29,7 +30,7 @@ async def places(
 
 
 async def by_times(
-    cluster: Cluster, times: Mapping[AnyPartition, int], *, read_committed: bool
+    cluster: Cluster, times: Mapping[PartitionKey, int], *, read_committed: bool
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
     """The first record as new as asked for in each; None if there is none."""
     found = await list_offsets(cluster, as_times(times), read_committed=read_committed)

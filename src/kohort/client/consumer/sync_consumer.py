@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from kohort.client.columnar.options import COLUMNS
-from kohort.client.consumer.arguments import AnyOffset, AnyPartition, as_millis, as_partitions
+from kohort.client.consumer.arguments import AnyOffset, as_millis
 from kohort.client.consumer.async_consumer import CLOSE_TIMEOUT_MS, AsyncConsumer
 from kohort.client.consumer.engine import Records
 from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError
@@ -21,6 +21,7 @@ from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.forks import Home
 from kohort.client.membership.listener import RebalanceListener
 from kohort.client.membership.state import MemberGeneration
+from kohort.client.partitions import AnyPartition, PartitionKey, as_partitions
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.topics import TopicPartition
 
@@ -259,7 +260,7 @@ class Consumer:
 
     def commit(
         self,
-        offsets: Mapping[AnyPartition, AnyOffset] | None = None,
+        offsets: Mapping[PartitionKey, AnyOffset] | None = None,
         timeout_ms: float | None = None,
     ) -> None:
         """Commit these offsets, or everything that was handed out, and wait for the answer."""
@@ -267,7 +268,7 @@ class Consumer:
 
     def commit_async(
         self,
-        offsets: Mapping[AnyPartition, AnyOffset] | None = None,
+        offsets: Mapping[PartitionKey, AnyOffset] | None = None,
         callback: CommitCallback | None = None,
     ) -> None:
         """Commit without waiting, one attempt; the callback runs inside a later call."""
@@ -300,7 +301,7 @@ class Consumer:
         return self._run(lambda: self._consumer.end_offsets(wanted))
 
     def offsets_for_times(
-        self, times: Mapping[AnyPartition, int]
+        self, times: Mapping[PartitionKey, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record with a timestamp at or after the one given, for each partition."""
         return self._run(lambda: self._consumer.offsets_for_times(times))

@@ -13,11 +13,10 @@ from kohort.client.consumer.arguments import (
     as_millis,
     as_offset,
     as_offsets,
-    as_partition,
-    as_partitions,
     as_times,
     as_topics,
 )
+from kohort.client.partitions import as_partition, as_partitions
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicName
