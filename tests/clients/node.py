@@ -13,15 +13,18 @@ from typing import Self
 
 from tests.clients.waiting import Deadline
 
+from kohort.testing.ports import HeldPort
+
 LISTENING = b"kohort: listening on "
 STOP_SECONDS = 60.0
 
 
 class Node:
-    """A broker on one directory and, once it has started for the first time, one port."""
+    """A broker on one directory and one port."""
 
     def __init__(self, data: Path, configs: Mapping[str, str | int] | None = None, *options: str) -> None:
-        self.bootstrap = "127.0.0.1:0"
+        self._port = HeldPort()
+        self.bootstrap = f"127.0.0.1:{self._port.number}"
         sets = [part for name, value in (configs or {}).items() for part in ("--set", f"{name}={value}")]
         self._arguments = ["--data", str(data), "--log-level", "warning", *sets, *options]
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the node
@@ -31,7 +34,7 @@ class Node:
         try:
             self.start()
         except BaseException:
-            self._errors.close()
+            self._let_go()
             raise
         return self
 
@@ -46,7 +49,11 @@ class Node:
                 self.stop()
             assert kind is not None or "Traceback" not in self.said(), self.said()
         finally:
-            self._errors.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._errors.close()
+        self._port.close()
 
     def start(self) -> None:
         """Start the process and wait until it says where it listens."""

@@ -22,6 +22,7 @@ from kohort.spark.tasks import RangePartition
 from kohort.testing.broker import Broker
 from kohort.testing.intercept import Rule, swallow
 from kohort.testing.plugin import Kohort
+from kohort.testing.ports import HeldPort
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -144,16 +145,16 @@ def test_the_partitions_of_a_query_in_a_long_batch_go_to_another_member_and_noth
 
 
 def test_a_task_in_a_new_process_waits_for_a_broker_that_is_not_back_yet(tmp_path: Path) -> None:
-    with Broker(data=tmp_path) as broker:
-        stage = Stage(Kohort(broker, "waiting"), partitions=1)
-        stage.write(4)
-        address = broker.bootstrap
-    reader = group_reader(address, stage.topic, stage.group, kafka__client__id="new")
-    share = RangePartition(OffsetRange(stage.topic, 0, 0, 4))
-    with ThreadPoolExecutor(1) as executor:
+    with HeldPort() as port, ThreadPoolExecutor(1) as executor:
+        with Broker(data=tmp_path, port=port.number) as broker:
+            stage = Stage(Kohort(broker, "waiting"), partitions=1)
+            stage.write(4)
+            address = broker.bootstrap
+        reader = group_reader(address, stage.topic, stage.group, kafka__client__id="new")
+        share = RangePartition(OffsetRange(stage.topic, 0, 0, 4))
         reading = executor.submit(lambda: sum(batch.num_rows for batch in reader.read(share)))
         assert not wait([reading], 0.5).done
-        with Broker(data=tmp_path, port=int(address.rpartition(":")[2])):
+        with Broker(data=tmp_path, port=port.number):
             assert reading.result(PATIENCE_SECONDS) == 4
 
 

@@ -18,6 +18,7 @@ from kohort.broker.settings import Settings
 from kohort.client.addresses import parse_address
 from kohort.client.loop_end import end_loop
 from kohort.testing.intercept import Action, Interceptions, Rule, Where, rule
+from kohort.testing.ports import HeldPort
 
 _T = TypeVar("_T")
 
@@ -53,12 +54,21 @@ class AsyncBroker:
             data=Path(data) if data is not None else None,
             overrides={name: _as_text(value) for name, value in (configs or {}).items()},
         )
+        self._held: HeldPort | None = None  # ours, also while it restarts
         self.server = Server(self._settings, clock=self.clock)
         self._interceptions = Interceptions()
         self.bootstrap = ""
 
     async def __aenter__(self) -> Self:
-        await self._start()
+        if self._settings.port == 0:
+            self._held = HeldPort(self._settings.host)
+            self._settings = replace(self._settings, port=self._held.number)
+            self.server = Server(self._settings, clock=self.clock)
+        try:
+            await self._start()
+        except BaseException:
+            self._let_go()
+            raise
         return self
 
     async def __aexit__(
@@ -67,13 +77,19 @@ class AsyncBroker:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.server.stop()
+        try:
+            await self.server.stop()
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            self._held.close()
 
     async def _start(self) -> None:
         address = await self.server.start()
         self.server.dispatch.interceptor = self._interceptions
         self.bootstrap = str(address)
-        self._settings = replace(self._settings, port=address.port)
 
     async def restart(self, meanwhile: Callable[[], Awaitable[object]] | None = None) -> None:
         """Stop, and start again on the same port and directory; rules stay.

@@ -25,6 +25,7 @@ from typing import Self, TypeVar
 
 from kohort.client.addresses import parse_address
 from kohort.client.consumer.private_loop import PrivateLoop
+from kohort.testing.ports import HeldPort
 
 T = TypeVar("T")
 _HOST = "127.0.0.1"
@@ -74,11 +75,14 @@ class AsyncProxy:
         self._open = {way: asyncio.Event() for way in Way}
         self._changed = asyncio.Event()
         self._server: asyncio.Server | None = None
+        self._held: HeldPort | None = None  # ours, also while connections are refused
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         self.release()
-        await self._listen(0)
+        self._held = HeldPort(_HOST)
+        self.bootstrap = f"{_HOST}:{self._held.number}"
+        await self._listen()
         return self
 
     async def __aexit__(
@@ -88,6 +92,8 @@ class AsyncProxy:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._held is not None:
+            self._held.close()
 
     @property
     def connections(self) -> int:
@@ -147,13 +153,12 @@ class AsyncProxy:
                 passage.cut()
         self.release()
         if self._server is None:
-            await self._listen(parse_address(self.bootstrap).port)
+            await self._listen()
 
     # --- passing on ---------------------------------------------------------------------------
 
-    async def _listen(self, port: int) -> None:
-        self._server = await asyncio.start_server(self._accept, _HOST, port)
-        self.bootstrap = f"{_HOST}:{self._server.sockets[0].getsockname()[1]}"
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._accept, _HOST, parse_address(self.bootstrap).port)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))

@@ -12,6 +12,7 @@ from kohort.cli.parts import BrokerPart, Part, Row, first_free_port
 from kohort.cli.serve import on_loop
 from kohort.cli.up import run_parts, show_suggestions
 from kohort.model.errors import KohortError
+from kohort.testing.ports import HeldPort
 
 
 class FakePart:
@@ -71,10 +72,10 @@ def test_on_a_terminal_what_to_try_has_no_edges_and_can_be_copied(monkeypatch: p
 
 
 def test_the_first_port_is_taken_if_it_is_free_and_else_the_next() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert first_free_port("127.0.0.1", port) != port
-    assert first_free_port("127.0.0.1", port) == port
+    with HeldPort() as port:
+        with socket.create_server(("127.0.0.1", port.number)):
+            assert first_free_port("127.0.0.1", port.number) != port.number
+        assert first_free_port("127.0.0.1", port.number) == port.number
 
 
 def test_when_no_port_can_be_had_any_will_do() -> None:

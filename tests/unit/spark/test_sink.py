@@ -1,7 +1,6 @@
 """The writers as plain objects against an embedded broker: what is stored, what is told, what fails."""
 
 import pickle
-import socket
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -19,6 +18,7 @@ from kohort.spark.source import KohortDataSource
 from kohort.testing import Broker
 from kohort.testing.intercept import cut_off, cut_off_after, swallow
 from kohort.testing.plugin import Kohort
+from kohort.testing.ports import HeldPort
 
 COLUMNS = StructType().add("key", BinaryType()).add("value", BinaryType())
 QUICK = {"kafka.retry.backoff.ms": "1", "kafka.retry.backoff.max.ms": "2"}
@@ -154,14 +154,13 @@ def test_a_broker_that_falls_silent_fails_the_task_in_time(kohort: Kohort) -> No
 
 
 def test_a_broker_that_is_not_there_is_named_with_the_setting() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    sink = BatchArrowWriter(
-        {"kafka.bootstrap.servers": address, "topic": "a", "kafka.max.block.ms": "10", **QUICK}, COLUMNS
-    )
-    with pytest.raises(WriteError, match=f"cannot write to {address}: cannot reach a broker") as failure:
-        sink.write(iter([rows([b"k"], [b"v"])]))
+    with HeldPort() as port:
+        address = f"127.0.0.1:{port.number}"
+        sink = BatchArrowWriter(
+            {"kafka.bootstrap.servers": address, "topic": "a", "kafka.max.block.ms": "10", **QUICK}, COLUMNS
+        )
+        with pytest.raises(WriteError, match=f"cannot write to {address}: cannot reach a broker") as failure:
+            sink.write(iter([rows([b"k"], [b"v"])]))
     assert "kafka.max.block.ms (10)" in failure.value.hint
 
 

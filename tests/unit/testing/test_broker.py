@@ -9,6 +9,7 @@ from kohort.client.cluster import Cluster
 from kohort.client.produce import Outgoing, TopicWriter
 from kohort.testing.broker import AsyncBroker, Broker
 from kohort.testing.intercept import watch
+from kohort.testing.ports import HeldPort
 
 
 async def topics(bootstrap: str) -> set[str]:
@@ -50,7 +51,5 @@ def test_a_broker_in_memory_comes_back_empty_on_its_port() -> None:
 
 
 def test_a_port_can_be_chosen() -> None:
-    with Broker() as other:
-        port = int(other.bootstrap.rsplit(":", 1)[1])
-    with Broker(port=port) as broker:
-        assert broker.bootstrap == f"127.0.0.1:{port}"
+    with HeldPort() as port, Broker(port=port.number) as broker:
+        assert broker.bootstrap == f"127.0.0.1:{port.number}"
