@@ -52,8 +52,3 @@ def test_what_is_fetched_alone_brings_nothing_else() -> None:
     text = fetch.pom_for(artifacts, alone=True)
     assert text.count("<exclusion><groupId>*</groupId>") == len(artifacts)
     assert "<exclusion>" not in fetch.pom_for(artifacts)
-
-
-def test_free_ports_are_different() -> None:
-    ports = probe.free_ports(20)
-    assert len(set(ports)) == 20

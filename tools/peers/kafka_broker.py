@@ -19,8 +19,10 @@ from tools.peers import jvm, probe
 from tools.peers.fetch import class_path
 from tools.peers.pins import Peer
 
-START_SECONDS = 60.0
-STOP_SECONDS = 20.0
+from kohort.testing.ports import HeldPort
+
+START_SECONDS = 120.0
+STOP_SECONDS = 60.0
 LOG_TAIL = 60
 
 PROPERTIES: Mapping[str, str] = {
@@ -165,12 +167,12 @@ def kafka_broker(
     where = Path(tempfile.mkdtemp(prefix="kafka-")) if home is None else home
     try:
         where.mkdir(parents=True, exist_ok=True)
-        broker_port, controller_port = probe.free_ports(2)
-        text = properties_for(where, (broker_port, controller_port), settings or {})
-        (where / "server.properties").write_text(text)
-        _format(where, jvm.write_log_config(where))
-        with running(where, broker_port) as broker:
-            yield broker
+        with HeldPort() as port, HeldPort() as controller_port:  # until Java gets to them
+            text = properties_for(where, (port.number, controller_port.number), settings or {})
+            (where / "server.properties").write_text(text)
+            _format(where, jvm.write_log_config(where))
+            with running(where, port.number) as broker:
+                yield broker
     finally:
         if home is None:
             shutil.rmtree(where, ignore_errors=True)

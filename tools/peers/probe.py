@@ -9,15 +9,6 @@ CLIENT_ID = b"probe"
 RETRY_SECONDS = 0.05
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback that were free a moment ago, all different."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
 def _exactly(connection: socket.socket, count: int) -> bytes:
     received = b""
     while len(received) < count:
