@@ -6,6 +6,8 @@ A shape is plain data, to be stored as JSON: ``"bigint"``, ``"double"``, ``"bool
 """
 
 import json
+import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -137,7 +139,7 @@ def load(value: bytes) -> tuple[object, str | None]:
     """The document in a value, or why there is none."""
     try:
         text = value.decode()
-        document = json.loads(text, parse_constant=_refuse_constant)
+        document = (_CAREFUL if _MAY_OVERFLOW.search(text) else _DECODER).decode(text)
         if "\\u" in text:
             json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair cannot be stored
     except UnicodeDecodeError as error:
@@ -153,6 +155,18 @@ def load(value: bytes) -> tuple[object, str | None]:
 
 def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is no number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:40]} is too large")
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+_CAREFUL = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)  # slower with each number
+_MAY_OVERFLOW = re.compile(r"\d[eE]\+?\d{2}|\d{308}")
 
 
 def parse(value: bytes, fields: Fields) -> Parsed:

@@ -1,11 +1,16 @@
 """SQL over an archive: each table is a view that is named as its topic."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kohort.model.errors import KohortError
 from kohort.spark.pipelines.json_shape import quoted
 from kohort.spark.pipelines.table import recover_all, tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class QueryError(KohortError):
@@ -22,6 +27,7 @@ def ask(root: Path, query: str, limit: int) -> tuple[Sequence[str], list[list[st
     recover_all(opened)
     paths = sorted({date.rpartition("/")[0] for table in opened for date in table.dates()})
     spark = session("kohort sql", conf={"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"})
+    _say_it_once(spark)
     try:
         for path in paths:
             spark.read.parquet(str(root / path)).createOrReplaceTempView(quoted(path))
@@ -32,6 +38,12 @@ def ask(root: Path, query: str, limit: int) -> tuple[Sequence[str], list[list[st
         raise QueryError(str(error).splitlines()[0], hint=f"the tables are {named or 'none'}") from error
     finally:
         spark.stop()
+
+
+def _say_it_once(spark: "SparkSession") -> None:
+    """What is wrong with a query is in its exception: no need for stack traces before, and again as JSON."""
+    spark.sparkContext.setLogLevel("OFF")
+    logging.getLogger("SQLQueryContextLogger").disabled = True
 
 
 def _shown(value: object) -> str:
