@@ -222,7 +222,7 @@ def test_an_async_consumer_reads_on_the_callers_loop(groups: Kohort) -> None:
             await consumer.commit()
             return records, await consumer.committed((topic, 0), (topic, 1))
 
-    records, committed = asyncio.run(asyncio.wait_for(consume(), 30))
+    records, committed = asyncio.run(asyncio.wait_for(consume(), 90))
     assert len({(one.partition, one.offset) for one in records}) == 30
     assert [found and found.offset for found in committed.values()] == [15, 15]
 

@@ -97,7 +97,7 @@ def test_a_static_member_that_stays_away_loses_its_partitions(groups: Kohort, li
         party.until_work(20)
         party.join(
             library,
-            Membership(name="goes", group=group, topics=(feed.topic,), instance_id="goes", session_ms=1_500),
+            Membership(name="goes", group=group, topics=(feed.topic,), instance_id="goes", session_ms=2_500),
         )
         party.until_shared("stays", "goes", places=PARTITIONS)
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 QUICK = {
     "kafka.heartbeat.interval.ms": "100",
     "kafka.retry.backoff.ms": "20",
-    "kafka.default.api.timeout.ms": "5000",
+    "kafka.default.api.timeout.ms": "30000",
 }
 
 
@@ -139,7 +139,7 @@ def all_offsets(ends: Mapping[TopicPartition, int]) -> list[tuple[TopicPartition
     return [(where, offset) for where in sorted(ends) for offset in range(ends[where])]
 
 
-def run(*queries: Driven, until: Callable[[], bool], seconds: float = 30) -> None:
+def run(*queries: Driven, until: Callable[[], bool], seconds: float = 60) -> None:
     """Trigger all of them at the same time, as separate drivers do, until something holds."""
     over = threading.Event()
 

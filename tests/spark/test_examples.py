@@ -183,7 +183,7 @@ def test_a_migrated_job_goes_on_where_the_old_checkpoint_ends(
     options = {"kafka.bootstrap.servers": kohort.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
     write(kohort, topic, numbered(range(20)))
     # Without a group the checkpoint has the connector's form.
-    assert migrate_connector_job.start(spark, "kohort", options, rows, str(old)).awaitTermination(60)
+    assert migrate_connector_job.start(spark, "kohort", options, rows, str(old)).awaitTermination(120)
     write(kohort, topic, numbered(range(20, 30)))
     planned_only = json.dumps({topic: {"0": 1_000, "1": 1_000}})
     (old / "offsets" / "1").write_text("\n".join(("v1", "{}", planned_only)))

@@ -85,7 +85,7 @@ def test_a_fenced_query_joins_again_and_reads_nothing_twice(
     stage: Stage, code: ErrorCode, caplog: pytest.LogCaptureFixture
 ) -> None:
     stage.write(4)
-    query = stage.query(kafka__session__timeout__ms="500")
+    query = stage.query(kafka__session__timeout__ms="1500")
     assert query.trigger() == 12
     stage.kohort.broker.intercept(answer(refusing(code)), api="OffsetCommit", group=stage.group, times=1)
     with caplog.at_level(logging.WARNING, "kohort.spark"):
@@ -183,12 +183,12 @@ def test_a_batch_that_outlasts_the_poll_interval_is_dropped_and_not_read_again(
 
     stage.kohort.broker.intercept(note, api="LeaveGroup", group=stage.group, times=1)
     stage.write(3)
-    query = stage.query(kafka__max__poll__interval__ms="300")
+    query = stage.query(kafka__max__poll__interval__ms="1200")
     assert query.trigger() == 9
     assert left.wait(30), "the member gives up by itself while the batch runs"
     with caplog.at_level(logging.WARNING, "kohort.spark"):
         query.trigger()
-    assert "waits 0.3 s for a member between batches" in caplog.text
+    assert "waits 1.2 s for a member between batches" in caplog.text
     assert "went on without this query" in caplog.text
     stage.catch_up(query, each=3)
     assert sorted_offsets(query) == all_offsets(stage.everywhere(3))
@@ -280,7 +280,7 @@ def test_a_topic_that_is_made_again_under_the_query(stage: Stage, each: int) -> 
 def test_a_topic_that_is_gone_for_a_while_is_read_from_its_start_when_it_is_back(stage: Stage) -> None:
     stage.write(10)
     query = stage.query(
-        failOnDataLoss="false", kafka__metadata__max__age__ms="50", kafka__default__api__timeout__ms="500"
+        failOnDataLoss="false", kafka__metadata__max__age__ms="50", kafka__default__api__timeout__ms="1500"
     )
     assert query.trigger() == 30
     stage.ask(lambda admin: admin.delete_topics([stage.topic]))
@@ -294,7 +294,7 @@ def test_a_topic_that_is_gone_for_a_while_is_read_from_its_start_when_it_is_back
 
 def test_a_topic_that_is_deleted_under_the_query(stage: Stage) -> None:
     stage.write(3)
-    strict = stage.query(kafka__default__api__timeout__ms="500")
+    strict = stage.query(kafka__default__api__timeout__ms="1500")
     strict.trigger()
     stage.ask(lambda admin: admin.delete_topics([stage.topic]))
     with pytest.raises(DataLossError, match="any more"):

@@ -25,13 +25,13 @@ def read_back(bootstrap: str, topic: str, partitions: int) -> "Iterator[Message]
     consumer = Librdkafka({"bootstrap.servers": bootstrap, "group.id": "nobody", "enable.auto.commit": False})
     try:
         for number in range(partitions):
-            _, end = consumer.get_watermark_offsets(Place(topic, number), timeout=10)
+            _, end = consumer.get_watermark_offsets(Place(topic, number), timeout=60)
             if end == 0:
                 continue
             consumer.assign([Place(topic, number, 0)])
             for _ in range(end):
-                message = consumer.poll(10)
-                assert message is not None, "librdkafka read nothing for ten seconds"
+                message = consumer.poll(60)
+                assert message is not None, "librdkafka read nothing for a minute"
                 assert message.error() is None
                 yield message
     finally:
@@ -78,7 +78,7 @@ def test_a_stream_from_topic_to_topic_goes_on_from_its_checkpoint(
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(120)
 
     run(range(100))
     run(range(100, 150))
