@@ -6,8 +6,17 @@ takes longer to load than a broker takes to start.
 
 import sys
 
+_INTERRUPTED = 130
+
 
 def main() -> None:
+    try:
+        _run()
+    except KeyboardInterrupt:  # before a command has begun to listen for it: while it is loaded
+        sys.exit(_INTERRUPTED)
+
+
+def _run() -> None:
     arguments = sys.argv[1:]
     if arguments[:1] == ["serve"]:
         from kohort.cli.serve import serve

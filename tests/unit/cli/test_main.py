@@ -72,3 +72,14 @@ def test_everything_else_is_the_business_of_the_framework(
         entry.main()
     assert caught.value.code == 2
     assert "nonsense" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_a_command_is_loaded_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kohort.cli.app.run", interrupt)
+    monkeypatch.setattr(sys, "argv", ["kohort", "topics", "list"])
+    with pytest.raises(SystemExit) as caught:
+        entry.main()
+    assert caught.value.code == 130
