@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(480)]
 
 MAIN = "org.apache.spark.deploy"
 SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-STOP_SECONDS = 30
+STOP_SECONDS = 60
 
 JOB = """
 import json

@@ -12,7 +12,7 @@ from kohort.wire.codec import decode, encode
 from kohort.wire.headers import RequestHeader, read_response_header, request_header
 from kohort.wire.schema import Message
 
-REPLY_SECONDS: Final = 20.0
+REPLY_SECONDS: Final = 60.0
 CLIENT_ID: Final = "script"
 MAIN: Final = "main"
 

@@ -25,7 +25,7 @@ from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 ADMIN: Final = "admin"
-SETTLE_SECONDS: Final = 20.0
+SETTLE_SECONDS: Final = 60.0
 T0: Final = 1_700_000_000_000
 PLAIN: Final = BatchFields()
 
