@@ -26,7 +26,7 @@ async def invoke_here(call: Callable[[], object]) -> object:
 
 
 class Interceptors:
-    """Objects with ``on_consume(records)`` (returns records) or ``on_commit(offsets)``, or both.
+    """Objects with ``on_consume(records)`` (returns records, or None for the same) or ``on_commit(offsets)``.
 
     What they raise is logged and goes no further.
     """
@@ -43,9 +43,11 @@ class Interceptors:
     def on_consume(self, records: dict[TopicPartition, list[Any]]) -> dict[TopicPartition, list[Any]]:
         for each in self._consuming:
             try:
-                records = getattr(each, "on_consume")(records)  # noqa: B009 - not every interceptor has it
+                seen = getattr(each, "on_consume")(records)  # noqa: B009 - not every interceptor has it
             except Exception:
                 _log.exception("an interceptor failed in on_consume")
+            else:
+                records = records if seen is None else seen
         return records
 
     def on_commit(self, offsets: Offsets) -> None:

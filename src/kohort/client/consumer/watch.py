@@ -1,6 +1,7 @@
 """Metadata of the topics a consumer needs: asked for on demand, when it is old, and not too often."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from kohort.client.cluster import Cluster
@@ -12,9 +13,12 @@ from kohort.client.retry import backoff_ms
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Instant, TopicName
 
+_log = logging.getLogger(__name__)
+
 Topics = frozenset[TopicName] | None
 """Names, or None for all topics there are."""
 
+_PASSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
 _RAISED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
@@ -43,6 +47,9 @@ class MetadataWatch:
         self._error: KohortError | None = None
         self._fruitless = 0  # requests in a row that failed or told nothing new
         self._last_asked: Topics = frozenset()
+        self._is_cut_off = False
+        self._missing: frozenset[TopicName] = frozenset()  # topics the last answer did not have
+        self._lamented: frozenset[TopicName] = frozenset()  # those of them the log has
 
     @property
     def metadata(self) -> Metadata:
@@ -77,13 +84,21 @@ class MetadataWatch:
                 error = await self._ask()
                 if error is not None and not error.retriable:
                     self._error = error
-                elif error is not None:
+                elif error is not None or self._missing:
                     self._is_requested = True
+                self._tell_of(error)
                 pause = backoff_ms(self._fruitless, self._cluster.options, jitter=0.0)
                 self._fruitless = self._fruitless + 1 if error is not None or self.metadata == before else 0
                 self._not_before = Instant(self._tasks.now() + int(pause))
         finally:
             self._is_running = False
+
+    def _tell_of(self, error: KohortError | None) -> None:
+        """What the application may wait for in vain, once."""
+        is_cut_off = error is not None and error.retriable
+        if is_cut_off and not self._is_cut_off:
+            _log.warning("%s; asked again until somebody answers", error)
+        self._is_cut_off = is_cut_off
 
     def _topics(self) -> Topics:
         wanted = self._wanted()
@@ -106,7 +121,20 @@ class MetadataWatch:
         self._old_at = Instant(self._tasks.now() + self._settings.metadata_max_age_ms)
         self._updated(asked)
         self._tasks.bell.set()
-        return self._refused(metadata, self._wanted() or frozenset())
+        wanted = self._wanted() or frozenset()
+        self._note_missing(metadata, wanted)
+        return self._refused(metadata, wanted)
+
+    def _note_missing(self, metadata: Metadata, wanted: frozenset[TopicName]) -> None:
+        """Topics that are not there are asked for again and again: somebody may create them.
+
+        The first answer says nothing yet: brokers create a topic after they were asked for it.
+        """
+        missing = frozenset(name for name in wanted if metadata.problems.get(name) in _PASSING)
+        for name in sorted((missing & self._missing) - self._lamented):
+            _log.warning("there is no topic %r: nothing is read from it until there is", name)
+        self._lamented = missing & (self._lamented | self._missing)
+        self._missing = missing
 
     def _refused(self, metadata: Metadata, wanted: frozenset[TopicName]) -> KohortError | None:
         for name in sorted(wanted):

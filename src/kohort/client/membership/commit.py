@@ -143,7 +143,7 @@ class Commits:
         now = self._context.now
         for commit in list(self._pending):
             if commit.deadline is not None and now >= commit.deadline:
-                late = CommitTimeoutError(self._context.settings.group_id)
+                late = CommitTimeoutError(self._context.settings.group_id, commit.error)
                 late.__cause__ = commit.error
                 self._finish(commit, late)
             elif commit.stage is Stage.BACKING_OFF and now >= commit.retry_at:

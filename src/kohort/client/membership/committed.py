@@ -67,7 +67,7 @@ class CommittedOffsets:
         """Give up what is late, send what is due, look for the coordinator as long as somebody waits."""
         for asking in list(self._asking):
             if self._context.now >= asking.command.deadline:
-                late = OffsetFetchTimeoutError(self._context.settings.group_id)
+                late = OffsetFetchTimeoutError(self._context.settings.group_id, asking.error)
                 late.__cause__ = asking.error
                 self._finish(asking, {}, late)
             elif asking.stage is _Stage.DUE and self._context.now >= asking.retry_at:

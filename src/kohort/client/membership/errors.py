@@ -63,9 +63,9 @@ class RebalanceInProgressError(KohortError):
 class CommitTimeoutError(KohortError):
     """No attempt to commit succeeded in time; the last failure is the cause."""
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, last: KohortError | None = None) -> None:
         super().__init__(
-            f"committing to group {group_id!r} did not succeed in time",
+            f"committing to group {group_id!r} did not succeed in time{_because(last)}",
             hint="the coordinator may be moving or overloaded: see its log, or raise default.api.timeout.ms",
             retriable=True,
         )
@@ -74,12 +74,16 @@ class CommitTimeoutError(KohortError):
 class OffsetFetchTimeoutError(KohortError):
     """No attempt to learn the committed offsets succeeded in time; the last failure is the cause."""
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, last: KohortError | None = None) -> None:
         super().__init__(
-            f"fetching the committed offsets of group {group_id!r} did not succeed in time",
+            f"fetching the committed offsets of group {group_id!r} did not succeed in time{_because(last)}",
             hint="the coordinator may be moving or overloaded: see its log, or raise default.api.timeout.ms",
             retriable=True,
         )
+
+
+def _because(last: KohortError | None) -> str:
+    return f": {last.args[0]}" if last is not None else ""
 
 
 class RetriableCommitFailedError(KohortError):

@@ -194,6 +194,7 @@ def test_a_sync_commit_that_does_not_succeed_in_time_says_why() -> None:
     stage.sleep(150)
     error = stage.error_of(commit)
     assert isinstance(error, CommitTimeoutError)
+    assert "in time: cannot commit offsets of group 'g': COORDINATOR_LOAD_IN_PROGRESS" in str(error)
     assert isinstance(error.__cause__, BrokerError)
     stage.answer_commit()  # too late: nobody is told twice
 

@@ -1,0 +1,56 @@
+"""Topics and brokers a consumer waits for."""
+
+import logging
+
+import pytest
+from tests.unit.client.consumer.stage import TURNS, Stage, on_stage, read
+
+from kohort.client.admin import Admin
+from kohort.client.consumer import AsyncConsumer
+from kohort.client.results import NewTopic
+from kohort.testing.intercept import cut_off
+
+
+async def _until_said(consumer: AsyncConsumer, log: pytest.LogCaptureFixture, words: str) -> None:
+    for _ in range(TURNS):
+        await consumer.poll(20)
+        if words in log.text:
+            return
+    raise AssertionError(log.text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["subscribed", "assigned"])
+@on_stage
+async def test_a_topic_that_is_created_later_is_read_soon_and_asked_for_aloud_until_then(
+    stage: Stage, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    later = ["later"] if how == "subscribed" else []
+    async with stage.reader(
+        *later, group_id="g", allow_auto_create_topics=False, retry_backoff_max_ms=20
+    ) as consumer:
+        if not later:
+            consumer.assign([("later", 0)])
+        await _until_said(consumer, caplog, "there is no topic 'later'")
+        async with Admin(stage.broker.bootstrap) as admin:
+            await admin.create_topic(NewTopic("later", partitions=1))
+        await stage.write_to("later", b"at last")
+        assert [record.value for record in await read(consumer, 1)] == [b"at last"]
+    assert caplog.text.count("there is no topic") == 1
+
+
+@on_stage
+async def test_brokers_that_are_out_of_reach_are_complained_about_once(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    async with stage.reader(client_id="watched", metadata_max_age_ms=1) as consumer:
+        await read(consumer, 3)
+        rule = stage.broker.intercept(cut_off, api="Metadata", client="watched", times=3)
+        await stage.write(b"d")
+        assert [record.value for record in await read(consumer, 1)] == [b"d"]
+        for _ in range(TURNS):
+            await consumer.poll(20)
+            if len(rule.seen) == 3:
+                break
+    assert caplog.text.count("asked again until somebody answers") == 1
