@@ -193,7 +193,8 @@ class FileCatalog:
             await self._write(encode(record))
             self._state.apply(record)
             self._lines += 1
-            if self._lines > _MOST_HISTORY + 2 * len(self._state.topics):
+            # Both are kept by a rewriting, which must leave less than what would cause the next one.
+            if self._lines > _MOST_HISTORY + 2 * (len(self._state.topics) + len(self._state.deleted)):
                 await self._rewrite()
 
     async def _write(self, line: bytes) -> None:

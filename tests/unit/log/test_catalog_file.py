@@ -15,7 +15,7 @@ from kohort.log.disk import read_file
 from kohort.log.memory import Immediately
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, NodeId, Partition, TopicId, TopicName
-from kohort.model.topics import TopicPartition
+from kohort.model.topics import TopicPartition, show_topic_id
 from kohort.testing.faults import FakeDisk, Fault
 
 T = TypeVar("T")
@@ -279,6 +279,17 @@ def test_history_is_left_behind_and_the_state_kept(node: Node) -> None:
     assert dict(node.catalog.broker_configs) == {"1": {"n": "1099"}}
     assert node.catalog.leader_epoch(TopicPartition(ORDERS, Partition(0))) == 1
     assert node.do(node.catalog.next_producer_id()) == 1_000
+
+
+def test_a_change_after_many_deletions_is_one_line(node: Node) -> None:
+    ids = [TopicId(number.to_bytes(16, "big")) for number in range(1_010)]
+    gone = [{"type": "topic-leftover", "id": show_topic_id(each), "name": "t"} for each in ids]
+    node.disk.open(PATH).write(b"".join(map(encode, gone)), len(read_file(node.disk, PATH) or b""))
+    node.restart()
+    assert len(node.catalog.deleted) == 1_010
+    before = node.disk.writes
+    node.do(many_changes(node.catalog, 20))
+    assert node.disk.writes == before + 20
 
 
 def test_history_stays_when_there_is_no_space_to_leave_it_behind(node: Node) -> None:
