@@ -101,7 +101,8 @@ class Producer:
         with the record is raised by ``result``, as :meth:`AsyncProducer.send` describes it.
         """
         self._home.check()
-        check_place(topic, partition)
+        if type(topic) is not str or partition is not None:
+            check_place(topic, partition)
         if type(value) is not bytes and value is not None and self.settings.value_serializer is None:
             value = in_bytes("value", value, None)
         if type(key) is not bytes and key is not None and self.settings.key_serializer is None:
@@ -151,7 +152,7 @@ class Producer:
         self._check_caller()
         with self._changed:
             self._hand_over(mark)
-        mark.result(timeout)
+        _in_time(mark, timeout)
 
     def close(self, timeout_ms: int | None = None) -> None:
         """Flush, then close the connections. What is not delivered after ``timeout_ms`` fails.
@@ -261,7 +262,10 @@ class Producer:
                 raise ProducerClosedError("the producer is not running", hint="use it inside `with`")
             begun = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
-            return begun.result(timeout)
+            return _in_time(begun, timeout)
+        except TimeoutError:
+            begun.cancel()  # nobody waits for it any more
+            raise
         except CancelledError:
             raise ProducerClosedError("the producer was closed meanwhile") from None
 
@@ -271,6 +275,15 @@ class Producer:
         if thread is not None and self._loop is not None:
             end_loop(self._loop, thread)
         _drop(self._inbox)
+
+
+def _in_time(awaited: Future[_T], timeout: float | None) -> _T:
+    try:
+        return awaited.result(timeout)
+    except TimeoutError:
+        if awaited.done():
+            raise  # its own
+        raise TimeoutError(f"not done within {timeout} s; what was sent stays on its way") from None
 
 
 def _drop(items: Iterable[_Item]) -> None:

@@ -36,6 +36,19 @@ def test_flush_returns_when_everything_is_there() -> None:
         assert all(result.done() for result in results)
 
 
+def test_a_flush_that_takes_too_long_says_so_and_leaves_the_records_on_their_way() -> None:
+    with Broker() as broker:
+        producer = Producer(bootstrap_servers=broker.bootstrap)
+        producer.start()
+        broker.intercept(swallow, api="Produce")
+        sent = producer.send("orders", b"v")
+        with pytest.raises(TimeoutError, match=r"within 0\.01 s"):
+            producer.flush(timeout=0.01)
+        with pytest.raises(TimeoutError, match=r"within 0\.01 s"):
+            sent.result(timeout=0.01)
+        producer.close(timeout_ms=0)
+
+
 def test_several_threads_may_send_and_each_keeps_its_order() -> None:
     with Broker() as broker, Producer(bootstrap_servers=broker.bootstrap) as producer:
         offsets: dict[int, list[int]] = {}
