@@ -283,7 +283,7 @@ def _in_time(awaited: Future[_T], timeout: float | None) -> _T:
     except TimeoutError:
         if awaited.done():
             raise  # its own
-        raise TimeoutError(f"not done within {timeout} s; what was sent stays on its way") from None
+        raise TimeoutError("not done in time; what was sent stays on its way") from None
 
 
 def _drop(items: Iterable[_Item]) -> None:

@@ -42,7 +42,7 @@ def test_a_flush_that_takes_too_long_says_so_and_leaves_the_records_on_their_way
         producer.start()
         broker.intercept(swallow, api="Produce")
         sent = producer.send("orders", b"v")
-        with pytest.raises(TimeoutError, match=r"within 0\.01 s"):
+        with pytest.raises(TimeoutError, match="stays on its way"):
             producer.flush(timeout=0.01)
         with pytest.raises(TimeoutError, match=r"within 0\.01 s"):
             sent.result(timeout=0.01)
