@@ -88,9 +88,10 @@ def test_topics_land_in_tables_of_their_own_by_day_and_replays_add_nothing(archi
 
 
 def test_an_overlap_lands_only_what_is_new_and_a_new_life_of_a_topic_lands_whole(archive: Archive) -> None:
-    archive.land([record("a", 0, offset) for offset in range(3)], {("a", 0): Span(0, 3)})
+    crowd = {("a", partition): Span(0, 3) for partition in range(2, 2_000)}  # without a record
+    archive.land([record("a", 0, offset) for offset in range(3)], {("a", 0): Span(0, 3), **crowd})
     wider = [record("a", 0, offset) for offset in range(1, 6)] + [record("a", 1, 0)]
-    assert archive.land(wider, {("a", 0): Span(1, 6), ("a", 1): Span(0, 1)}).rows == {"a": 4}
+    assert archive.land(wider, {("a", 0): Span(1, 6), ("a", 1): Span(0, 1), **crowd}).rows == {"a": 4}
     assert archive.offsets("a") == [(0, offset) for offset in range(6)] + [(1, 0)]
     archive.topic_ids = ["another"]
     assert archive.land([record("a", 0, 0)], {("a", 0): Span(0, 1)}).rows == {"a": 1}

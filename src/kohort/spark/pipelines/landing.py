@@ -6,8 +6,6 @@ Runs on the driver, in ``foreachBatch``. Whatever fails here fails the batch, an
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
@@ -160,14 +158,23 @@ class _Cut(NamedTuple):
         """The records that are missing; the whole batch, without a filter, if all are."""
         from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-        others = [
-            (F.col("topic") == topic)
-            & (F.col("partition") == partition)
-            & F.col("offset").between(span.first, span.end - 1)
+        landed = [
+            (topic, partition, *span)
             for (topic, partition), whole in self.plan.offsets.items()
             for span in subtract(whole, self.missing.get((topic, partition), ()))
         ]
-        return self.frame.where(~reduce(or_, others)) if others else self.frame
+        if not landed:
+            return self.frame
+        # A join, and no condition that names them: of thousands of partitions Spark cannot read one.
+        names = "_topic string, _partition int, _first bigint, _end bigint"
+        spans = self.frame.sparkSession.createDataFrame(landed, names)
+        is_there = (
+            (F.col("topic") == F.col("_topic"))
+            & (F.col("partition") == F.col("_partition"))
+            & (F.col("offset") >= F.col("_first"))
+            & (F.col("offset") < F.col("_end"))
+        )
+        return self.frame.join(F.broadcast(spans), is_there, "left_anti")
 
 
 class _Part(NamedTuple):
