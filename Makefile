@@ -5,6 +5,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest
+# Three workers for two cores: a third of the time a test waits for somebody else.
+PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder --durations=10
 
 .PHONY: help run demo check lint types test interop coverage bench soak fuzz explore docs lock clean
 
@@ -15,7 +17,8 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Kohort needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	@echo "setting up .venv (once; PyPI only) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
+	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true # as pip does, but on all cores
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
@@ -36,12 +39,14 @@ types: $(READY) ## mypy --strict
 check: lint types ## what to run before every commit: lint, types and the quick tests
 	$(PYTEST) tests/unit tests/scenario tests/property tests/docs
 
-test: lint types ## all tests that need nothing beyond PyPI
-	$(PYTEST) tests -m "not interop and not soak" -n 2 --dist loadfile --no-loadscope-reorder --durations=10
+test: lint ## lint, types, and all tests that need nothing beyond PyPI
+	@mkdir -p .mypy_cache; nice $(BIN)/mypy > .mypy_cache/said & types=$$!; \
+	$(PYTEST) tests -m "not interop and not soak" $(PARALLEL); tests=$$?; \
+	wait $$types; typed=$$?; cat .mypy_cache/said; exit $$((tests | typed))
 
 interop: $(READY) ## Java, Go, JavaScript clients and a real Kafka broker (fetched from Maven, npm, Go)
-	$(PYTEST) tests/interop tests/cli tests/clients tests/spark -m "interop and not soak" -n 2 --dist loadfile --no-loadscope-reorder \
-	  --timeout=480 -o faulthandler_timeout=600 --durations=10
+	$(PYTEST) tests/interop tests/cli tests/clients tests/spark -m "interop and not soak" $(PARALLEL) \
+	  --timeout=480 -o faulthandler_timeout=600
 
 coverage: $(READY) ## what the quick tests reach, by branch
 	$(BIN)/coverage erase

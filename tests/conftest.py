@@ -15,12 +15,21 @@ from xdist.scheduler import LoadFileScheduling
 _TEARDOWN_S = 120
 _STDERR = pytest.StashKey[int]()
 
-# Tests with Spark whose JVMs are not the one of the test's process.
-_ELSEWHERE = {"test_churn.py", "test_clusters.py", "test_demo.py", "test_submit.py"}
+# Tests with Spark whose JVMs are not the one of the test's process: each may run anywhere.
+_ELSEWHERE = (
+    "tests/spark/test_churn.py",
+    "tests/spark/test_clusters.py",
+    "tests/spark/test_demo.py",
+    "tests/spark/test_pages.py::test_the_commands_that_start_spark_themselves_run",
+    "tests/spark/test_submit.py",
+)
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("kohort", deadline=None)
 settings.load_profile("kohort")
+
+# A JVM of a test is over before it would have earned back what its second compiler costs: a third of its time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # Who is started in the background ignores Ctrl-C, and so would the programs that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -33,8 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spark's tests first, for they take longest: what comes last must not keep one core waiting."""
-    items.sort(key=lambda item: not _has_spark(item.nodeid))
+    """Spark's tests first, then files with slow ones: what comes last must not keep a core waiting."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (not _has_spark(item.nodeid), item.path not in slow))
 
 
 def _has_spark(nodeid: str) -> bool:
@@ -44,13 +54,14 @@ def _has_spark(nodeid: str) -> bool:
 class _Schedule(LoadFileScheduling):
     """Files are given out whole, and all that share a Spark session together.
 
-    A second session would be a second JVM that has to warm up, on cores that are both busy.
+    A second session would be a second JVM that has to warm up, on cores that are both busy. What starts Spark
+    by itself is given out test by test.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
-        shares = _has_spark(nodeid) and file.rpartition("/")[2] not in _ELSEWHERE
-        return "the Spark session" if shares else file
+        if nodeid.startswith(_ELSEWHERE):
+            return nodeid
+        return "the Spark session" if _has_spark(nodeid) else super()._split_scope(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Schedule:

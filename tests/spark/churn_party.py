@@ -37,8 +37,8 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 Row = tuple[str, int, int]
 SESSION_MS = 10_000  # for busy machines; the time is not lost, a JVM takes as long to come back
-LOOK_SECONDS = 0.25
-FEED_SECONDS = 0.1
+LOOK_SECONDS = 0.5
+FEED_SECONDS = 0.25
 
 
 class Wire:
