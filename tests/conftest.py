@@ -28,7 +28,7 @@ _ELSEWHERE = (
 settings.register_profile("kohort", deadline=None)
 settings.load_profile("kohort")
 
-# A JVM of a test is over before it would have earned back what its second compiler costs: a third of its time.
+# A JVM of a test is over before its second compiler, which costs a third of its time, would have paid off.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # Who is started in the background ignores Ctrl-C, and so would the programs that tests interrupt.
