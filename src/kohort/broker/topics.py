@@ -167,21 +167,7 @@ class Topics:
 
     def _count_partitions(self, new: NewTopic) -> int:
         if new.assignment:
-            if new.partitions != -1 or new.replication_factor != -1:
-                raise RefusedError(
-                    ErrorCode.INVALID_REQUEST,
-                    "A manual partition assignment was specified, but numPartitions or replicationFactor was"
-                    " not set to -1.",
-                )
-            if sorted(new.assignment) != list(range(len(new.assignment))):
-                raise RefusedError(
-                    ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based range"
-                )
-            if any(replicas != [self._catalog.node_id] for replicas in new.assignment.values()):
-                raise RefusedError(
-                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                    "this cluster has one broker: each partition goes to it",
-                )
+            self._check_assignment(new)
             return len(new.assignment)
         if new.replication_factor not in (-1, 1):
             raise RefusedError(
@@ -194,6 +180,23 @@ class Topics:
                 ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
             )
         return new.partitions
+
+    def _check_assignment(self, new: NewTopic) -> None:
+        assignment = new.assignment or {}
+        if new.partitions != -1 or new.replication_factor != -1:
+            raise RefusedError(
+                ErrorCode.INVALID_REQUEST,
+                "A manual partition assignment was specified, but numPartitions or replicationFactor was"
+                " not set to -1.",
+            )
+        if sorted(assignment) != list(range(len(assignment))):
+            raise RefusedError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based range"
+            )
+        if any(replicas != [self._catalog.node_id] for replicas in assignment.values()):
+            raise RefusedError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "this cluster has one broker: each partition goes to it"
+            )
 
     def _serve(self, topic: Topic) -> ServedTopic:
         """Bring logs and looked-up configs in line with what the catalog says of a topic."""

@@ -1,6 +1,7 @@
 """What the log's answers lead to: replies that may leave, or the way back (``classic-groups.md`` §7.5)."""
 
 from dataclasses import replace
+from typing import assert_never
 
 from kohort.groups.causes import AppendRefused
 from kohort.groups.classic.admin import describe_group, list_groups
@@ -60,12 +61,18 @@ def appended(command: Appended, out: Outcome) -> None:
 
 
 def _stored(write: Write, position: int, out: Outcome) -> None:
-    if isinstance(write, AssignmentWrite):
-        assignment_stored(write, out)
-    elif isinstance(write, ReplacementWrite):
-        replacement_stored(write, out)
-    elif write.reply_to is not None and write.reply is not None:
-        out.reply(write.reply_to, write.reply, position)
+    match write:
+        case CommitWrite() | LeaveWrite() | DeleteOffsetsWrite():
+            out.reply(write.reply_to, write.reply, position)
+        case AssignmentWrite():
+            assignment_stored(write, out)
+        case ReplacementWrite():
+            replacement_stored(write, out)
+        case RemovalWrite():
+            if write.reply_to is not None and write.reply is not None:
+                out.reply(write.reply_to, write.reply, position)
+        case _:
+            assert_never(write)
 
 
 def append_failed(command: AppendFailed, out: Outcome) -> None:
@@ -99,24 +106,34 @@ def failed_answer(write: Write, error: ErrorCode) -> tuple[ReplyTo, ReplyBody] |
             return write.reply_to, replace(write.reply, error=error, members=())
         case DeleteOffsetsWrite():
             return write.reply_to, replace(write.reply, error=error, rows=())
-        case RemovalWrite() if write.reply_to is not None and write.reply is not None:
+        case RemovalWrite():
+            if write.reply_to is None or write.reply is None:
+                return None
             groups = (DeletedGroup(each.group_id, each.error or error) for each in write.reply.groups)
             return write.reply_to, replace(write.reply, groups=tuple(groups))
-        case _:
+        case AssignmentWrite():
             return None
+        case _:
+            assert_never(write)
 
 
 def _undo(write: Write, append: ErrorCode, out: Outcome) -> None:
-    if isinstance(write, AssignmentWrite):
-        assignment_failed(write, append, map_append_error(append), out)
-    elif isinstance(write, ReplacementWrite):
-        undo_replacement(write, append, out)
-    elif isinstance(write, RemovalWrite):
-        for restored in write.undo:
-            if restored.group_id not in out.state.groups:
-                out.emit(replace(restored, cause=AppendRefused(append)))
-    elif isinstance(write, CommitWrite) and write.made_group:
-        _drop_if_only_an_attempt(write.group_id, append, out)
+    match write:
+        case AssignmentWrite():
+            assignment_failed(write, append, map_append_error(append), out)
+        case ReplacementWrite():
+            undo_replacement(write, append, out)
+        case RemovalWrite():
+            for restored in write.undo:
+                if restored.group_id not in out.state.groups:
+                    out.emit(replace(restored, cause=AppendRefused(append)))
+        case CommitWrite():
+            if write.made_group:
+                _drop_if_only_an_attempt(write.group_id, append, out)
+        case LeaveWrite() | DeleteOffsetsWrite():
+            pass  # the answer tells of the failure; the group goes on as it is
+        case _:
+            assert_never(write)
 
 
 def _drop_if_only_an_attempt(group_id: GroupId, append: ErrorCode, out: Outcome) -> None:

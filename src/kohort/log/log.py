@@ -15,8 +15,6 @@ from kohort.model.errors import RefusedError
 from kohort.model.ids import LeaderEpoch, Offset, TopicId, WallTime
 from kohort.model.topics import TopicPartition
 
-Buffer = bytes | memoryview
-
 UNLIMITED = -1
 FOREVER_MS = (1 << 63) - 1
 
@@ -87,7 +85,7 @@ class Appended(NamedTuple):
 class Slice(NamedTuple):
     """Whole batches as they are stored."""
 
-    buffers: list[Buffer]
+    buffers: list[bytes | memoryview]
     size: int
     next_offset: Offset  # where to read on: the offset after the last batch here
 
