@@ -53,6 +53,10 @@ def test_names_and_ids_nobody_knows_have_their_own_codes(raw: Raw) -> None:
     )
     assert (unknown.name, unknown.error_code) == ("none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert (strange.topic_id, strange.error_code) == (bytes(range(16)), ErrorCode.UNKNOWN_TOPIC_ID)
+    assert (unknown.error_message, strange.error_message) == (
+        "The topic 'none' does not exist.",
+        "No topic has this id.",
+    )
 
 
 def test_both_or_neither_of_name_and_id_is_an_invalid_request(raw: Raw) -> None:

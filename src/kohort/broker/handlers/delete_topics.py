@@ -70,12 +70,12 @@ def _find(broker: "Broker", wanted: DeleteTopicState) -> ServedTopic:
         raise RefusedError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     if wanted.name is None:
         topic = broker.topics.by_id(wanted.topic_id)
-        code = ErrorCode.UNKNOWN_TOPIC_ID
+        code, text = ErrorCode.UNKNOWN_TOPIC_ID, "No topic has this id."
     else:
         topic = broker.topics.get(wanted.name)
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        code, text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{wanted.name}' does not exist."
     if topic is None:
-        raise RefusedError(code)
+        raise RefusedError(code, text)
     return topic
 
 
