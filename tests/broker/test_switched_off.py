@@ -19,6 +19,7 @@ def test_the_consumer_protocol_is_unsupported(raw: Raw, version: int) -> None:
     beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", subscribed_topic_names=["t"])
     reply = raw.send(beat, version)
     assert (reply.error_code, reply.member_id, reply.assignment) == (35, None, None)
+    assert "group.protocol=classic" in reply.error_message
 
 
 @ACL_VERSIONS

@@ -17,10 +17,15 @@ if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
 
+_ONLY_CLASSIC = "Kohort serves classic groups only: set group.protocol=classic."
+
+
 def handle(
-    _broker: "Broker", request: ConsumerGroupHeartbeatRequest, _context: Context
+    _broker: "Broker", _request: ConsumerGroupHeartbeatRequest, _context: Context
 ) -> ConsumerGroupHeartbeatResponse:
-    return refuse(request, ErrorCode.UNSUPPORTED_VERSION)
+    return ConsumerGroupHeartbeatResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=_ONLY_CLASSIC
+    )
 
 
 def refuse(_request: ConsumerGroupHeartbeatRequest, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
