@@ -5,6 +5,7 @@ What makes it exact is in ``landing`` and ``table``; here is the process around 
 
 import asyncio
 import json
+import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Coroutine
@@ -181,10 +182,11 @@ def archive(
 
 
 def start_spark(options: ArchiveOptions) -> "SparkSession":
-    """A session that is no larger than the work: it runs beside other things."""
+    """A session that is no larger than the work: it runs beside other things. Ctrl-C means what it did."""
     from kohort.spark.sessions import session
 
-    return session(
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    started = session(
         f"kohort archive {options.group}",
         master=options.master,
         conf={
@@ -196,6 +198,9 @@ def start_spark(options: ArchiveOptions) -> "SparkSession":
             "spark.sql.streaming.minBatchesToRetain": "20",
         },
     )
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, on_interrupt)  # Spark's would cancel the batch that is to be finished
+    return started
 
 
 class _Run:

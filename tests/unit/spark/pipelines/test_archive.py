@@ -1,10 +1,12 @@
 """The process around the archive: what it asks of the source, what it reads of the plan, what it says."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
+from kohort.spark import sessions
 from kohort.spark.group_offsets import Span as PlannedSpan
 from kohort.spark.group_offsets import to_json
 from kohort.spark.offsets import topic_partition
@@ -14,6 +16,7 @@ from kohort.spark.pipelines.archive import (
     explain,
     plan_of,
     source_options,
+    start_spark,
     subscription,
 )
 from kohort.spark.pipelines.landing import Plan
@@ -47,6 +50,20 @@ def test_the_source_understands_what_it_is_asked() -> None:
     assert parsed.include_headers
     assert not parsed.fail_on_data_loss
     assert (parsed.offset_reset, parsed.instance_id, parsed.checkpoint) == ("latest", "one", "checkpoint")
+
+
+def test_spark_does_not_change_what_ctrl_c_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    def session(*_: object, **__: object) -> str:
+        signal.signal(signal.SIGINT, lambda *_: None)  # as Spark's context does
+        return "spark"
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(sessions, "session", session)
+    try:
+        assert start_spark(options()) == "spark"  # type: ignore[comparison-overlap]  # a stand-in
+        assert signal.getsignal(signal.SIGINT) is before
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_the_plan_of_a_batch_is_read_from_the_checkpoint(tmp_path: Path) -> None:
