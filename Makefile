@@ -5,6 +5,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest
+# Some machines forbid Python to keep compiled modules: then each worker compiles a thousand of them, every time.
+unexport PYTHONDONTWRITEBYTECODE
 # Three workers for two cores: a third of the time a test waits for somebody else.
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder --durations=10
 
