@@ -28,16 +28,29 @@ from kohort.records.batch import (
     read_records,
     rebuild_batch,
 )
-from kohort.records.columns import compiled, lanes, walk
+from kohort.records.columns import compiled, lanes, spotting, walk
 from kohort.records.columns.read import Decoder, read_columns
-from kohort.records.columns.spans import Columns
+from kohort.records.columns.spans import Columns, Section, Spans
 from kohort.records.columns.table import OFFSET_LIMIT, Sifting
 from kohort.records.compression import Codec
 from kohort.records.header import CONTROL
 from kohort.wire.messages.fetch import PartitionData
 
 NOW = 1_700_000_000_000
-DECODERS = {"walk": walk.decode, "lanes": lanes.decode, "compiled": compiled.decode}
+
+
+def decode_spotted(section: Section) -> Spans:
+    """The lanes, where even a few records are tried to be spotted at once."""
+    with mock.patch.multiple(spotting, FEWEST_RECORDS=1, LONGEST_RECORD=1 << 20):
+        return lanes.decode(section)
+
+
+DECODERS = {
+    "walk": walk.decode,
+    "lanes": lanes.decode,
+    "spotted": decode_spotted,
+    "compiled": compiled.decode,
+}
 
 steady = settings(
     derandomize=True, deadline=None, max_examples=40 * ROUNDS, phases=(Phase.explicit, Phase.generate)

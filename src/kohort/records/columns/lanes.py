@@ -3,6 +3,7 @@
 Only one thing about records is sequential: where the next one begins. So the batches of a section are lanes
 in which all hop from record to record at the same time; after that every record is a lane of its own, and a
 field of all of them is a few operations on vectors. Where few lanes are left, plain Python hops on alone.
+But first it is tried whether all records can be spotted at once, see ``spotting``.
 
 Positions only grow, and reading behind the end gives the last byte again: so whatever the bytes say, nothing
 outside is read, and one check at the end of a record covers all its lengths.
@@ -14,6 +15,7 @@ import numpy as np
 
 from kohort.primitives.varint import VarintError, read_uvarint
 from kohort.records.columns.spans import Bounds, Bytes, Flags, HeaderSpans, Ints, Section, Spans
+from kohort.records.columns.spotting import DISTANCES, spot
 from kohort.records.errors import CorruptBatchError
 
 # With fewer lanes, a step of numpy costs more than the same steps in Python.
@@ -42,13 +44,32 @@ class _Places(NamedTuple):
 
 def _hop(section: Section, data: Bytes) -> _Places:
     """Find the records; each payload must hold exactly as many as its header says."""
+    spotted = spot(section, data) if _has_few_lanes(section.counts) else None
+    starts, ends = spotted or _walk(section, data)
+    lengths, begins = _uvarints(data, starts)
+    _require((lengths & 1) == 0, "the length of a record is negative")
+    return _Places(begins, ends)
+
+
+def _has_few_lanes(counts: Ints) -> bool:
+    """Whether most records stand in so few batches that Python would hop over them alone."""
+    return int(np.maximum(counts - _steps(np.sort(counts)[::-1]), 0).sum()) * 2 > int(counts.sum())
+
+
+def _steps(descending: Ints) -> int:
+    """How many records all lanes have, as long as they are lanes enough."""
+    return int(descending[FEWEST_LANES - 1]) if len(descending) >= FEWEST_LANES else 0
+
+
+def _walk(section: Section, data: Bytes) -> tuple[Ints, Ints]:
+    """Where each record begins, with its length, and where it ends: one after the other."""
     counts = section.counts
     lasts = np.cumsum(counts)
     ends = np.empty(int(lasts[-1]), np.int64)
     # Longest first: those that still have records are a prefix of the lanes at every step.
     order = np.argsort(-counts, kind="stable")
     positions, slots, descending = section.starts[order], (lasts - counts)[order], counts[order]
-    steps = int(descending[FEWEST_LANES - 1]) if len(descending) >= FEWEST_LANES else 0
+    steps = _steps(descending)
     alive = np.searchsorted(-descending, -np.arange(1, steps + 1), side="right").tolist()
     for step, live in enumerate(alive):
         at = _behind(data, positions[:live])
@@ -63,15 +84,13 @@ def _hop(section: Section, data: Bytes) -> _Places:
     starts = np.empty_like(ends)
     starts[1:] = ends[:-1]
     starts[(lasts - counts)[counts > 0]] = section.starts[counts > 0]
-    lengths, begins = _uvarints(data, starts)
-    _require((lengths & 1) == 0, "the length of a record is negative")
-    return _Places(begins, ends)
+    return starts, ends
 
 
 def _behind(data: Bytes, positions: Ints) -> Ints:
     """The positions behind the records at these."""
     first = data.take(positions, mode="clip")
-    distances = _DISTANCES.take(first)
+    distances = DISTANCES.take(first)
     if first.max() > 0x7F:
         second = data.take(positions + 1, mode="clip")
         longer = first > 0x7F
@@ -80,12 +99,6 @@ def _behind(data: Bytes, positions: Ints) -> Ints:
             return begins + (lengths >> 1)
         distances += (second.astype(np.int64) << 6) * longer
     return positions + distances
-
-
-# How far the first byte of a length alone leads: half of it (zig-zag), and the one or two bytes themselves.
-_DISTANCES: Ints = np.array(
-    [1 + (byte >> 1) if byte < 0x80 else 2 + ((byte & 0x7F) >> 1) for byte in range(256)]
-)
 
 
 def _hop_alone(content: memoryview, data: Bytes, position: int, ends: Ints) -> int:
@@ -112,7 +125,7 @@ def _leap(data: Bytes, position: int, ends: Ints) -> int:
     start = data[position : position + 2].tolist()
     if len(start) < 2 or start[1] > 0x7F < start[0]:
         return 0
-    stride = int(_DISTANCES[start[0]]) + (start[1] << 6 if start[0] > 0x7F else 0)
+    stride = int(DISTANCES[start[0]]) + (start[1] << 6 if start[0] > 0x7F else 0)
     last = position + stride * len(ends)
     same = data[position:last:stride] == start[0]
     if start[0] > 0x7F:
