@@ -44,6 +44,8 @@ from kohort.wire.messages import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    sasl_authenticate,
+    sasl_handshake,
 )
 from kohort.wire.schema import Message
 
@@ -243,6 +245,8 @@ EXEMPLARS: dict[ApiKey, Callable[[bytes], Message]] = {
     ApiKey.LIST_GROUPS: lambda _: list_groups.ListGroupsRequest(
         states_filter=["Stable"], types_filter=["classic"]
     ),
+    ApiKey.SASL_HANDSHAKE: lambda _: sasl_handshake.SaslHandshakeRequest(mechanism="PLAIN"),
+    ApiKey.SASL_AUTHENTICATE: lambda _: sasl_authenticate.SaslAuthenticateRequest(auth_bytes=b"\0u\0p"),
     ApiKey.API_VERSIONS: lambda _: api_versions.ApiVersionsRequest(
         client_software_name="raw", client_software_version="1"
     ),

@@ -10,6 +10,8 @@ from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from kohort.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kohort.wire.messages.describe_acls import DescribeAclsRequest
 from kohort.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 ACL_VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
 
@@ -20,6 +22,15 @@ def test_the_consumer_protocol_is_unsupported(raw: Raw, version: int) -> None:
     reply = raw.send(beat, version)
     assert (reply.error_code, reply.member_id, reply.assignment) == (35, None, None)
     assert "group.protocol=classic" in reply.error_message
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_client_that_wants_to_log_in_is_told_that_it_cannot(raw: Raw, version: int) -> None:
+    reply = raw.send(SaslHandshakeRequest(mechanism="PLAIN"), version)
+    assert (reply.error_code, reply.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
+    reply = raw.send(SaslAuthenticateRequest(auth_bytes=b"\0user\0password"), version)
+    assert reply.error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert "plaintext" in reply.error_message
 
 
 @ACL_VERSIONS

@@ -48,6 +48,7 @@ SCRIPTS: Final[dict[str, Script]] = {
     "log-dirs": cluster.log_dirs,
     "reassignments": cluster.reassignments,
     "elections": cluster.elections,
+    "logins": cluster.logins,
     "acls": cluster.acls,
     "delete-records": cluster.delete_records,
     "leader-epochs": cluster.leader_epochs,

@@ -1,5 +1,5 @@
-"""The other administrative questions: cluster, partitions, directories, reassignments, elections, rights,
-deletion, epochs."""
+"""The other administrative questions: cluster, partitions, directories, reassignments, elections, logins,
+rights, deletion, epochs."""
 
 from collections.abc import Iterator
 
@@ -31,6 +31,8 @@ from kohort.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 Steps = Iterator[tuple[str, Answer]]
 
@@ -119,6 +121,14 @@ def elections(x: Exchange) -> Steps:
     yield "a partition twice", x.get(ask({name: [0, 0]}), 2)
     yield "no partitions", x.get(ask({name: []}), 2)
     yield "no topics", x.get(ask({}), 2)
+
+
+def logins(x: Exchange) -> Steps:
+    """SASL where the listener is plaintext."""
+    for version in range(2):
+        yield f"handshake v{version}", x.get(SaslHandshakeRequest(mechanism="PLAIN"), version)
+    for version in range(3):
+        yield f"authenticate v{version}", x.get(SaslAuthenticateRequest(auth_bytes=b"\0u\0p"), version)
 
 
 def acls(x: Exchange) -> Steps:

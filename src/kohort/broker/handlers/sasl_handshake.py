@@ -1,0 +1,22 @@
+"""SaslHandshake (17): this listener is plaintext, and has nobody log in.
+
+Kafka serves it on such a listener too: a client that is set to SASL is told so at once, where Java's would
+otherwise try to connect until its time is over.
+"""
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.context import Context
+from kohort.model.errors import ErrorCode
+from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+
+def handle(_broker: "Broker", request: SaslHandshakeRequest, _context: Context) -> SaslHandshakeResponse:
+    return refuse(request, ErrorCode.ILLEGAL_SASL_STATE)
+
+
+def refuse(_request: SaslHandshakeRequest, code: ErrorCode) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(error_code=code)
