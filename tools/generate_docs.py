@@ -124,7 +124,7 @@ Those marked with a star are limits of Python sources and sinks in Spark 4.3, wh
 | streams can be written in the output mode `update` | use [`foreachBatch`](../howto/spark-sink.md#aggregates) * |
 | `CREATE TABLE … USING kafka` | `CREATE TEMPORARY VIEW … USING kohort OPTIONS (…)`: no options reach a table * |
 | triggers `continuous` and `realTime` | there are none * |
-| `metrics` of a source in progress reports: `maxOffsetsBehindLatest` and others | they are empty; the difference of `latestOffset` and `endOffset` beside them is the same * |"""
+| `metrics` of a source in progress reports: `maxOffsetsBehindLatest` and others | they are empty; the difference of `latestOffset` and `endOffset` beside them is the same * |"""  # noqa: E501 (a row of a table is one line)
 
 SPARK_LOSSES = """\
 ## When records are gone
