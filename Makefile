@@ -8,7 +8,8 @@ PYTEST := $(BIN)/python -m pytest
 # Some machines forbid Python to keep compiled modules: then each worker compiles a thousand of them, every time.
 unexport PYTHONDONTWRITEBYTECODE
 # Three workers for two cores: a third of the time a test waits for somebody else.
-PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder --durations=10
+WORKERS ?= 3
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10
 
 .PHONY: help run demo check lint types test interop coverage bench soak fuzz explore docs lock clean
 
