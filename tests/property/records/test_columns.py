@@ -41,7 +41,7 @@ NOW = 1_700_000_000_000
 
 def decode_spotted(section: Section) -> Spans:
     """The lanes, where even a few records are tried to be spotted at once."""
-    with mock.patch.multiple(spotting, FEWEST_RECORDS=1, LONGEST_RECORD=1 << 20):
+    with mock.patch.multiple(spotting, FEWEST_RECORDS=1, LONGEST_RECORD=1 << 20, STRETCH=50):
         return lanes.decode(section)
 
 

@@ -18,6 +18,8 @@ LONGEST_RECORD = 300
 FEWEST_RECORDS = 256
 # If there are more batches, one of them shows whether the others are worth a look.
 _FEW_BATCHES = 4
+# Bytes that are looked at together: what is made of them stays in a processor's cache.
+STRETCH = 1 << 18
 
 # How far the first byte of a length alone leads: half of it (zig-zag), and the one or two bytes themselves.
 DISTANCES: Ints = np.array(
@@ -45,7 +47,7 @@ def _spot(section: Section, data: Bytes) -> tuple[Ints, Ints] | None:
     low = int(starts[0])
     piece = data[low : int(stops[-1])]
     starts, stops = starts - low, stops - low
-    begins = np.flatnonzero(_likely(piece, starts, stops))
+    begins = _likely(piece, starts, stops)
     if len(begins) > 2 * total:
         return None
     ends = begins + _distances(piece, begins)
@@ -62,17 +64,32 @@ def _spot(section: Section, data: Bytes) -> tuple[Ints, Ints] | None:
     return (begins + low, ends + low) if is_proved else None
 
 
-def _likely(piece: Bytes, starts: Ints, stops: Ints) -> Flags:
+def _likely(piece: Bytes, starts: Ints, stops: Ints) -> Ints:
     """Places where a record may begin, and those where one does: at the beginning of a batch."""
-    zero = piece == 0
-    likely = np.zeros(len(piece), np.bool_)
-    inner = likely[1:-2]
-    np.logical_or(zero[2:-1], zero[3:], out=inner)
-    np.logical_and(inner, zero[:-3], out=inner)
-    for stop, start in zip(stops[:-1].tolist(), starts[1:].tolist(), strict=True):
-        likely[stop:start] = False  # the header of a batch
-    likely[starts] = True
-    return likely
+    between = list(zip(stops[:-1].tolist(), starts[1:].tolist(), strict=True))[::-1]
+    zeros = np.empty(STRETCH + 3, np.bool_)
+    flags = np.empty(STRETCH, np.bool_)
+    found = [np.zeros(1, np.int64)]
+    for first in range(1, len(piece) - 2, STRETCH):
+        stretch = piece[first - 1 : first + STRETCH + 2]
+        zero = np.equal(stretch, 0, out=zeros[: len(stretch)])
+        likely = flags[: len(stretch) - 3]
+        np.logical_or(zero[2:-1], zero[3:], out=likely)
+        np.logical_and(likely, zero[:-3], out=likely)
+        _leave_headers_out(likely, first, between)
+        found.append(np.flatnonzero(likely) + first)
+    return np.concatenate(found)
+
+
+def _leave_headers_out(likely: Flags, first: int, between: list[tuple[int, int]]) -> None:
+    """Between batches no record begins, and behind that one does. Takes what is done with from the list."""
+    while between and between[-1][0] < first + len(likely):
+        stop, start = between[-1]
+        likely[max(stop - first, 0) : start - first] = False
+        if start >= first + len(likely):
+            break
+        likely[start - first] = True
+        between.pop()
 
 
 def _distances(piece: Bytes, begins: Ints) -> Ints:

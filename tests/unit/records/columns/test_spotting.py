@@ -67,11 +67,15 @@ def hopped(section: Section) -> list[list[int]]:
     return [one.tolist() for one in lanes._walk(section, np.frombuffer(section.data, np.uint8))]
 
 
+@pytest.mark.parametrize("stretch", [40, 1_000, 1 << 18])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
 @pytest.mark.parametrize("make", [text, keyless, noise])
-def test_records_without_headers_are_spotted_where_they_are(make: MakeRecord, codec: Codec) -> None:
+def test_records_without_headers_are_spotted_where_they_are(
+    make: MakeRecord, codec: Codec, stretch: int
+) -> None:
     section = section_of(log(make, [400, 1, 3, 500, 70], codec))
-    assert spotted(section) == hopped(section)
+    with mock.patch.object(spotting, "STRETCH", stretch):
+        assert spotted(section) == hopped(section)
 
 
 @pytest.mark.parametrize("make", [zeros, headed, huge])
