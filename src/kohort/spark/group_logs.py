@@ -5,7 +5,7 @@ What is gone raises DataLossError or is passed over with a warning, as ``failOnD
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kohort.client.errors import BrokerError
 from kohort.model.errors import ErrorCode
@@ -27,6 +27,9 @@ class QueryLogs(Logs, Protocol):
 
     def partitions(self, *, missing_ok: bool = False) -> list[TopicPartition]: ...
     def ids_of(self, topics: Collection[str]) -> Mapping[TopicName, bytes]: ...
+    def ids_and_ends(
+        self, partitions: Collection[TopicPartition]
+    ) -> tuple[Mapping[TopicName, bytes], Offsets | None]: ...
     def close(self) -> None: ...
 
 
@@ -35,6 +38,13 @@ def accept(loss: DataLossError, options: SourceOptions) -> None:
     if options.fail_on_data_loss:
         raise loss
     _log.warning("%s; going on without them", loss.args[0])
+
+
+class Seen(NamedTuple):
+    """One look at the topics of some partitions: ids of those that exist; ends, unless one was not told."""
+
+    ids: TopicIds
+    ends: Offsets | None
 
 
 class GroupLogs:
@@ -53,7 +63,17 @@ class GroupLogs:
 
     def ids_of(self, partitions: Collection[TopicPartition]) -> TopicIds:
         """The ids of their topics now; of those that exist."""
-        ids = known_ids(self._logs.ids_of({where.topic for where in partitions})) if partitions else {}
+        return self._noted(self._logs.ids_of({where.topic for where in partitions})) if partitions else {}
+
+    def look(self, partitions: Collection[TopicPartition]) -> Seen:
+        """Ids and ends in the time of one question."""
+        if not partitions:
+            return Seen({}, {})
+        ids, ends = self._logs.ids_and_ends(partitions)
+        return Seen(self._noted(ids), ends)
+
+    def _noted(self, found: Mapping[TopicName, bytes]) -> TopicIds:
+        ids = known_ids(found)
         self.first_ids = {**ids, **self.first_ids}
         return ids
 

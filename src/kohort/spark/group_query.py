@@ -110,8 +110,9 @@ class GroupQuery:
         """
         self._note_time_of_batch()
         try:
-            self.commit(start)
-            return self._plan(start, at_most)
+            seen = self._topics.look(self._holdings.held)
+            is_as_seen = self._commit(start, seen.ids)
+            return self._plan(start, at_most, seen.ends if is_as_seen else None)
         except KohortError as error:
             is_running = self._has_joined and self._target is None
             if not (error.retriable and is_running):
@@ -119,9 +120,11 @@ class GroupQuery:
             _log.warning("no new batch for group %r, trying again: %s", self._group_id, error)
             return start
 
-    def _plan(self, start: GroupOffsetJson, at_most: int | None) -> GroupOffsetJson:
+    def _plan(self, start: GroupOffsetJson, at_most: int | None, seen: Offsets | None) -> GroupOffsetJson:
+        """``seen``: the ends of what was held a moment ago, if they are known."""
         is_new = self._take_part(start)
-        ends = self._topics.ends(self._holdings.held)
+        held = self._holdings.held
+        ends = self._topics.ends(held) if seen is None or is_new or seen.keys() != held.keys() else seen
         self._check_losses(ends, every=is_new)
         if is_new:
             self._commit_due()  # where the query starts, and what could not be committed before
@@ -171,11 +174,16 @@ class GroupQuery:
 
         Nothing is committed for a topic that was made again: whoever reads it next would miss its beginning.
         """
-        anew = self._made_again(self._holdings.held)
+        self._commit(start, self._topics.ids_of(self._holdings.held))
+
+    def _commit(self, start: GroupOffsetJson, ids: TopicIds) -> bool:
+        """The same, with the ids the topics have now; whether they are those we hold."""
+        anew = self._made_again(ids)
         self._catch_up(start)
         self._commit_due(leave_out=anew)
         if anew:
             self._begin_anew(anew)
+        return not anew
 
     def come_to_rest(self, start: GroupOffsetJson) -> bool:
         """Commit, and plan nothing more; whether that is done, or has to be tried again."""
@@ -305,9 +313,8 @@ class GroupQuery:
 
     # --- logs ---------------------------------------------------------------------------------
 
-    def _made_again(self, partitions: Collection[TopicPartition]) -> TopicIds:
-        """The topics of these that are others than those we hold, by their new ids."""
-        ids = self._topics.ids_of(partitions)
+    def _made_again(self, ids: TopicIds) -> TopicIds:
+        """The topics that are others than those we hold."""
         return {topic: ids[topic] for topic in made_again(self._holdings.topic_ids, ids)}
 
     def _begin_anew(self, topic_ids: TopicIds) -> None:
@@ -324,7 +331,7 @@ class GroupQuery:
         positions = self._holdings.positions
         doubtful = {where: positions[where] for where, end in ends.items() if every or positions[where] > end}
         found = self._topics.losses(doubtful, ends)
-        anew = self._made_again([loss.where for loss in found])
+        anew = self._made_again(self._topics.ids_of([loss.where for loss in found]))
         if anew:  # just now, since we looked at the ids
             self._begin_anew(anew)
         others = [loss for loss in found if loss.where.topic not in anew]

@@ -1,8 +1,9 @@
 """What a driver asks a cluster: partitions, log starts and ends, times, committed offsets. Blocking."""
 
+import asyncio
 import re
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from kohort.client.errors import BrokerError, UnknownTopicError
 from kohort.client.metadata import TopicInfo
 from kohort.client.offset_admin import OffsetSpec
 from kohort.client.options import ClientOptions
-from kohort.client.results import CommittedOffset
+from kohort.client.results import CommittedOffset, ListedOffset
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Offset, TopicName
 from kohort.model.topics import TopicPartition
@@ -22,8 +23,11 @@ from kohort.spark.offsets import Assign, Offsets, Subscribe, SubscribePattern
 from kohort.spark.options import SourceOptions
 
 T = TypeVar("T")
+_Described = Mapping[TopicName, TopicInfo | BrokerError]
+_Listed = Mapping[TopicPartition, ListedOffset | BrokerError]
 
 _CLIENT_ID = "kohort-spark"
+_AT_ONCE_S = 0.1  # for one answer after another that went out with it
 _IN_USE = (
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
@@ -96,11 +100,39 @@ class Lookup:
 
     def topic_ids(self) -> dict[TopicName, bytes]:
         """The ids of the topics that ``partitions`` saw last: a topic made anew has another one."""
-        return {topic.name: bytes(topic.topic_id) for topic in self._known[1]} if self._known else {}
+        return _ids(self._known[1]) if self._known else {}
 
     def ids_of(self, topics: Collection[str]) -> dict[TopicName, bytes]:
         """The ids of these topics now; of those that exist."""
-        return {topic.name: bytes(topic.topic_id) for topic in self._named(topics, missing_ok=True)}
+        return _ids(self._named(topics, missing_ok=True))
+
+    def ids_and_ends(
+        self, partitions: Collection[TopicPartition]
+    ) -> tuple[dict[TopicName, bytes], Offsets | None]:
+        """``ids_of`` their topics and ``log_ends``, asked for at the same time.
+
+        No ends if one of them is not told at once: nobody waits here for a leader.
+        """
+        wanted = dict.fromkeys(partitions, OffsetSpec.LATEST)
+
+        async def both(admin: Admin) -> tuple[_Described, _Listed | BaseException]:
+            listing = asyncio.ensure_future(self._listed(admin, wanted))
+            try:
+                described = await admin.describe_topics({where.topic for where in partitions})
+                await asyncio.wait({listing}, timeout=_AT_ONCE_S)
+            finally:
+                listing.cancel()
+                (listed,) = await asyncio.gather(listing, return_exceptions=True)
+            return described, listed
+
+        described, listed = self._ask(both)
+        ids = _ids(_existing(described, missing_ok=True))
+        if isinstance(listed, BaseException):
+            return ids, None
+        ends = {
+            where: int(found.offset) for where, found in listed.items() if isinstance(found, ListedOffset)
+        }
+        return ids, ends if len(ends) == len(listed) else None
 
     def _topics(self, missing_ok: bool) -> list[TopicInfo]:
         if self._known is not None:
@@ -125,14 +157,7 @@ class Lookup:
         return topics
 
     def _named(self, names: Collection[str], missing_ok: bool) -> list[TopicInfo]:
-        described = self._ask(lambda admin: admin.describe_topics(names))
-        topics = []
-        for found in described.values():
-            if isinstance(found, TopicInfo):
-                topics.append(found)
-            elif not (missing_ok and isinstance(found, UnknownTopicError)):
-                raise found
-        return topics
+        return _existing(self._ask(lambda admin: admin.describe_topics(names)), missing_ok)
 
     # Offsets of logs
 
@@ -151,8 +176,7 @@ class Lookup:
     def _offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
         if not wanted:
             return {}
-        committed = self._options.isolation_level == "read_committed"
-        listed = self._ask(lambda admin: admin.list_offsets(wanted, read_committed=committed))
+        listed = self._ask(lambda admin: self._listed(admin, wanted))
         offsets: Offsets = {}
         for where in sorted(wanted):
             found = listed[where]
@@ -160,6 +184,10 @@ class Lookup:
                 raise found
             offsets[where] = found.offset
         return offsets
+
+    def _listed(self, admin: Admin, wanted: Mapping[TopicPartition, int]) -> Coroutine[Any, Any, _Listed]:
+        committed = self._options.isolation_level == "read_committed"
+        return admin.list_offsets(wanted, read_committed=committed)
 
     # Offsets of the group
 
@@ -191,6 +219,20 @@ def task_client_options(options: SourceOptions) -> ClientOptions:
     patience = options.poll_timeout_ms
     found = client_options(options)
     return found if patience is None else replace(found, api_timeout_ms=patience)
+
+
+def _existing(described: _Described, missing_ok: bool) -> list[TopicInfo]:
+    topics = []
+    for found in described.values():
+        if isinstance(found, TopicInfo):
+            topics.append(found)
+        elif not (missing_ok and isinstance(found, UnknownTopicError)):
+            raise found
+    return topics
+
+
+def _ids(topics: Iterable[TopicInfo]) -> dict[TopicName, bytes]:
+    return {topic.name: bytes(topic.topic_id) for topic in topics}
 
 
 async def _close(admin: Admin) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from itertools import count
 
+from kohort.client.errors import BrokerError
 from kohort.client.membership.errors import CommitFailedError, CommitTimeoutError
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
@@ -88,6 +89,15 @@ class World:
 
     def ids_of(self, topics: Collection[str]) -> dict[TopicName, bytes]:
         return {where.topic: self.topic_id for where in PARTITIONS if where.topic in topics}
+
+    def ids_and_ends(
+        self, partitions: Collection[TopicPartition]
+    ) -> tuple[dict[TopicName, bytes], Offsets | None]:
+        ids = self.ids_of({where.topic for where in partitions})
+        try:
+            return ids, self.log_ends(partitions)
+        except BrokerError:
+            return ids, None
 
     def close(self) -> None:
         """Nothing is open."""

@@ -137,6 +137,57 @@ def test_commits_that_cannot_be_read_are_asked_for_again() -> None:
     assert query.next_end({}, None)["t"]["0"]["to"] == 3
 
 
+class Counting(World):
+    """Notes what it is asked, and what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def log_ends(self, partitions: Collection[TopicPartition]) -> Offsets:
+        self.asked.append("ends")
+        return super().log_ends(partitions)
+
+    def ids_of(self, topics: Collection[str]) -> dict[TopicName, bytes]:
+        self.asked.append("ids")
+        return super().ids_of(topics)
+
+    def ids_and_ends(
+        self, partitions: Collection[TopicPartition]
+    ) -> tuple[dict[TopicName, bytes], Offsets | None]:
+        self.asked.append("both")
+        return World.ids_of(self, {where.topic for where in partitions}), World.log_ends(self, partitions)
+
+
+def test_a_trigger_without_a_rebalance_asks_for_ids_and_ends_at_once() -> None:
+    world = Counting()
+    world.ends[A] = 3
+    query, _, _ = started(world)
+    end = query.next_end({}, None)
+    world.asked.clear()
+    world.ends[A] = 5
+    assert query.next_end(end, None)["t"]["0"]["to"] == 5
+    assert world.offsets[A] == 3
+    assert world.asked == ["both"]
+
+
+def test_ends_that_were_seen_before_a_rebalance_are_asked_for_again() -> None:
+    """Somebody else may have read on and committed meanwhile: that is no loss."""
+    world = Counting()
+    world.ends[A] = 3
+    query, member, _ = started(world)
+    end = query.next_end({}, None)
+    poll = member.poll
+
+    def in_another_generation(timeout_ms: float) -> Assignment:
+        world.ends[A] = world.offsets[A] = 9
+        return poll(timeout_ms)._replace(generation=7)
+
+    member.poll = in_another_generation  # type: ignore[method-assign]  # once
+    assert query.next_end(end, None) == end, "all of it was read by somebody"
+    assert query.log_ends[A] == 9
+
+
 def test_too_few_records_wait_for_more_or_for_the_delay() -> None:
     world = World()
     query, _, clock = started(world, replace(OPTIONS, min_offsets_per_trigger=5, max_trigger_delay_ms=60_000))

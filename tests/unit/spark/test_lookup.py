@@ -1,5 +1,6 @@
 """A driver's questions, asked of a broker."""
 
+import asyncio
 import pickle
 from collections.abc import Iterator
 
@@ -8,6 +9,7 @@ from tests.unit.spark.conftest import Feed, OptionsOf
 
 from kohort import Consumer
 from kohort.broker.topics import NewTopic
+from kohort.client.admin import Admin
 from kohort.client.errors import NoBrokerError, UnknownTopicError
 from kohort.spark.errors import GroupInUseError
 from kohort.spark.lookup import Lookup, client_options, task_client_options
@@ -39,6 +41,19 @@ def test_it_knows_partitions_and_where_their_logs_start_and_end(lookup: Lookup, 
     assert lookup.log_ends([]) == {}
     assert set(lookup.topic_ids()) == {topic}
     assert lookup.ids_of([topic, "nowhere"]) == lookup.topic_ids(), "of those that exist"
+
+
+def test_ids_and_ends_come_together_or_without_ends_that_are_not_told_at_once(
+    lookup: Lookup, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, nowhere = topic_partition(topic, 0), topic_partition("nowhere", 0)
+    ids = lookup.ids_of([topic])
+    with monkeypatch.context() as patient:
+        patient.setattr("kohort.spark.lookup._AT_ONCE_S", 30)
+        assert lookup.ids_and_ends([first]) == (ids, {first: 5})
+    assert lookup.ids_and_ends([first, nowhere]) == (ids, None)
+    monkeypatch.setattr(Admin, "list_offsets", lambda *_, **__: asyncio.Event().wait())  # no leader
+    assert lookup.ids_and_ends([first]) == (ids, None)
 
 
 def test_it_finds_offsets_by_time(lookup: Lookup, topic: str) -> None:
