@@ -7,8 +7,8 @@ READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest
 # Some machines forbid Python to keep compiled modules: then each worker compiles a thousand of them, every time.
 unexport PYTHONDONTWRITEBYTECODE
-# Three workers for two cores: a third of the time a test waits for somebody else.
-WORKERS ?= 3
+# Tests wait a third of their time, so WORKERS=3 keeps two cores busier; but Spark's Pythons have ten seconds to start.
+WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10
 
 .PHONY: help run demo check lint types test interop coverage bench soak fuzz explore docs lock clean
