@@ -46,21 +46,22 @@ class ColumnOptions:
         return self.isolation_level == "read_committed"
 
 
-def check_columns(columns: Iterable[str]) -> None:
-    """Raise KohortError for a column that does not exist or comes twice."""
-    names = list(columns)
+def check_columns(columns: Iterable[str]) -> tuple[str, ...]:
+    """Their names. KohortError for one that does not exist or comes twice, TypeError for a name alone."""
+    if isinstance(columns, str):
+        raise TypeError(f"write a list of columns: [{columns!r}]")
+    names = tuple(columns)
     for name in names:
         if name not in COLUMNS:
             raise KohortError(f"there is no column {name!r}", hint=f"there are {', '.join(COLUMNS)}")
     if not names or len(set(names)) < len(names):
         raise KohortError("name each column once, and at least one")
+    return names
 
 
 def arrow_schema(columns: Iterable[str] = COLUMNS) -> "pa.Schema":
     """The Arrow types of these columns: those of Spark's Kafka connector."""
-    names = tuple(columns)
-    check_columns(names)
-    return arrow_module().schema(names)
+    return arrow_module().schema(check_columns(columns))
 
 
 def arrow_module() -> ModuleType:
@@ -74,8 +75,7 @@ def arrow_module() -> ModuleType:
 
 def take_table(columns: Iterable[str]) -> "TakeTable":
     """What takes these columns out of what a consumer has fetched."""
-    names = tuple(columns)
-    check_columns(names)
+    names = check_columns(columns)
     arrow_module()
     from kohort.client.columnar.portions import TakeTable  # needs numpy and pyarrow
 

@@ -122,13 +122,14 @@ class Consumer:
     def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         with self._alone():
             if self._loop is None:
-                raise ConsumerClosedError(
-                    "the consumer is closed" if self._is_closed else "the consumer is not started"
-                )
+                raise self._not_working()
             if self._handing:  # an interrupt came between: they count as not handed out
                 self._remaining.refill(self._handing.values())
                 self._handing = {}
             return self._loop.run(work())
+
+    def _not_working(self) -> ConsumerClosedError:
+        return ConsumerClosedError(f"the consumer is {'closed' if self._is_closed else 'not started'}")
 
     def _do(self, call: Callable[[], T]) -> T:
         """A call that takes no time, on the loop; before there is one, here."""
@@ -212,7 +213,7 @@ class Consumer:
         """End the poll that waits, or the next one, with WakeupError. From any thread."""
         loop = self._loop
         if loop is None:
-            raise ConsumerClosedError
+            raise self._not_working()
         self._home.check()
         try:
             loop.call_soon(self._wake)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Coroutine
 
+from kohort.client.consumer.errors import ConsumerClosedError
 from kohort.model.ids import Instant
 
 
@@ -33,6 +34,9 @@ class Tasks:
         self.bell.set()
 
     def raise_failure(self) -> None:
+        """What went wrong here; ConsumerClosedError on another loop, where nothing of this goes on."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise ConsumerClosedError("the consumer was started on another event loop")
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure

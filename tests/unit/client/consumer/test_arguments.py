@@ -1,5 +1,6 @@
 """What a consumer takes for a partition, an offset, a time; and what it says to everything else."""
 
+import asyncio
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kohort.client.columnar.options import check_columns
 from kohort.client.consumer import AsyncConsumer, Consumer
 from kohort.client.consumer.arguments import (
     as_limit,
@@ -16,11 +18,13 @@ from kohort.client.consumer.arguments import (
     as_times,
     as_topics,
 )
+from kohort.client.consumer.errors import ConsumerClosedError
 from kohort.client.partitions import as_partition, as_partitions
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
+from kohort.testing.plugin import Kohort
 
 P0 = TopicPartition(TopicName("t"), Partition(0))
 
@@ -124,3 +128,29 @@ def test_a_consumer_shows_its_group_and_what_it_reads(kind: type[Consumer | Asyn
     consumer = kind(group_id="g")
     consumer.assign([("t", 0), ("t", 1)])
     assert repr(consumer) == f"<{name} of 'g': by assign(partitions) reads t-0, t-1>"
+
+
+def test_a_name_alone_is_no_list_of_columns() -> None:
+    with pytest.raises(TypeError, match=r"\['value'\]"):
+        check_columns("value")
+    assert check_columns(iter(["value", "key"])) == ("value", "key")
+
+
+def test_a_consumer_on_another_loop_than_its_own_says_so(kohort: Kohort) -> None:
+    consumer = AsyncConsumer(bootstrap_servers=kohort.bootstrap)
+    topic = kohort.topic()
+
+    async def begin() -> None:
+        await consumer.start()
+        consumer.assign([(topic, 0)])
+
+    with asyncio.Runner() as first:
+        first.run(begin())
+        with asyncio.Runner() as second, pytest.raises(ConsumerClosedError, match="another event loop"):
+            second.run(consumer.poll(10_000))
+        first.run(consumer.close())
+
+
+def test_a_wakeup_before_the_start_says_what_is_missing() -> None:
+    with pytest.raises(ConsumerClosedError, match="not started"):
+        Consumer().wakeup()
