@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from kohort.cli.limits import raise_file_limit
 from kohort.cli.session import DEFAULT_BOOTSTRAP
 from kohort.client.addresses import Address
 
@@ -39,6 +40,7 @@ class BrokerPart:
         from kohort.broker.server import Server
         from kohort.broker.settings import Settings
 
+        raise_file_limit()
         self._data = None if data is None else Path(data)
         self._server = Server(Settings(host=host, port=port, data=self._data))
         self._address = Address(host, port)

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING
 
+from kohort.cli.limits import raise_file_limit
 from kohort.cli.screen import stop_printing
 from kohort.cli.serve_options import ServeOptions, UsageError, broker_settings, parse
 from kohort.model.errors import KohortError
@@ -53,6 +54,7 @@ def _serve(options: ServeOptions) -> int:
 
     log_to_stderr(options.log_format, options.log_level)
     settings = broker_settings(options)
+    raise_file_limit()
     return on_loop(_run(settings))
 
 
