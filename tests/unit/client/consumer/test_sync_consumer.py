@@ -139,7 +139,7 @@ def test_a_wakeup_that_comes_with_the_end_is_too_late_and_does_no_harm(
     consumer._loop = loop  # as a thread sees it that looked just before the end
     with pytest.raises(ConsumerClosedError):
         consumer.wakeup()
-    assert not caplog.records
+    assert not [record for record in caplog.records if record.name == "asyncio"]  # no callback failed
 
 
 @pytest.fixture
