@@ -8,11 +8,6 @@ from tests.clients.libraries import NAMES, Library, Membership
 from tests.clients.node import Node
 from tests.clients.party import Party
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),
-    pytest.mark.usefixtures("_collect_lost_sockets"),
-]
-
 PARTITIONS = 6
 CONFIGS = {
     "group.initial.rebalance.delay.ms": 0,
