@@ -7,13 +7,13 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
-from kohort.client.errors import BrokerError
+from kohort.client.errors import BrokerError, UnknownTopicError
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import DataLossError
 from kohort.spark.group_plan import Loss, TopicIds, known_ids, losses
-from kohort.spark.offsets import Offsets, show
+from kohort.spark.offsets import Offsets, Subscribe, show
 from kohort.spark.options import SourceOptions
 from kohort.spark.positions import Logs
 
@@ -76,6 +76,18 @@ class GroupLogs:
         ids = known_ids(found)
         self.first_ids = {**ids, **self.first_ids}
         return ids
+
+    def check_names(self, *, may_wait: bool) -> None:
+        """A topic that was named and does not exist: it may be made later, or its name is wrong.
+
+        Said in the log; raises UnknownTopicError where nobody waits and ``failOnDataLoss`` is set.
+        """
+        names = self._options.topics.names if isinstance(self._options.topics, Subscribe) else ()
+        missing = sorted(set(names) - self._logs.ids_of(names).keys()) if names else []
+        if missing and not may_wait and self._options.fail_on_data_loss:
+            raise UnknownTopicError(missing[0])
+        if missing:
+            _log.warning("there is no topic %s, going on without: is the name right?", ", ".join(missing))
 
     def existing(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
         """Those that are there; the others are a loss."""

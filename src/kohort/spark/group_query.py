@@ -241,7 +241,9 @@ class GroupQuery:
     def _take_part(self, start: GroupOffsetJson) -> bool:
         """Answer what the group asks; whether the assignment is another one than before."""
         assignment = self._member.poll(self._patience_ms())
-        self._has_joined = self._has_joined or assignment != NOT_ASSIGNED
+        if not self._has_joined and assignment != NOT_ASSIGNED:
+            self._has_joined = True
+            self._topics.check_names(may_wait=self._target is None or bool(start))
         if assignment == self._holdings.assignment:
             return False
         before, self._holdings = self._holdings, self._holdings.dropped()

@@ -4,14 +4,15 @@ from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
-from tests.property.spark.group_world import OPTIONS, PARTITIONS, World
+from tests.property.spark.group_world import OPTIONS, PARTITIONS, World, WorldMember
 
-from kohort.client.errors import BrokerError
+from kohort.client.errors import BrokerError, UnknownTopicError
 from kohort.model.errors import ErrorCode
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import DataLossError
 from kohort.spark.group_logs import GroupLogs
-from kohort.spark.offsets import Offsets
+from kohort.spark.group_query import GroupQuery, Surroundings
+from kohort.spark.offsets import Offsets, Subscribe
 
 A, B, C = PARTITIONS
 CARELESS = replace(OPTIONS, fail_on_data_loss=False)
@@ -65,3 +66,24 @@ def test_a_position_behind_what_is_committed_may_be_in_what_is_not() -> None:
     assert logs.losses({A: 7}, {A: 5}) == [], "of an open transaction"
     assert [loss.where for loss in logs.losses({A: 12}, {A: 5})] == [A]
     assert logs.losses({}, {}) == []
+
+
+def test_a_topic_that_was_named_and_does_not_exist_is_waited_for_or_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world, wrong = World(), replace(OPTIONS, topics=Subscribe(("t", "u")))
+    GroupLogs(OPTIONS, world, world.log_ends).check_names(may_wait=False)
+    assert not caplog.text
+    GroupLogs(wrong, world, world.log_ends).check_names(may_wait=True)
+    assert "there is no topic u, going on without" in caplog.text
+    with pytest.raises(UnknownTopicError, match="'u'"):
+        GroupLogs(wrong, world, world.log_ends).check_names(may_wait=False)
+
+
+def test_a_new_run_that_ends_by_itself_does_not_end_without_its_topic() -> None:
+    world = World()
+    wrong = replace(OPTIONS, topics=Subscribe(("u",)))
+    query = GroupQuery(wrong, Surroundings(WorldMember(world), world, world.log_ends))
+    query.take_target()
+    with pytest.raises(UnknownTopicError, match="'u'"):
+        query.next_end({}, None)
