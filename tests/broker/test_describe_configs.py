@@ -198,3 +198,20 @@ def test_every_resource_is_answered(raw: Raw) -> None:
     results = raw.send(DescribeConfigsRequest(resources=resources), 4).results
     assert [(each.resource_type, each.resource_name) for each in results] == wanted
     assert [each.error_code for each in results] == [3, 0, 42, 0]
+
+
+def test_topics_asked_for_together_keep_their_own_values_and_keys(raw: Raw) -> None:
+    for name in ("a", "b"):
+        create(raw, name)
+    create(raw, "own", retention_ms=5)
+    retention, segments = ["retention.ms"], ["segment.ms"]
+    asked = [("a", None), ("own", None), ("b", retention), ("own", retention), ("a", segments)]
+    resources = [
+        DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=keys)
+        for name, keys in asked
+    ]
+    results = raw.send(DescribeConfigsRequest(resources=resources), 4).results
+    values = [{config.name: config.value for config in each.configs} for each in results]
+    assert values[0] == {**values[1], "retention.ms": "604800000"}
+    assert values[1]["retention.ms"] == "5"
+    assert values[2:] == [{"retention.ms": "604800000"}, {"retention.ms": "5"}, {"segment.ms": "604800000"}]

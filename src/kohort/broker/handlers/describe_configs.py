@@ -25,9 +25,14 @@ if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
 
+# The configs of topics that override nothing, by the names asked for: alike for thousands of topics.
+_Shared = dict[frozenset[str], list[DescribeConfigsResourceResult]]
+
+
 def handle(broker: "Broker", request: DescribeConfigsRequest, _context: Context) -> DescribeConfigsResponse:
+    shared: _Shared = {}
     return DescribeConfigsResponse(
-        results=[_describe(broker, resource, request) for resource in request.resources]
+        results=[_describe(broker, resource, request, shared) for resource in request.resources]
     )
 
 
@@ -47,18 +52,33 @@ def _result(resource: DescribeConfigsResource, error: RefusedError | None) -> De
 
 
 def _describe(
-    broker: "Broker", resource: DescribeConfigsResource, request: DescribeConfigsRequest
+    broker: "Broker", resource: DescribeConfigsResource, request: DescribeConfigsRequest, shared: _Shared
 ) -> DescribeConfigsResult:
+    name = resource.resource_name
     try:
-        kind = check_resource(broker, resource.resource_type, resource.resource_name)
+        kind = check_resource(broker, resource.resource_type, name)
     except RefusedError as error:
         return _result(resource, error)
-    wanted = set(resource.configuration_keys or ())
+    wanted = frozenset(resource.configuration_keys or ())
+    topic = broker.topics.get(name) if kind is ResourceType.TOPIC else None
     result = _result(resource, None)
-    for key, values in _values(broker, kind, resource.resource_name):
-        if not wanted or key.name in wanted:
-            result.configs.append(_entry(key, values, request, read_only=not key.dynamic))
+    if topic is None or topic.configs:
+        result.configs = _entries(broker, kind, name, wanted, request)
+    elif wanted in shared:
+        result.configs = shared[wanted]
+    else:
+        result.configs = shared[wanted] = _entries(broker, kind, name, wanted, request)
     return result
+
+
+def _entries(
+    broker: "Broker", kind: ResourceType, name: str, wanted: frozenset[str], request: DescribeConfigsRequest
+) -> list[DescribeConfigsResourceResult]:
+    return [
+        _entry(key, values, request, read_only=not key.dynamic)
+        for key, values in _values(broker, kind, name)
+        if not wanted or key.name in wanted
+    ]
 
 
 def _values(broker: "Broker", kind: ResourceType, name: str) -> Iterator[tuple[ConfigKey, list[ConfigValue]]]:
