@@ -72,7 +72,7 @@ def test_transactions_are_not_announced(raw: Raw, key: int) -> None:
 
 
 @pytest.mark.parametrize("key", [69, 71, 72, 76, 77])
-def test_neither_new_consumer_groups_nor_share_groups_nor_telemetry_are_announced(raw: Raw, key: int) -> None:
+def test_what_is_not_served_is_not_announced_either(raw: Raw, key: int) -> None:
     assert key not in announced(raw, 4)
 
 
