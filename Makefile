@@ -7,8 +7,9 @@ READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest
 # Some machines forbid Python to keep compiled modules: then each worker compiles a thousand of them, every time.
 unexport PYTHONDONTWRITEBYTECODE
-# Tests wait a third of their time, so WORKERS=3 keeps two cores busier; but Spark's Pythons have ten seconds to start.
-WORKERS ?= 2
+# Tests wait a third of their time: three workers keep two cores busy, and take 5 minutes where two take 7. More would
+# starve Spark, which gives its Pythons ten seconds to start.
+WORKERS ?= 3
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10
 
 .PHONY: help run demo check lint types test interop coverage bench soak fuzz explore docs lock clean
