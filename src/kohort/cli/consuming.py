@@ -130,9 +130,8 @@ class Consuming:
         stops = await self._offsets(self._wish.stop, fresh)
         self._stops |= stops
         await self._expect(stops)
-        self._busy_at = (
-            time.monotonic()
-        )  # to ask for all that took its time, and nothing could come meanwhile
+        # To ask for all that took its time, and nothing could come meanwhile.
+        self._busy_at = time.monotonic()
 
     async def _offsets(
         self, place: StartAt | None, partitions: list[TopicPartition]

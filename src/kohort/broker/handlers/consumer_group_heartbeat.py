@@ -1,7 +1,8 @@
 """ConsumerGroupHeartbeat (68): refused, as Kafka does while its consumer protocol is switched off.
 
-It is announced all the same: librdkafka waits for ever for a broker that announces it, but gives up, with a
-reason, on one that answers UNSUPPORTED_VERSION; franz-go falls back to the classic protocol then.
+It is announced all the same, as by Kafka: as long as no broker announces it librdkafka waits, without a word
+and for ever; refused with UNSUPPORTED_VERSION it gives up with a reason, and franz-go falls back to the classic
+protocol.
 """
 
 from typing import TYPE_CHECKING
@@ -15,7 +16,6 @@ from kohort.wire.messages.consumer_group_heartbeat import (
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
-
 
 _ONLY_CLASSIC = "Kohort serves classic groups only: set group.protocol=classic."
 
