@@ -1,8 +1,8 @@
 """ConsumerGroupHeartbeat (68): refused, as Kafka does while its consumer protocol is switched off.
 
 It is announced all the same, as by Kafka: as long as no broker announces it librdkafka waits, without a word
-and for ever; refused with UNSUPPORTED_VERSION it gives up with a reason, and franz-go falls back to the classic
-protocol.
+and for ever; refused with UNSUPPORTED_VERSION it gives up with a reason, and franz-go falls back to the
+classic protocol.
 """
 
 from typing import TYPE_CHECKING
