@@ -21,14 +21,16 @@ from kohort.groups.replies import ReplyBody
 from kohort.groups.settings import GroupSettings
 from kohort.groups.validate import check_group_id
 from kohort.log.log import Storage
-from kohort.model.errors import ErrorCode, KohortError
-from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, ReplyTo, TopicName
+from kohort.model.errors import ErrorCode, KohortError, RefusedError
+from kohort.model.ids import Generation, GroupId, InstanceId, Instant, MemberId, ReplyTo, TopicName
 from kohort.model.topics import CONSUMER_OFFSETS
 from kohort.primitives.strings import partition_for
 
 logger = logging.getLogger("kohort.coordinator")
 
 NOBODY = ReplyTo(0)  # of a command that is only made to be answered for a shard that is absent
+_FIRST_RETRY_MS = 100  # after a partition could not be read; each further wait is twice as long
+_LAST_RETRY_MS = 25_600
 
 
 class GroupCoordinator:
@@ -185,13 +187,35 @@ class GroupCoordinator:
         if before is not None:
             await before
         for shard in shards:
-            try:
-                await load(shard.core, shard.log)
-                await shard.wake_groups()
-                shard.activate()
-            except KohortError as error:
+            await self._load_one(shard)
+
+    async def _load_one(self, shard: GroupShard) -> None:
+        """Load a shard. What it holds may be wrong, which stays so; a read that fails is tried again."""
+        try:
+            await load(shard.core, shard.log)
+            await shard.wake_groups()
+            shard.activate()
+        except Exception as error:
+            if shard.status is not Status.LOADING:
+                return  # a bug in the core: the shard has said so and has given up
+            if isinstance(error, KohortError) and not isinstance(error, RefusedError):
                 logger.error("%s cannot be loaded, its groups are not served: %s", shard.log.partition, error)
                 shard.drop(Status.FAILED)
+            else:
+                self._load_later(shard, error)
+
+    def _load_later(self, shard: GroupShard, error: Exception) -> None:
+        delay = min(_FIRST_RETRY_MS << shard.failed_loads, _LAST_RETRY_MS)
+        shard.start_over()
+        logger.error(
+            "%s cannot be loaded, the next attempt is in %d ms: %r", shard.log.partition, delay, error
+        )
+
+        def load_again() -> None:
+            if self._running and shard in self._shards:
+                self._load([shard])
+
+        self._clock.call_at(Instant(self._clock.now().instant + delay), load_again)
 
     def _rebuild(self, broken: GroupShard) -> None:
         """A bug in the core: drop what is in memory and start again from what is stored."""

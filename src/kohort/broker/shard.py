@@ -76,6 +76,8 @@ class GroupShard:
         broken: Callable[["GroupShard"], None],
     ) -> None:
         self.status = Status.LOADING
+        self.failed_loads = 0  # in a row: the next attempt waits longer
+        self._settings = settings
         self.core = Shard(settings, clock.now().instant)
         self._stored = stored
         self._clock = clock
@@ -127,6 +129,11 @@ class GroupShard:
                 settled = self._orders[outcome.append.position] = asyncio.get_running_loop().create_future()
                 await settled
 
+    def start_over(self) -> None:
+        """Forget what was read: loading failed half-way and begins again."""
+        self.failed_loads += 1
+        self.core = Shard(self._settings, self._clock.now().instant)
+
     async def wake_groups(self) -> None:
         """Bring the groups that were read to life, some at a time; requests are not answered yet."""
         while True:
@@ -168,12 +175,7 @@ class GroupShard:
         try:
             outcome = step()
         except Exception as error:
-            was_active = self.status is Status.ACTIVE
-            what = "is rebuilt from its log" if was_active else "cannot be built from its log"
-            logger.exception("%s: the coordinator %s", self.log.partition, what)
-            self.drop(Status.FAILED)
-            if was_active:  # else it would fail again, and again
-                self._broken(self)
+            self._fail()
             raise RefusedError(ErrorCode.NOT_COORDINATOR) from error
         for reply in outcome.replies:
             future = self._waiting.pop(reply.reply_to, None)
@@ -186,6 +188,15 @@ class GroupShard:
             self._journal.write(outcome.events)
         self._set_alarm()
         return outcome
+
+    def _fail(self) -> None:
+        """What is in memory cannot be trusted: answer everyone who waits, build it from the log again."""
+        was_active = self.status is Status.ACTIVE
+        what = "is rebuilt from its log" if was_active else "cannot be built from its log"
+        logger.exception("%s: the coordinator %s", self.log.partition, what)
+        self.drop(Status.FAILED)
+        if was_active:  # else it would fail again, and again
+            self._broken(self)
 
     # Time
 
@@ -213,6 +224,12 @@ class GroupShard:
 
     def _flush(self) -> None:
         """Append what has gathered; runs again when the log has answered, if there is more by then."""
+        try:
+            self._append_gathered()
+        except Exception:  # of the storage: whether the records are stored is not known
+            self._fail()
+
+    def _append_gathered(self) -> None:
         gathered: list[GroupAppend] = []
         size = 0
         while self._queue and (not gathered or size + _size(self._queue[0]) <= _BATCH_BYTES):
@@ -224,16 +241,26 @@ class GroupShard:
         log = self.log
         batch = bytearray(_batch(gathered))
         if len(batch) > self._stored.max_batch_bytes:
-            self._settle(gathered, RefusedError(ErrorCode.MESSAGE_TOO_LARGE))
+            self._report(gathered, RefusedError(ErrorCode.MESSAGE_TOO_LARGE))
+            self._flush()
             return
         append = Append(log.partition, batch, log.leader_epoch, self._clock.now().wall, from_client=False)
         future = self._stored.storage.append([append])
-        future.add_done_callback(lambda done: self._settle(gathered, done.result()[0]))
+        future.add_done_callback(lambda done: self._settle(gathered, done))
 
-    def _settle(self, gathered: list[GroupAppend], result: object) -> None:
+    def _settle(self, gathered: list[GroupAppend], done: asyncio.Future[Any]) -> None:
         """Tell the core how an append went, and go on with what gathered meanwhile."""
         if self.status is not Status.ACTIVE:
             return
+        try:
+            self._report(gathered, done.result()[0])
+        except (Exception, asyncio.CancelledError):
+            if self.status is Status.ACTIVE:  # else it was the core, which has been dropped
+                self._fail()
+            return
+        self._flush()
+
+    def _report(self, gathered: list[GroupAppend], result: object) -> None:
         if isinstance(result, RefusedError):
             logger.warning("%s: an append failed: %s", self.log.partition, result)
             for failed in gathered:
@@ -244,7 +271,6 @@ class GroupShard:
             order = self._orders.pop(done.position, None)
             if order is not None and not order.done():
                 order.set_result(None)
-        self._flush()
 
 
 def _size(append: GroupAppend) -> int:

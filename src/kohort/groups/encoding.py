@@ -1,11 +1,13 @@
 """Durable events as records of ``__consumer_offsets``, and back."""
 
 from collections.abc import Iterable, Iterator
+from typing import assert_never
 
 from kohort.groups.events import (
     DurableEvent,
     GroupImage,
     GroupStored,
+    GroupTombstoned,
     MemberImage,
     OffsetsCommitted,
     OffsetsDeleted,
@@ -37,15 +39,17 @@ def encode(events: Iterable[DurableEvent]) -> tuple[tuple[bytes, bytes | None], 
     """The records of the events, in order: keys with values, or with null for what is deleted."""
     records: list[tuple[bytes, bytes | None]] = []
     for event in events:
-        if isinstance(event, OffsetsCommitted):
-            records += _offset_records(event)
-        elif isinstance(event, OffsetsDeleted):
-            for topic, partition in event.partitions:
-                records.append((encode_key(OffsetKey(event.group_id, topic, partition)), None))
-        elif isinstance(event, GroupStored):
-            records.append((encode_key(GroupKey(event.group_id)), encode_group_value(_value(event.image))))
-        else:
-            records.append((encode_key(GroupKey(event.group_id)), None))
+        match event:
+            case OffsetsCommitted():
+                records += _offset_records(event)
+            case OffsetsDeleted(group_id, partitions):
+                records += [(encode_key(OffsetKey(group_id, *partition)), None) for partition in partitions]
+            case GroupStored(group_id, image):
+                records.append((encode_key(GroupKey(group_id)), encode_group_value(_value(image))))
+            case GroupTombstoned(group_id):
+                records.append((encode_key(GroupKey(group_id)), None))
+            case _:
+                assert_never(event)
     return tuple(records)
 
 

@@ -1,6 +1,7 @@
 """Reading the partitions of ``__consumer_offsets``: one after another, and never in anybody's way."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,9 @@ from kohort.groups.commands import ListGroups
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import ListReply
 from kohort.groups.shard import Shard
-from kohort.log.log import Append
+from kohort.log.log import Append, Slice
 from kohort.log.memory import MemoryDisk
+from kohort.log.segmented import SegmentedLog
 from kohort.model.ids import Now, WallTime
 from kohort.records.batch import NewRecord, build_batch
 from kohort.records.offsets_topic import (
@@ -33,10 +35,10 @@ NEWER = b"\x00\x09 of a version that is not known yet"
 PARTITIONS = 3
 
 
-async def started(disk: MemoryDisk) -> Broker:
+async def started(disk: MemoryDisk, clock: VirtualClock | None = None) -> Broker:
     settings = Settings(overrides={"offsets.topic.num.partitions": str(PARTITIONS)})
     catalog, storage = await open_data(settings, disk)
-    broker = Broker(settings, catalog, storage, VirtualClock())
+    broker = Broker(settings, catalog, storage, clock or VirtualClock())
     broker.start()
     return broker
 
@@ -78,6 +80,64 @@ def test_a_group_that_cannot_be_read_takes_only_its_own_partition_with_it(
 
     asyncio.run(run())
     assert "cannot load group 'g0': a group value has version 9" in caplog.text
+
+
+@pytest.mark.parametrize("failure", [OSError(5, "Input/output error"), ValueError("a bug")])
+def test_a_read_that_fails_delays_its_own_partition_only_and_is_tried_until_it_succeeds(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, failure: Exception
+) -> None:
+    read = SegmentedLog.read
+    failures = 3
+
+    def failing(self: SegmentedLog, *args: Any, **keywords: Any) -> Slice:  # noqa: ANN401 - handed through
+        nonlocal failures
+        if self.partition.partition == 0 and failures:
+            failures -= 1
+            raise failure
+        return read(self, *args, **keywords)
+
+    async def run() -> None:
+        clock = VirtualClock()
+        broker = await started(await stored(GOOD, GOOD, GOOD), clock)
+        await broker.coordinator.ready()
+        assert groups_of(broker) == ["g1", "g2"]
+        for delay in (100, 200, 400):
+            clock.advance(delay - 1)
+            await broker.coordinator.ready()
+            assert groups_of(broker) == ["g1", "g2"]
+            clock.advance(1)
+            await broker.coordinator.ready()
+        assert groups_of(broker) == ["g0", "g1", "g2"]
+        await broker.stop()
+
+    monkeypatch.setattr(SegmentedLog, "read", failing)
+    asyncio.run(run())
+    said = [record.message for record in caplog.records if "cannot be loaded" in record.message]
+    assert len(said) == 3
+    assert said[0].startswith("__consumer_offsets-0 cannot be loaded, the next attempt is in 100 ms")
+
+
+def test_a_broker_that_stops_gives_up_a_partition_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    attempts = 0
+
+    def failing(*_: Any, **__: Any) -> Slice:  # noqa: ANN401 - never looked at
+        nonlocal attempts
+        attempts += 1
+        raise OSError(5, "Input/output error")
+
+    async def run() -> None:
+        clock = VirtualClock()
+        broker = await started(await stored(GOOD, GOOD, GOOD), clock)
+        await broker.coordinator.ready()
+        await broker.stop()
+        clock.advance(1_000_000)
+        await broker.coordinator.ready()
+
+    monkeypatch.setattr(SegmentedLog, "read", failing)
+    asyncio.run(run())
+    assert attempts == PARTITIONS
 
 
 def test_what_cannot_be_brought_to_life_is_not_tried_for_ever(

@@ -1,9 +1,14 @@
 """Durable events as records, and back."""
 
+from typing import Any
+
+import pytest
+
 from kohort.groups.causes import PartitionUnloaded
 from kohort.groups.encoding import decode_image, encode, is_storable
 from kohort.groups.events import (
     GroupImage,
+    GroupRemoved,
     GroupStored,
     GroupTombstoned,
     MemberImage,
@@ -77,3 +82,9 @@ def test_names_are_storable_up_to_32767_bytes() -> None:
     assert not is_storable("x" * 32_768)
     assert is_storable("日" * 10_922)
     assert not is_storable("日" * 10_923)
+
+
+def test_an_event_that_is_no_record_is_never_written_as_a_tombstone() -> None:
+    soft: Any = GroupRemoved(G, CAUSE)
+    with pytest.raises(AssertionError, match="GroupRemoved"):
+        encode([soft])

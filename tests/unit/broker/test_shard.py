@@ -1,0 +1,150 @@
+"""A shard whose storage misbehaves: everyone who waits is answered, and the log decides what is true."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from kohort.broker.broker import Broker
+from kohort.broker.clock import VirtualClock
+from kohort.broker.settings import Settings
+from kohort.broker.storage import open_data
+from kohort.groups.commands import CommitOffsets, CommitRow, FetchOffsets, FetchTopic
+from kohort.groups.replies import CommitReply, FetchReply
+from kohort.groups.shard import Shard
+from kohort.log.log import Append
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import GroupId, Partition, TopicName
+from kohort.model.topics import CONSUMER_OFFSETS
+
+GROUP, TOPIC, ZERO = GroupId("g"), TopicName("t"), Partition(0)
+Appending = Callable[[Sequence[Append]], "asyncio.Future[Any]"]
+
+
+async def settled(answer: Any) -> Any:  # noqa: ANN401 - a reply of any kind, now or later
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+class Node:
+    """A broker without sockets, in memory, with one partition of ``__consumer_offsets``."""
+
+    @classmethod
+    async def start(cls) -> "Node":
+        node = cls()
+        settings = Settings(overrides={"offsets.topic.num.partitions": "1"})
+        catalog, storage = await open_data(settings)
+        node.broker = Broker(settings, catalog, storage, VirtualClock())
+        node.broker.start()
+        await node.broker.coordinator.ensure_offsets_topic()
+        return node
+
+    broker: Broker
+
+    async def commit(self, offset: int) -> ErrorCode:
+        row = CommitRow(TOPIC, ZERO, offset)
+        answer = self.broker.coordinator.ask(
+            GROUP, lambda reply_to: CommitOffsets(reply_to=reply_to, group_id=GROUP, rows=(row,))
+        )
+        try:
+            reply: CommitReply = await settled(answer)
+        except RefusedError as error:
+            return error.code
+        return reply.rows[0].error
+
+    async def committed(self) -> int:
+        asked = (FetchTopic(TOPIC, (ZERO,)),)
+        answer = self.broker.coordinator.ask(
+            GROUP, lambda reply_to: FetchOffsets(reply_to=reply_to, group_id=GROUP, topics=asked)
+        )
+        reply: FetchReply = await settled(answer)
+        return reply.rows[0].offset
+
+
+def raising(_: Sequence[Append]) -> "asyncio.Future[Any]":
+    raise ValueError("a bug in the storage")
+
+
+def failing(_: Sequence[Append]) -> "asyncio.Future[Any]":
+    future = asyncio.get_running_loop().create_future()
+    future.set_exception(ValueError("a bug in the storage"))
+    return future
+
+
+def cancelled(_: Sequence[Append]) -> "asyncio.Future[Any]":
+    future = asyncio.get_running_loop().create_future()
+    future.cancel()
+    return future
+
+
+@pytest.mark.parametrize("misbehave", [raising, failing, cancelled])
+def test_a_storage_that_breaks_drops_the_shard_which_is_loaded_again(
+    misbehave: Appending, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        node = await Node.start()
+        assert await node.commit(1) is ErrorCode.NONE
+        with monkeypatch.context() as patch:
+            append = node.broker.storage.append
+
+            def appending(appends: Sequence[Append]) -> "asyncio.Future[Any]":
+                return (
+                    misbehave(appends) if appends[0].partition.topic == CONSUMER_OFFSETS else append(appends)
+                )
+
+            patch.setattr(node.broker.storage, "append", appending)
+            assert set(await asyncio.gather(node.commit(2), node.commit(3))) == {ErrorCode.NOT_COORDINATOR}
+        await node.broker.coordinator.ready()
+        assert await node.committed() == 1
+        assert await node.commit(4) is ErrorCode.NONE
+        assert await node.committed() == 4
+        await node.broker.stop()
+
+    asyncio.run(run())
+    assert "__consumer_offsets-0: the coordinator is rebuilt from its log" in caplog.text
+
+
+def test_a_bug_behind_a_report_of_the_log_drops_the_shard_which_is_loaded_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> None:
+        node = await Node.start()
+        assert await node.commit(1) is ErrorCode.NONE
+
+        journal = node.broker.coordinator.journal
+
+        def broken(*_: object) -> None:
+            monkeypatch.undo()
+            raise ValueError("a bug in the journal")
+
+        monkeypatch.setattr(journal, "write", broken)
+        assert await node.commit(2) is ErrorCode.NONE  # it is stored, whatever follows
+        await node.broker.coordinator.ready()
+        assert await node.committed() == 2
+        assert await node.commit(3) is ErrorCode.NONE
+        assert await node.committed() == 3
+        await node.broker.stop()
+
+    asyncio.run(run())
+
+
+def test_a_bug_in_the_core_is_answered_and_the_shard_is_loaded_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> None:
+        node = await Node.start()
+        assert await node.commit(1) is ErrorCode.NONE
+
+        def broken(*_: object) -> None:
+            raise ValueError("a bug in the core")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Shard, "handle", broken)
+            with pytest.raises(RefusedError) as refusal:
+                await node.commit(2)
+            assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+        await node.broker.coordinator.ready()
+        assert await node.committed() == 1
+        await node.broker.stop()
+
+    asyncio.run(run())
