@@ -1,24 +1,14 @@
-"""When to try again: exponential backoff with jitter, within a deadline."""
+"""Repeat what fails for a passing reason: with exponential backoff, within a deadline."""
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from kohort.client.options import ClientOptions
+from kohort.client.options import ClientOptions, Dice, backoff_ms
 from kohort.model.errors import KohortError
 
 T = TypeVar("T")
-
-_GROWTH = 2.0
-_JITTER = 0.2
-
-
-def backoff_ms(attempt: int, options: ClientOptions, jitter: float) -> float:
-    """The pause after failure number ``attempt`` (from 0); ``jitter`` between -1 and 1 spreads it by 20 %."""
-    first, largest = options.retry_backoff_ms, options.retry_backoff_max_ms
-    grown = min(first * _GROWTH ** min(attempt, 32), largest)
-    return float(min(grown * (1 + _JITTER * jitter), largest))
 
 
 class Deadline:
@@ -40,11 +30,11 @@ class Retry:
         self,
         options: ClientOptions,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        jitter: Callable[[], float] = lambda: random.uniform(-1, 1),
+        dice: Dice = random.random,
     ) -> None:
         self._options = options
         self._sleep = sleep
-        self._jitter = jitter
+        self._dice = dice
 
     async def run(
         self, attempt: Callable[[], Awaitable[T]], deadline: Deadline, recover: Callable[[KohortError], None]
@@ -58,7 +48,7 @@ class Retry:
             try:
                 return await attempt()
             except KohortError as error:
-                pause = backoff_ms(failures, self._options, self._jitter())
+                pause = backoff_ms(failures, self._options, self._dice)
                 if not error.retriable or deadline.left_ms <= pause:
                     raise
                 recover(error)

@@ -9,7 +9,7 @@ from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.consumer.tasks import Tasks
 from kohort.client.errors import BrokerError
 from kohort.client.metadata import Metadata
-from kohort.client.retry import backoff_ms
+from kohort.client.options import backoff_ms
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Instant, TopicName
 
@@ -17,6 +17,11 @@ _log = logging.getLogger(__name__)
 
 Topics = frozenset[TopicName] | None
 """Names, or None for all topics there are."""
+
+
+def _no_jitter() -> float:
+    return 0.5
+
 
 _PASSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
 _RAISED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION)
@@ -87,7 +92,7 @@ class MetadataWatch:
                 elif error is not None or self._missing:
                     self._is_requested = True
                 self._tell_of(error)
-                pause = backoff_ms(self._fruitless, self._cluster.options, jitter=0.0)
+                pause = backoff_ms(self._fruitless, self._settings, _no_jitter)
                 self._fruitless = self._fruitless + 1 if error is not None or self.metadata == before else 0
                 self._not_before = Instant(self._tasks.now() + int(pause))
         finally:

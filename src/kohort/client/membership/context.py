@@ -6,7 +6,6 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from kohort.assign.assignor import Assignor
 from kohort.assign.registry import rebalance_protocol
-from kohort.client.membership.backoff import Dice, backoff_ms
 from kohort.client.membership.commands import CallbackDone, CallbackId, RequestId
 from kohort.client.membership.effects import (
     Destination,
@@ -20,6 +19,7 @@ from kohort.client.membership.effects import (
 from kohort.client.membership.member import Member
 from kohort.client.membership.settings import MembershipSettings
 from kohort.client.membership.snapshot import ClusterTopics
+from kohort.client.options import Dice, backoff_ms
 from kohort.client.subscription import Subscriptions
 from kohort.model.errors import KohortError
 from kohort.model.ids import Instant, TopicName

@@ -13,6 +13,7 @@ from typing import Any
 
 from kohort.client.cluster import Cluster, Role
 from kohort.client.errors import ApiNotServedError, BrokerError, check
+from kohort.client.options import backoff_ms
 from kohort.client.producer.accumulator import Accumulator, Limits
 from kohort.client.producer.batch import UNKNOWN_OFFSET, Batch
 from kohort.client.producer.errors import DeliveryTimeoutError, DoubtfulDeliveryError
@@ -21,7 +22,6 @@ from kohort.client.producer.requests import Outgoing, answers, pack, refusal
 from kohort.client.producer.sequences import Sequences
 from kohort.client.producer.settings import ProducerSettings
 from kohort.client.producer.verdicts import Verdict, verdict
-from kohort.client.retry import backoff_ms
 from kohort.model.errors import KohortError
 from kohort.model.ids import NodeId
 from kohort.model.topics import TopicPartition
@@ -313,4 +313,4 @@ class Sender:
         self._settled()
 
     def _pause_ms(self, failures: int) -> float:
-        return backoff_ms(failures, self._settings.client_options, random.uniform(-1, 1))
+        return backoff_ms(failures, self._settings, random.random)
