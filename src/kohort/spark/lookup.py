@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from kohort.client.admin import Admin
-from kohort.client.consumer.private_loop import PrivateLoop
 from kohort.client.consumer.settings import consumer_settings
 from kohort.client.errors import BrokerError, UnknownTopicError
+from kohort.client.loop_thread import LoopThread
 from kohort.client.metadata import TopicInfo
 from kohort.client.offset_admin import OffsetSpec
 from kohort.client.options import ClientOptions
@@ -50,7 +50,7 @@ class Lookup:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._loop: PrivateLoop | None = None
+        self._loop: LoopThread | None = None
         self._admin: Admin | None = None
         self._known: tuple[float, list[TopicInfo]] | None = None
 
@@ -68,7 +68,7 @@ class Lookup:
 
     def _ask(self, question: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
         if self._loop is None or self._admin is None:
-            loop = PrivateLoop("kohort spark lookup")
+            loop = LoopThread("kohort spark lookup")
             admin = Admin(self._options.bootstrap, client_options(self._options))
             try:
                 loop.run(admin.__aenter__())

@@ -5,7 +5,6 @@ address unless it is given one, and is a real broker in every other respect.
 """
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from kohort.broker.clock import VirtualClock
 from kohort.broker.server import Server
 from kohort.broker.settings import Settings
 from kohort.client.addresses import parse_address
-from kohort.client.loop_end import end_loop
+from kohort.client.loop_thread import LoopThread
 from kohort.testing.intercept import Action, Interceptions, Rule, Where, rule
 from kohort.testing.ports import HeldPort
 
@@ -126,15 +125,13 @@ class Broker:
         self._broker = AsyncBroker(
             data=data, configs=configs, virtual_time=virtual_time, port=port, advertised=advertised
         )
-        self._loop = _new_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="kohort broker", daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._loop = LoopThread("kohort broker", _new_loop)
         try:
             self.run(self._broker.__aenter__())
         except BaseException:
-            end_loop(self._loop, self._thread)
+            self._loop.stop()
             raise
         return self
 
@@ -147,7 +144,7 @@ class Broker:
         try:
             self.run(self._broker.__aexit__(kind, error, traceback))
         finally:
-            end_loop(self._loop, self._thread)
+            self._loop.stop()
 
     @property
     def bootstrap(self) -> str:
@@ -165,34 +162,22 @@ class Broker:
 
     def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Run a coroutine on the broker's loop and wait for its result."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        return self._loop.submit(coroutine).result()
 
     def advance(self, milliseconds: int) -> None:
         """Move virtual time on; everything that comes due has happened when this returns."""
         clock = self._broker.clock
         if clock is None:
             raise ValueError("this broker runs on real time; ask for virtual_time=True")
-
-        async def move() -> None:
-            clock.advance(milliseconds)
-
-        self.run(move())
+        self._loop.do(lambda: clock.advance(milliseconds))
 
     def intercept(self, action: Action, **where: Unpack[Where]) -> Rule:
         """As :meth:`AsyncBroker.intercept`."""
-
-        async def add() -> Rule:
-            return self._broker.intercept(action, **where)
-
-        return self.run(add())
+        return self._loop.do(lambda: self._broker.intercept(action, **where))
 
     def stop_intercepting(self) -> None:
         """Forget every rule."""
-
-        async def forget() -> None:
-            self._broker.stop_intercepting()
-
-        self.run(forget())
+        self._loop.do(self._broker.stop_intercepting)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from kohort.client.addresses import parse_address
-from kohort.client.consumer.private_loop import PrivateLoop
+from kohort.client.loop_thread import LoopThread
 from kohort.testing.ports import HeldPort
 
 T = TypeVar("T")
@@ -229,7 +229,7 @@ class Proxy:
         self._upstream = upstream
 
     def __enter__(self) -> Self:
-        self._loop = PrivateLoop("kohort proxy")
+        self._loop = LoopThread("kohort proxy")
         self._proxy = self._loop.run(self._start())
         return self
 
@@ -262,23 +262,23 @@ class Proxy:
 
     def cut(self) -> int:
         """Break every connection; how many there were."""
-        return self._do(self._proxy.cut)
+        return self._loop.do(self._proxy.cut)
 
     def hold(self, *ways: Way) -> None:
         """As :meth:`AsyncProxy.hold`."""
-        self._do(partial(self._proxy.hold, *ways))
+        self._loop.do(partial(self._proxy.hold, *ways))
 
     def release(self) -> None:
         """Let go what was held."""
-        self._do(self._proxy.release)
+        self._loop.do(self._proxy.release)
 
     def drop(self, *ways: Way) -> None:
         """As :meth:`AsyncProxy.drop`."""
-        self._do(partial(self._proxy.drop, *ways))
+        self._loop.do(partial(self._proxy.drop, *ways))
 
     def half_open(self) -> None:
         """As :meth:`AsyncProxy.half_open`."""
-        self._do(self._proxy.half_open)
+        self._loop.do(self._proxy.half_open)
 
     def refuse(self) -> None:
         """As :meth:`AsyncProxy.refuse`."""
@@ -291,9 +291,3 @@ class Proxy:
     def slow_down(self, *, delay_s: float = 0.0, bytes_per_s: float | None = None) -> None:
         """Delay and throttle, from now on."""
         self._proxy.delay_s, self._proxy.bytes_per_s = delay_s, bytes_per_s
-
-    def _do(self, call: Callable[[], T]) -> T:
-        async def work() -> T:
-            return call()
-
-        return self._loop.run(work())

@@ -6,30 +6,30 @@ from contextlib import contextmanager
 
 import pytest
 
-from kohort.client import forks
+from kohort.client import loop_thread
 from kohort.client.consumer import Consumer
-from kohort.client.forks import ForkedError, Home
+from kohort.client.loop_thread import ForkedError, OwnerProcess
 from kohort.client.producer import Producer
 from kohort.testing.plugin import Kohort
 
 
-def test_a_forked_process_is_not_the_home_of_what_was_made_before() -> None:
-    home = Home("thing")
-    assert not home.is_left
-    home.check()
+def test_a_forked_process_is_not_the_owner_of_what_was_made_before() -> None:
+    owner = OwnerProcess("thing")
+    assert not owner.is_another
+    owner.check()
     child = os.fork()
     if not child:
-        os._exit(10 + home.is_left - Home("other").is_left)
+        os._exit(10 + owner.is_another - OwnerProcess("other").is_another)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 11
-    assert not home.is_left
+    assert not owner.is_another
 
 
 @contextmanager
 def in_a_child() -> Iterator[None]:
     """What a fork changes, without one."""
     with pytest.MonkeyPatch.context() as child:
-        child.setattr(forks, "_forks", [forks._forks[0] + 1])
+        child.setattr(loop_thread, "_forks", [loop_thread._forks[0] + 1])
         yield
 
 

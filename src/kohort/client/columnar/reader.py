@@ -1,6 +1,5 @@
 """``ColumnReader``: Arrow batches for programs without an event loop, such as the tasks of a Spark job."""
 
-import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from kohort.client.cluster import Cluster
 from kohort.client.columnar.options import ColumnOptions
 from kohort.client.columnar.source import DEFAULTS, next_portion, open_range
-from kohort.client.consumer.private_loop import PrivateLoop
+from kohort.client.loop_thread import LoopThread, OwnerProcess
 from kohort.client.options import DEFAULTS as CLIENT_DEFAULTS
 from kohort.client.options import ClientOptions
 from kohort.model.ids import Partition, TopicName
@@ -25,16 +24,13 @@ class _Link:
     """A cluster on a loop of its own, of one process."""
 
     def __init__(self, bootstrap: str, options: ClientOptions) -> None:
-        self.process = os.getpid()
-        self.loop = PrivateLoop("kohort columns")
-        try:
-            self.cluster = self.loop.run(_cluster(bootstrap, options))
-        except BaseException:
-            self.loop.stop()
-            raise
+        self.process = OwnerProcess("column reader")
+        # Not entered: that fails at once without a broker, and a fetch has time to wait for one.
+        self.cluster = Cluster(bootstrap, options)
+        self.loop = LoopThread("kohort columns")
 
     def close(self) -> None:
-        self.loop.run(_close(self.cluster))
+        self.loop.do(self.cluster.close)
         self.loop.stop()
 
 
@@ -71,10 +67,10 @@ class ColumnReader:
         link, self._link = self._link, None
         if link is None:
             return
-        if link.process == os.getpid():
-            link.close()
-        else:
+        if link.process.is_another:
             _INHERITED.append(link)
+        else:
+            link.close()
 
     def fetch(
         self, topic: str, partition: int, start: int, end: int, options: ColumnOptions = DEFAULTS
@@ -102,7 +98,7 @@ class ColumnReader:
 
     def _connected(self) -> _Link:
         link = self._link
-        if link is not None and link.process != os.getpid():
+        if link is not None and link.process.is_another:
             _INHERITED.append(link)
             self._link = link = None
             self._lock = threading.Lock()  # a thread of the parent may have held it
@@ -110,12 +106,3 @@ class ColumnReader:
             if self._link is None:
                 self._link = _Link(self._bootstrap, self._options)
             return self._link
-
-
-async def _cluster(bootstrap: str, options: ClientOptions) -> Cluster:
-    """Not entered: that fails at once if nobody answers, and a fetch has time to wait for a broker."""
-    return Cluster(bootstrap, options)
-
-
-async def _close(cluster: Cluster) -> None:
-    cluster.close()

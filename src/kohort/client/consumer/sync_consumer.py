@@ -14,11 +14,10 @@ from kohort.client.consumer.engine import Records
 from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError
 from kohort.client.consumer.iteration import Remaining
 from kohort.client.consumer.listening import CommitCallback
-from kohort.client.consumer.private_loop import PrivateLoop
 from kohort.client.consumer.queries import OffsetAndTimestamp
 from kohort.client.consumer.settings import ConsumerOptions
 from kohort.client.fetching.records import ConsumerRecord
-from kohort.client.forks import Home
+from kohort.client.loop_thread import LoopThread, OwnerProcess
 from kohort.client.membership.listener import RebalanceListener
 from kohort.client.membership.state import MemberGeneration
 from kohort.client.partitions import AnyPartition, PartitionKey, as_partitions
@@ -45,12 +44,12 @@ class Consumer:
         self._consumer = AsyncConsumer(*topics, **settings)
         self._remaining = self._consumer.remaining
         self._handing: Records = {}  # polled on the loop, not yet returned in the user's thread
-        self._loop: PrivateLoop | None = None
+        self._loop: LoopThread | None = None
         self._is_closed = False
         self._is_woken = False
         self._owner: int | None = None
         self._lock = threading.Lock()
-        self._home = Home("consumer")
+        self._owner_process = OwnerProcess("consumer")
 
     def __repr__(self) -> str:
         return repr(self._consumer).replace("AsyncConsumer", "Consumer", 1)
@@ -63,8 +62,8 @@ class Consumer:
             raise ConsumerClosedError
         if self._loop is not None:
             return
-        self._home = Home("consumer")
-        self._loop = PrivateLoop("kohort consumer")
+        self._owner_process = OwnerProcess("consumer")
+        self._loop = LoopThread("kohort consumer")
         self._consumer.invoke_by(self._loop.invoke)
         try:
             self._run(self._consumer.start)
@@ -79,7 +78,7 @@ class Consumer:
         Not while another thread polls (wake it up first), nor from a callback: ConcurrentUseError.
         In a process that was forked it does nothing.
         """
-        if self._home.is_left:
+        if self._owner_process.is_another:
             return
         if self._owner is not None:
             raise ConcurrentUseError("thread" if self._owner != threading.get_ident() else "callback")
@@ -109,7 +108,7 @@ class Consumer:
         """Belong to this thread for the time of a call; calls of its own callbacks may nest."""
         here = threading.get_ident()
         if self._loop is not None:
-            self._home.check()
+            self._owner_process.check()
         with self._lock:
             if self._owner not in (None, here):
                 raise ConcurrentUseError("thread")
@@ -214,7 +213,7 @@ class Consumer:
         loop = self._loop
         if loop is None:
             raise self._not_working()
-        self._home.check()
+        self._owner_process.check()
         try:
             loop.call_soon(self._wake)
         except RuntimeError:  # the loop's own word for it

@@ -9,8 +9,7 @@ from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from kohort.client.forks import Home
-from kohort.client.loop_end import end_loop
+from kohort.client.loop_thread import LoopThread, OwnerProcess
 from kohort.client.producer.accumulator import Added
 from kohort.client.producer.async_producer import AsyncProducer, Submission
 from kohort.client.producer.batch import RecordMetadata
@@ -45,10 +44,9 @@ class Producer:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._feeder: Future[None] | None = None  # carries the inbox into the engine
-        self._thread: threading.Thread | None = None
-        self._closing = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._home = Home("producer")
+        self._loop: LoopThread | None = None
+        self._closing = self._is_ended = False
+        self._owner_process = OwnerProcess("producer")
 
     def __repr__(self) -> str:
         return repr(self._producer).replace("AsyncProducer", "Producer", 1)
@@ -68,16 +66,14 @@ class Producer:
 
     def start(self) -> None:
         """Connect. Raises NoBrokerError at once if nobody answers. A closed producer is not started again."""
-        if self._thread is not None:
-            self._home.check()
-            return
         if self._loop is not None:
+            self._owner_process.check()
+            return
+        if self._is_ended:
             raise ProducerClosedError("this producer was closed", hint="make another one")
-        self._home = Home("producer")
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="kohort producer", daemon=True)
-        self._thread.start()
-        self._arrivals.setter = self._thread.ident
+        self._owner_process = OwnerProcess("producer")
+        self._loop = LoopThread("kohort producer")
+        self._arrivals.setter = self._loop.thread_id
         try:
             self._run(self._producer.start())
         except BaseException:
@@ -100,7 +96,7 @@ class Producer:
         BufferFullError. TypeError for what is no bytes, without a serializer. Everything else that goes wrong
         with the record is raised by ``result``, as :meth:`AsyncProducer.send` describes it.
         """
-        self._home.check()
+        self._owner_process.check()
         if type(topic) is not str or partition is not None:
             check_place(topic, partition)
         if type(value) is not bytes and value is not None and self.settings.value_serializer is None:
@@ -159,13 +155,13 @@ class Producer:
 
         In a process that was forked it does nothing.
         """
-        if self._home.is_left:
+        if self._owner_process.is_another:
             return
         if self._is_own_thread:
             raise WaitInCallbackError
         end = None if timeout_ms is None else time.monotonic() + timeout_ms / 1_000
         with self._changed:
-            if self._thread is None or self._closing:
+            if self._loop is None or self._closing:
                 return
             self._closing = True
             feeder = self._feeder
@@ -183,11 +179,11 @@ class Producer:
 
     def _hand_over(self, item: _Item) -> None:
         """Put something in the inbox, and wake the loop's thread if it does not look there already."""
-        if self._thread is None or self._loop is None or self._closing:
+        if self._loop is None or self._closing:
             raise ProducerClosedError("the producer is not running", hint="use it inside `with`")
         self._inbox.append(item)
         if self._feeder is None:
-            self._feeder = asyncio.run_coroutine_threadsafe(self._feed(), self._loop)
+            self._feeder = self._loop.submit(self._feed())
 
     def _give_time(self, feeder: Future[None], timeout_ms: int | None) -> None:
         try:
@@ -246,7 +242,7 @@ class Producer:
         return threading.get_ident() == self._arrivals.setter
 
     def _check_caller(self) -> None:
-        self._home.check()
+        self._owner_process.check()
         if self._is_own_thread:
             raise WaitInCallbackError
 
@@ -257,10 +253,10 @@ class Producer:
             coroutine.close()
             raise
         with self._lock:  # so that what is begun before the end is also ended by it
-            if self._thread is None or self._loop is None:
+            if self._loop is None:
                 coroutine.close()
                 raise ProducerClosedError("the producer is not running", hint="use it inside `with`")
-            begun = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            begun = self._loop.submit(coroutine)
         try:
             return _in_time(begun, timeout)
         except TimeoutError:
@@ -271,9 +267,9 @@ class Producer:
 
     def _end(self) -> None:
         with self._lock:
-            thread, self._thread = self._thread, None
-        if thread is not None and self._loop is not None:
-            end_loop(self._loop, thread)
+            loop, self._loop, self._is_ended = self._loop, None, True
+        if loop is not None:
+            loop.stop()
         _drop(self._inbox)
 
 

@@ -11,7 +11,7 @@ from kohort.client.cluster import Cluster
 from kohort.client.consumer import AsyncConsumer, Consumer, engine
 from kohort.client.consumer.engine import Records
 from kohort.client.consumer.errors import ConcurrentUseError, WakeupError
-from kohort.client.consumer.private_loop import PrivateLoop
+from kohort.client.loop_thread import LoopThread
 from kohort.client.produce import Outgoing, TopicWriter
 from kohort.testing.plugin import Kohort
 
@@ -197,13 +197,13 @@ def consumer(kohort: Kohort) -> Iterator[Consumer]:
 def trips(consumer: Consumer, monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """One entry for each errand to the loop."""
     made: list[object] = []
-    run = PrivateLoop.run
+    run = LoopThread.run
 
-    def counted(loop: PrivateLoop, work: object) -> object:
+    def counted(loop: LoopThread, work: object) -> object:
         made.append(work)
         return run(loop, work)  # type: ignore[arg-type]  # as it was called
 
-    monkeypatch.setattr(PrivateLoop, "run", counted)
+    monkeypatch.setattr(LoopThread, "run", counted)
     return made
 
 

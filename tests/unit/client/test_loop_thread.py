@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from kohort.client.consumer.private_loop import PrivateLoop
+from kohort.client.loop_thread import LoopThread
 
 
 @pytest.fixture
-def loop() -> Iterator[PrivateLoop]:
-    made = PrivateLoop("test")
+def loop() -> Iterator[LoopThread]:
+    made = LoopThread("test")
     yield made
     made.stop()
 
 
-def test_work_runs_there_and_its_calls_here(loop: PrivateLoop) -> None:
+def test_work_runs_there_and_its_calls_here(loop: LoopThread) -> None:
     async def work() -> tuple[int, object]:
         return threading.get_ident(), await loop.invoke(threading.get_ident)
 
@@ -24,7 +24,7 @@ def test_work_runs_there_and_its_calls_here(loop: PrivateLoop) -> None:
     assert there != here == threading.get_ident()
 
 
-def test_a_call_may_run_more_work(loop: PrivateLoop) -> None:
+def test_a_call_may_run_more_work(loop: LoopThread) -> None:
     async def inner() -> str:
         return f"inner, and {await loop.invoke(lambda: 'back')}"
 
@@ -34,7 +34,7 @@ def test_a_call_may_run_more_work(loop: PrivateLoop) -> None:
     assert loop.run(outer()) == "inner, and back"
 
 
-def test_what_work_and_calls_raise_comes_out(loop: PrivateLoop) -> None:
+def test_what_work_and_calls_raise_comes_out(loop: LoopThread) -> None:
     def fail() -> None:
         raise ValueError("here")
 
@@ -47,7 +47,7 @@ def test_what_work_and_calls_raise_comes_out(loop: PrivateLoop) -> None:
         loop.run(work())
 
 
-def test_an_interrupt_of_a_call_cancels_the_work(loop: PrivateLoop) -> None:
+def test_an_interrupt_of_a_call_cancels_the_work(loop: LoopThread) -> None:
     ended = threading.Event()
 
     def interrupt() -> None:
@@ -65,14 +65,14 @@ def test_an_interrupt_of_a_call_cancels_the_work(loop: PrivateLoop) -> None:
     assert ended.wait(60)
 
 
-def test_anybody_may_call_without_waiting(loop: PrivateLoop) -> None:
+def test_anybody_may_call_without_waiting(loop: LoopThread) -> None:
     called = threading.Event()
     loop.call_soon(called.set)
     assert called.wait(60)
 
 
 def test_what_an_interrupt_left_running_has_ended_when_the_loop_is_stopped() -> None:
-    loop = PrivateLoop("test")
+    loop = LoopThread("test")
     steps: list[str] = []
 
     def interrupt() -> None:
