@@ -1,4 +1,4 @@
-"""What requests get while a partition cannot be served (``classic-groups.md`` §7.4)."""
+"""What requests get while a partition cannot be served (classic-groups 7.4)."""
 
 from enum import Enum
 

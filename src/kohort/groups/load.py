@@ -1,4 +1,4 @@
-"""Reading a partition of ``__consumer_offsets`` back (``offsets-and-log.md`` §7.5)."""
+"""Reading a partition of ``__consumer_offsets`` back (offsets-and-log 7.5)."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice

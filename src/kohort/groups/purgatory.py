@@ -1,4 +1,4 @@
-"""Delayed operations, and where they wait (``classic-groups.md`` §6.1 and §6.2).
+"""Delayed operations, and where they wait (classic-groups 6.1 and 6.2).
 
 A delayed operation completes exactly once: when its condition is met, or when its time is over.
 Think of queueing for a table for at most half an hour: eating is ``on_complete`` and happens once,

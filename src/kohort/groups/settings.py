@@ -9,7 +9,7 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """The settings the core reads; names and defaults are Kafka's (``classic-groups.md`` §9)."""
+    """The settings the core reads; names and defaults are Kafka's (classic-groups 9)."""
 
     min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms, inclusive
     max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms, inclusive

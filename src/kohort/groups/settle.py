@@ -1,4 +1,4 @@
-"""What the log's answers lead to: replies that may leave, or the way back (``classic-groups.md`` §7.5)."""
+"""What the log's answers lead to: replies that may leave, or the way back (classic-groups 7.5)."""
 
 from dataclasses import replace
 from typing import assert_never

@@ -1,4 +1,4 @@
-"""A hierarchical timing wheel on a clock that is handed in (``classic-groups.md`` §6.3).
+"""A hierarchical timing wheel on a clock that is handed in (classic-groups 6.3).
 
 The wheel of level k has 20 buckets of 20^k ms. An entry is put into the finest wheel that reaches
 its time; when its bucket comes up it drops to a finer wheel, and from the finest it runs. Adding

@@ -1,4 +1,5 @@
-"""The partition goes: everyone who waits is told to look for the coordinator elsewhere (§7.4)."""
+"""The partition goes: everyone who waits is told to look for the coordinator elsewhere
+(classic-groups 7.4)."""
 
 from kohort.groups.causes import PartitionUnloaded
 from kohort.groups.classic.state import Group

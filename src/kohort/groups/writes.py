@@ -22,7 +22,8 @@ from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, ReplyTo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentWrite:
-    """The leader's assignment. Stored, it makes the group stable; failed, it starts over (§4.3)."""
+    """The leader's assignment. Stored, it makes the group stable; failed, it starts over
+    (classic-groups 4.3)."""
 
     group_id: GroupId
     generation: Generation
@@ -31,7 +32,7 @@ class AssignmentWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplacementWrite:
-    """A static member's new id in a stable group. Failed, the old id comes back (§3.8)."""
+    """A static member's new id in a stable group. Failed, the old id comes back (classic-groups 3.8)."""
 
     group_id: GroupId
     instance_id: InstanceId

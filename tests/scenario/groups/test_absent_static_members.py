@@ -1,4 +1,4 @@
-"""Static members that stay away, and the edges of a restart (``classic-groups.md`` §3.7, §3.8, §12)."""
+"""Static members that stay away, and the edges of a restart (classic-groups 3.7, 3.8, 12)."""
 
 import pytest
 from tests.scenario.groups.story import (
@@ -74,7 +74,7 @@ def test_only_absent_static_members_means_waiting_again() -> None:
 
 
 def test_waiting_for_absent_static_members_ends_with_their_sessions() -> None:
-    """Scenario 75. This repeats until someone joins or sessions expire (§3.7)."""
+    """Scenario 75. This repeats until someone joins or sessions expire (classic-groups 3.7)."""
     scenario = Scenario()
     scenario.join("s", instance=I1, session_timeout=45_000)
     scenario.settle()
@@ -146,7 +146,7 @@ def test_a_kept_member_gets_what_the_leader_assigned_to_it_when_it_returns() -> 
 
 def test_a_returned_member_has_its_old_session_until_it_is_heard_of_again() -> None:
     """Scenario 64. The new id's session is armed with the *old* timeout; then the new one is in effect
-    (§3.8)."""
+    (classic-groups 3.8)."""
     scenario = with_a_static_member(session=SESSION)
     keep_alive(scenario, "a", "s", millis=5_000)
     start = scenario.now
@@ -158,7 +158,7 @@ def test_a_returned_member_has_its_old_session_until_it_is_heard_of_again() -> N
 
 
 def test_the_first_heartbeat_of_a_returned_member_brings_its_new_session() -> None:
-    """Scenario 64. Timeouts of the restart are applied (§3.8)."""
+    """Scenario 64. Timeouts of the restart are applied (classic-groups 3.8)."""
     scenario = with_a_static_member(session=SESSION)
     scenario.join_once("s", member_id="", session_timeout=20_000)
     assert scenario.heartbeat("s") is ErrorCode.NONE
@@ -170,7 +170,7 @@ def test_the_first_heartbeat_of_a_returned_member_brings_its_new_session() -> No
 
 
 def test_the_session_of_the_old_id_ends_without_effect() -> None:
-    """Scenario 64. The old id's timer may stay; it fires without effect (§3.8)."""
+    """Scenario 64. The old id's timer may stay; it fires without effect (classic-groups 3.8)."""
     scenario = with_a_static_member(session=SESSION)
     scenario.sleep(5_000)
     scenario.join_once("s", member_id="")
@@ -180,7 +180,8 @@ def test_the_session_of_the_old_id_ends_without_effect() -> None:
 
 
 def test_a_restart_does_not_change_where_a_member_is_said_to_be() -> None:
-    """Scenario 64. Neither a rejoin nor a static replacement updates client id and host (§2.1)."""
+    """Scenario 64. Neither a rejoin nor a static replacement updates client id and host
+    (classic-groups 2.1)."""
     scenario = with_a_static_member(session=SESSION)
     scenario.join_once("s", member_id="", client_id="other", client_host="/10.0.0.6")
     [mine] = [each for each in last_group_record(scenario).members if each.instance_id == I1]
@@ -188,7 +189,7 @@ def test_a_restart_does_not_change_where_a_member_is_said_to_be() -> None:
 
 
 def test_a_static_member_that_uses_its_id_is_like_any_other() -> None:
-    """Scenario 64. Follower unchanged in Stable: at once; leader: a rebalance (§3.8)."""
+    """Scenario 64. Follower unchanged in Stable: at once; leader: a rebalance (classic-groups 3.8)."""
     scenario = with_a_static_member(session=SESSION)
     request = scenario.join("s")
     assert scenario.replies[request] == joined(scenario, "s", leader="a", generation=1)
@@ -213,7 +214,7 @@ def test_a_rebalance_that_starts_before_the_restart_is_stored_leaves_nobody_wait
 
 
 def test_members_are_removed_though_they_are_static() -> None:
-    """Scenario 77. Session expiry in Stable removes a static member like any other (§3.8)."""
+    """Scenario 77. Session expiry in Stable removes a static member like any other (classic-groups 3.8)."""
     scenario = stable("s", instance="i1")
     scenario.sleep(SESSION)
     assert phase_of(scenario) is Phase.EMPTY

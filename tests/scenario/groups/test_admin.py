@@ -1,4 +1,4 @@
-"""Describing, listing and deleting groups; who may commit (``classic-groups.md`` §8, §12)."""
+"""Describing, listing and deleting groups; who may commit (classic-groups 8, 12)."""
 
 import pytest
 from tests.scenario.groups.story import (
@@ -68,7 +68,7 @@ def test_a_group_that_rebalances_is_described_with_what_is_held() -> None:
 
 
 def test_a_group_that_completes_its_rebalance_shows_no_protocol_yet() -> None:
-    """Scenario 119. Any other state than Stable: protocol ``""``, metadata empty (§8.2)."""
+    """Scenario 119. Any other state than Stable: protocol ``""``, metadata empty (classic-groups 8.2)."""
     scenario = completing("a", "b")
     reply = scenario.replies[scenario.admin.describe()]
     assert (reply.state, reply.protocol) == ("CompletingRebalance", "")
@@ -144,7 +144,8 @@ def test_groups_are_listed_by_state_and_type(
 
 
 def test_a_listed_group_says_what_it_is() -> None:
-    """Scenario 120. Id, protocol type (``""`` for simple groups), state, type ``classic`` (§8.3)."""
+    """Scenario 120. Id, protocol type (``""`` for simple groups), state, type ``classic``
+    (classic-groups 8.3)."""
     scenario = three_groups()
     reply = scenario.replies[scenario.admin.list_groups()]
     assert set(reply.groups) == {
@@ -180,26 +181,27 @@ def test_only_an_empty_group_can_be_deleted() -> None:
 
 @pytest.mark.parametrize("group", ["preparing", "completing"])
 def test_a_group_that_rebalances_cannot_be_deleted(group: str) -> None:
-    """Scenario 121. P and C: 68 (§8.3)."""
+    """Scenario 121. P and C: 68 (classic-groups 8.3)."""
     scenario = preparing("a", "b") if group == "preparing" else completing("a", "b")
     request = scenario.admin.delete_groups("g")
     assert scenario.replies[request].groups == ((GroupId("g"), ErrorCode.NON_EMPTY_GROUP),)
 
 
 def test_a_handed_out_id_does_not_protect_an_empty_group() -> None:
-    """Scenario 121. Pending ids do not protect an Empty group; its id is then unknown (§8.3)."""
+    """Scenario 121. Pending ids do not protect an Empty group; its id is then unknown
+    (classic-groups 8.3)."""
     scenario = Scenario()
     scenario.join_once("a")
     request = scenario.admin.delete_groups("g")
     assert scenario.replies[request].groups == ((GroupId("g"), NONE),)
-    assert group_records(scenario) == [None]  # also for generation 0 (§10 #13)
+    assert group_records(scenario) == [None]  # also for generation 0 (classic-groups 10 #13)
     assert scenario.error(scenario.join_once("a")) is ErrorCode.UNKNOWN_MEMBER_ID
     scenario.sleep(60_000)
     assert not scenario.exists
 
 
 def test_a_deletion_that_cannot_be_stored_did_not_happen() -> None:
-    """Scenario 121. The append's error, mapped, for the group it was about (§7.5)."""
+    """Scenario 121. The append's error, mapped, for the group it was about (classic-groups 7.5)."""
     scenario = emptied("a")
     scenario.commit(None, {("t", 0): 5})
     scenario.fail_next_append(ErrorCode.NOT_ENOUGH_REPLICAS)

@@ -36,11 +36,11 @@ SWEPT_BY_HAND = GroupSettings(
 )
 
 
-# --- protocols (§3.5) -------------------------------------------------------------------------
+# --- protocols (classic-groups 3.5) -------------------------------------------------------------------------
 
 
 def test_a_group_whose_only_joiner_left_during_the_delay_keeps_its_type() -> None:
-    """§3.5: in P with zero members any name passes but the type must still match."""
+    """classic-groups 3.5: in P with zero members any name passes but the type must still match."""
     scenario = Scenario()
     scenario.join("a", protocols=["range"])
     scenario.leave("a")
@@ -57,7 +57,7 @@ def test_a_group_whose_only_joiner_left_during_the_delay_keeps_its_type() -> Non
 
 @pytest.mark.parametrize("version", [3, 9])
 def test_a_list_that_repeats_a_name_is_malformed(version: int) -> None:
-    """§3.5: it would make the name unselectable; treat as malformed input. Nothing changes."""
+    """classic-groups 3.5: it would make the name unselectable; treat as malformed input. Nothing changes."""
     scenario = stable("a", "b")
     request = scenario.join_once("c", protocols=["range", "range"], version=version)
     assert scenario.error(request) is not ErrorCode.NONE
@@ -66,7 +66,8 @@ def test_a_list_that_repeats_a_name_is_malformed(version: int) -> None:
 
 
 def test_who_stays_decides_which_protocols_are_common() -> None:
-    """§3.5: counters follow the membership: when the one who lacked a protocol is gone, it counts again."""
+    """classic-groups 3.5: counters follow the membership: when the one who lacked a protocol is gone, it
+    counts again."""
     scenario = Scenario()
     scenario.join("a", protocols=["sticky", "range"])
     scenario.join("b", protocols=["range"])
@@ -80,12 +81,12 @@ def test_who_stays_decides_which_protocols_are_common() -> None:
     assert scenario.replies[of_c].protocol_name == "sticky"
 
 
-# --- static members (§3.8) --------------------------------------------------------------------
+# --- static members (classic-groups 3.8) --------------------------------------------------------------------
 
 
 def test_a_restart_before_the_first_sync_costs_one_rebalance() -> None:
-    """§3.8, quirk: replacing a member that had not yet synced in S leaves a stale id; sync expiry then forces
-    one extra rebalance, and removes nobody."""
+    """classic-groups 3.8, quirk: replacing a member that had not yet synced in S leaves a stale id; sync
+    expiry then forces one extra rebalance, and removes nobody."""
     scenario = Scenario()
     scenario.join("a")
     scenario.join("s", instance=I1)
@@ -102,7 +103,7 @@ def test_a_restart_before_the_first_sync_costs_one_rebalance() -> None:
 
 
 def test_a_static_member_of_a_loaded_group_may_restart() -> None:
-    """§3.8, §7.4: instance ids come back from the log."""
+    """classic-groups 3.8, 7.4: instance ids come back from the log."""
     scenario = Scenario()
     scenario.join("a")
     scenario.join("s", instance=I1)
@@ -116,7 +117,7 @@ def test_a_static_member_of_a_loaded_group_may_restart() -> None:
 
 
 def test_an_instance_that_is_removed_while_its_restart_is_stored_is_told() -> None:
-    """§5.3: a parked join of a member that is removed is answered 25 with member id ``""``."""
+    """classic-groups 5.3: a parked join of a member that is removed is answered 25 with member id ``""``."""
     scenario = in_state("S")
     scenario.hold_appends()
     request = scenario.join_once("s", member_id="")
@@ -126,7 +127,7 @@ def test_an_instance_that_is_removed_while_its_restart_is_stored_is_told() -> No
 
 
 def test_an_instance_that_restarts_twice_before_the_first_is_stored_fences_itself() -> None:
-    """§3.8 step 2: a parked join of the old id is answered 82 with the old id."""
+    """classic-groups 3.8 step 2: a parked join of the old id is answered 82 with the old id."""
     scenario = in_state("S")
     scenario.hold_appends()
     older = scenario.join_once("s", member_id="")
@@ -139,8 +140,9 @@ def test_an_instance_that_restarts_twice_before_the_first_is_stored_fences_itsel
 
 
 def test_a_restart_that_is_undone_leaves_a_group_that_can_go_on() -> None:
-    """§3.8: protocols are restored when the append fails. If somebody came meanwhile for a protocol that only
-    the restarted one brought, the members have nothing in common: the group must survive that."""
+    """classic-groups 3.8: protocols are restored when the append fails. If somebody came meanwhile for a
+    protocol that only the restarted one brought, the members have nothing in common: the group must survive
+    that."""
     scenario = stable("s", instance=I1, protocols=["range"], session_timeout=60_000)
     scenario.hold_appends()
     scenario.join_once("s", member_id="", protocols=["range", "sticky"])
@@ -155,7 +157,7 @@ def test_a_restart_that_is_undone_leaves_a_group_that_can_go_on() -> None:
 
 
 def test_a_static_member_may_leave_without_naming_its_instance() -> None:
-    """§5.3: the checks look at an instance id only if one is given."""
+    """classic-groups 5.3: the checks look at an instance id only if one is given."""
     scenario = in_state("S")
     request = scenario.leave_as(Leaver(scenario.id_of("s")))
     assert scenario.replies[request].members[0].error is ErrorCode.NONE
@@ -164,12 +166,12 @@ def test_a_static_member_may_leave_without_naming_its_instance() -> None:
     assert scenario.is_parked(again)
 
 
-# --- leaders (§3.7) ---------------------------------------------------------------------------
+# --- leaders (classic-groups 3.7) ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("state", list("PCS"))
 def test_a_group_always_has_a_leader_among_its_members(state: str) -> None:
-    """§3.7: when the leader is removed the first remaining member becomes leader at once."""
+    """classic-groups 3.7: when the leader is removed the first remaining member becomes leader at once."""
     scenario = in_state(state)
     scenario.leave("a")
     assert scenario.leader == "b"
@@ -178,7 +180,7 @@ def test_a_group_always_has_a_leader_among_its_members(state: str) -> None:
 
 
 def test_a_new_leader_that_has_not_joined_does_not_lead_the_generation() -> None:
-    """§3.7: step 4 corrects the choice if needed."""
+    """classic-groups 3.7: step 4 corrects the choice if needed."""
     scenario = stable("a", "b", "c")
     scenario.leave("a")
     assert scenario.leader == "b"
@@ -192,7 +194,7 @@ def test_a_new_leader_that_has_not_joined_does_not_lead_the_generation() -> None
 
 @pytest.mark.parametrize("state", list("EPCS"))
 def test_a_handed_out_id_is_no_member_yet(state: str) -> None:
-    """§2.1: heartbeats and syncs of a pending id get 25, and do not keep it alive."""
+    """classic-groups 2.1: heartbeats and syncs of a pending id get 25, and do not keep it alive."""
     scenario = in_state(state)
     generation = scenario.group.generation
     assert scenario.heartbeat("p", generation=generation) is ErrorCode.UNKNOWN_MEMBER_ID
@@ -202,17 +204,18 @@ def test_a_handed_out_id_is_no_member_yet(state: str) -> None:
 
 
 def test_an_older_leave_from_a_dead_group_has_the_groups_error() -> None:
-    """§5.3: the top-level error if any, else that member's error."""
+    """classic-groups 5.3: the top-level error if any, else that member's error."""
     scenario = in_state("D")
     request = scenario.leave("b", version=2)
     assert scenario.error(request) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-# --- what a record remembers (§7.2, §8.5) -----------------------------------------------------
+# --- what a record remembers (classic-groups 7.2, 8.5) -----------------------------------------------------
 
 
 def test_retention_of_an_emptied_group_counts_through_a_restart() -> None:
-    """§7.2: the record of an empty generation has the time E began, which later drives offset retention."""
+    """classic-groups 7.2: the record of an empty generation has the time E began, which later drives offset
+    retention."""
     scenario = stable("a", settings=SWEPT_BY_HAND)
     scenario.commit("a", {("t", 0): 1})
     scenario.leave("a")
@@ -227,7 +230,7 @@ def test_retention_of_an_emptied_group_counts_through_a_restart() -> None:
 
 
 def test_retention_of_a_group_of_unknown_age_counts_from_each_commit() -> None:
-    """§8.5: state timestamp; if none, commit timestamp. (Record versions 0 and 1 have none.)"""
+    """classic-groups 8.5: state timestamp; if none, commit timestamp. (Record versions 0 and 1 have none.)"""
     old_record = pack(">h", 1) + pack(">h", 8) + b"consumer" + pack(">ihhi", 2, -1, -1, 0)
     scenario = Scenario(SWEPT_BY_HAND)
     committed = EPOCH + 1_000
@@ -251,7 +254,7 @@ def test_retention_of_a_group_of_unknown_age_counts_from_each_commit() -> None:
 
 
 def test_the_record_of_a_generation_has_what_the_leader_saw() -> None:
-    """§7.3: subscription = the member's metadata for the selected protocol only."""
+    """classic-groups 7.3: subscription = the member's metadata for the selected protocol only."""
     scenario = Scenario()
     scenario.join("a", protocols=[("range", b"a-range"), ("roundrobin", b"a-rr")])
     scenario.join("b", protocols=[("roundrobin", b"b-rr")])
@@ -262,7 +265,7 @@ def test_the_record_of_a_generation_has_what_the_leader_saw() -> None:
 
 
 def test_two_groups_of_one_partition_do_not_disturb_each_other() -> None:
-    """§2.4: timer keys are per group or per (group, member)."""
+    """classic-groups 2.4: timer keys are per group or per (group, member)."""
     scenario = completing("a")
     scenario.join("a", group="h")
     scenario.sync_all()

@@ -1,4 +1,4 @@
-"""``group.max.size`` (``classic-groups.md`` §3.3, §12)."""
+"""``group.max.size`` (classic-groups 3.3, 12)."""
 
 from tests.scenario.groups.story import (
     REBALANCE,
@@ -37,7 +37,7 @@ def test_a_full_stable_group_takes_nobody() -> None:
 
 
 def test_a_full_group_still_answers_its_members() -> None:
-    """Scenario 58. In Stable an id that is a member is always accepted (§3.3)."""
+    """Scenario 58. In Stable an id that is a member is always accepted (classic-groups 3.3)."""
     scenario = stable("a", "b", settings=at_most(2))
     assert scenario.error(scenario.join("b")) is ErrorCode.NONE
     scenario.join("a")
@@ -74,7 +74,7 @@ def test_an_id_that_was_turned_away_is_unknown_when_it_comes_again() -> None:
 
 
 def test_a_handed_out_id_that_is_turned_away_is_not_waited_for() -> None:
-    """Scenario 59. After an 81 in PreparingRebalance completion is checked again (§10 #14)."""
+    """Scenario 59. After an 81 in PreparingRebalance completion is checked again (classic-groups 10 #14)."""
     scenario = stable("a", "b", settings=at_most(3))
     scenario.join_once("c")
     scenario.join_once("d")
@@ -98,14 +98,15 @@ def test_a_group_that_was_loaded_too_large_rebalances_and_the_last_one_is_turned
     of_c, of_b = scenario.join("c"), scenario.join("b")
     of_a = scenario.join("a")
     assert scenario.replies[of_a] == refused_join(FULL, "")
-    assert phase_of(scenario) is Phase.COMPLETING_REBALANCE  # nobody else is missing (§10 #14)
+    assert phase_of(scenario) is Phase.COMPLETING_REBALANCE  # nobody else is missing (classic-groups 10 #14)
     assert scenario.replies[of_c].generation == 2
     assert names_listed(scenario, of_c) | names_listed(scenario, of_b) == {"b", "c"}
     assert scenario.heartbeat("a") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_members_of_a_group_that_was_loaded_too_large_can_commit() -> None:
-    """Scenario 60. A rebalance is prepared so that members can commit before the last are rejected (§7.4)."""
+    """Scenario 60. A rebalance is prepared so that members can commit before the last are rejected
+    (classic-groups 7.4)."""
     scenario = stable("a", "b", "c")
     scenario.restart(at_most(2))
     request = scenario.commit("c", {("t", 0): 5})
@@ -126,7 +127,8 @@ def test_a_parked_member_of_a_full_group_may_join_again() -> None:
 
 
 def test_who_joins_late_is_the_one_who_is_kicked() -> None:
-    """Scenario 61. In PreparingRebalance the late rejoiners of an oversized group are kicked (§3.3)."""
+    """Scenario 61. In PreparingRebalance the late rejoiners of an oversized group are kicked
+    (classic-groups 3.3)."""
     scenario = stable("a", "b", settings=at_most(2))
     scenario.join("a")
     scenario.join_once("c")  # one join is parked, so an id is handed out
@@ -149,7 +151,7 @@ def test_a_static_member_cannot_restart_in_a_full_group() -> None:
 
 
 def test_an_empty_group_is_never_full() -> None:
-    """Scenario 59. In Empty everyone is accepted; pending ids are not counted (§3.3)."""
+    """Scenario 59. In Empty everyone is accepted; pending ids are not counted (classic-groups 3.3)."""
     scenario = Scenario(at_most(1))
     for name in "abcd":
         assert scenario.error(scenario.join_once(name)) is ErrorCode.MEMBER_ID_REQUIRED

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-CLASSIC = range(1, 132)  # `classic-groups.md` §12
-OFFSETS = range(1, 24)  # `offsets-and-log.md` §17, as far as it is about groups and offsets
+CLASSIC = range(1, 132)  # classic-groups 12
+OFFSETS = range(1, 24)  # offsets-and-log 17, as far as it is about groups and offsets
 
 # Not decided in the core. The tests of these are where the decision is made.
 CLASSIC_ELSEWHERE = {

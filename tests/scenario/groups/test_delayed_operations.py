@@ -1,4 +1,4 @@
-"""Delayed operations, where they wait, and the timing wheel (``classic-groups.md`` §6, §12)."""
+"""Delayed operations, where they wait, and the timing wheel (classic-groups 6, 12)."""
 
 from collections.abc import Iterator
 
@@ -153,7 +153,8 @@ def test_a_wheel_that_turns_late_rings_everything_that_is_due(delay: int) -> Non
 
 
 def test_a_timer_that_is_due_can_still_be_cancelled() -> None:
-    """Scenario 131. A cancelled timer must never run, even if it already expired and is queued (§2.4)."""
+    """Scenario 131. A cancelled timer must never run, even if it already expired and is queued
+    (classic-groups 2.4)."""
     wheel = TimingWheel(Instant(0))
     first, second = Alarm(), Alarm()
     wheel.add(first, Instant(20))

@@ -1,4 +1,4 @@
-"""The initial delay of a group that was empty (``classic-groups.md`` §3.9, §12)."""
+"""The initial delay of a group that was empty (classic-groups 3.9, 12)."""
 
 import pytest
 from tests.scenario.groups.story import (
@@ -134,7 +134,7 @@ def test_a_group_that_refills_is_delayed_again_and_prolonged_again() -> None:
 
 def test_who_comes_in_the_last_window_prolongs_the_next_delay() -> None:
     """Scenario 36. The flag is cleared only on extension: a round that ended with nothing left to wait
-    leaves it set for the next refill (§3.9)."""
+    leaves it set for the next refill (classic-groups 3.9)."""
     scenario = Scenario()
     scenario.join("a", rebalance_timeout=2_000)
     scenario.join("b", rebalance_timeout=2_000)  # sets the flag; nothing remains, so it is never cleared
@@ -173,7 +173,8 @@ def test_a_joiner_who_leaves_during_the_delay_leaves_it_running() -> None:
 
 
 def test_a_leave_does_not_end_the_delay_for_those_who_stay() -> None:
-    """Scenario 37. During the initial phase everyone having joined never ends the wait by itself (§3.9)."""
+    """Scenario 37. During the initial phase everyone having joined never ends the wait by itself
+    (classic-groups 3.9)."""
     scenario = Scenario()
     first = scenario.join("a")
     scenario.join_once("b")
@@ -201,7 +202,7 @@ def test_a_new_member_is_not_kept_waiting_for_longer_than_five_minutes(version: 
 
 
 def test_the_delay_that_was_cut_short_never_fires() -> None:
-    """Scenario 38. A cancelled timer must never run (§2.4)."""
+    """Scenario 38. A cancelled timer must never run (classic-groups 2.4)."""
     settings = GroupSettings(
         initial_rebalance_delay_ms=600_000, offsets_retention_check_interval_ms=100_000_000
     )

@@ -1,4 +1,4 @@
-"""JoinGroup: what is refused before anything happens (``classic-groups.md`` §3.1, §12)."""
+"""JoinGroup: what is refused before anything happens (classic-groups 3.1, 12)."""
 
 import pytest
 from tests.scenario.groups.story import (
@@ -92,7 +92,7 @@ def test_an_empty_protocol_list_is_refused_but_the_group_stays() -> None:
 
 
 def test_even_a_refused_first_join_leaves_an_empty_group_behind() -> None:
-    """Scenario 13. A request that fails with 23 leaves an Empty group behind (§3.1)."""
+    """Scenario 13. A request that fails with 23 leaves an Empty group behind (classic-groups 3.1)."""
     scenario = Scenario()
     request = scenario.join_once("a", protocols=[])
     assert scenario.replies[request] == refused_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
@@ -130,7 +130,7 @@ def test_a_joiner_without_a_common_protocol_is_refused(version: int) -> None:
 
 
 def test_a_protocol_that_only_some_members_list_is_no_common_one() -> None:
-    """Scenario 16. One listed name must be listed by *all* members (§3.5)."""
+    """Scenario 16. One listed name must be listed by *all* members (classic-groups 3.5)."""
     scenario = Scenario()
     scenario.join("a", protocols=["range", "roundrobin"])
     scenario.join("b", protocols=["range", "sticky"])

@@ -1,4 +1,4 @@
-"""LeaveGroup: members go, or are sent away (``classic-groups.md`` §5.3, §12)."""
+"""LeaveGroup: members go, or are sent away (classic-groups 5.3, 12)."""
 
 import pytest
 from tests.scenario.groups.story import (
@@ -86,7 +86,7 @@ def test_an_administrator_removes_an_instance_without_its_id() -> None:
 
 @pytest.mark.parametrize("instance", [None, "other"])
 def test_no_id_and_no_known_instance_is_nobody(instance: str | None) -> None:
-    """Scenario 103. id ``""`` with instance id null or unknown: 25 (§5.3)."""
+    """Scenario 103. id ``""`` with instance id null or unknown: 25 (classic-groups 5.3)."""
     scenario = with_a_static_member()
     named = None if instance is None else InstanceId(instance)
     request = scenario.leave_as(Leaver(MemberId(""), named))
@@ -106,7 +106,7 @@ def test_an_instance_cannot_be_removed_under_another_id(claimed: str) -> None:
 
 
 def test_a_member_with_an_unknown_instance_cannot_leave() -> None:
-    """Scenario 104. Known member id, unknown instance id: 25 (§4.1 #10)."""
+    """Scenario 104. Known member id, unknown instance id: 25 (classic-groups 4.1 #10)."""
     scenario = with_a_static_member()
     request = scenario.leave_as(Leaver(scenario.id_of("a"), InstanceId("other")))
     assert scenario.replies[request].members[0].error is UNKNOWN
@@ -136,7 +136,7 @@ def test_a_batch_of_leavers_makes_one_rebalance() -> None:
 
 
 def test_two_members_that_leave_together_make_one_rebalance() -> None:
-    """Scenario 105. The rebalance comes once after the batch (§10 #16)."""
+    """Scenario 105. The rebalance comes once after the batch (classic-groups 10 #16)."""
     scenario = stable("a", "b", "c")
     rebalances = len(scenario.why(RebalanceStarted))
     scenario.leave("a", "b")
@@ -147,7 +147,7 @@ def test_two_members_that_leave_together_make_one_rebalance() -> None:
 
 
 def test_whoever_is_named_twice_leaves_once() -> None:
-    """Scenario 105. A duplicate entry later in the same batch gets 25 (§5.3)."""
+    """Scenario 105. A duplicate entry later in the same batch gets 25 (classic-groups 5.3)."""
     scenario = stable("a", "b")
     request = scenario.leave("b", "b")
     assert [each.error for each in scenario.replies[request].members] == [NONE, UNKNOWN]
@@ -155,7 +155,8 @@ def test_whoever_is_named_twice_leaves_once() -> None:
 
 @pytest.mark.parametrize("group", ["stable", "completing"])
 def test_an_id_that_is_given_back_disturbs_nobody(group: str) -> None:
-    """Scenario 105. LeaveGroup of a pending id alone in C or S starts no rebalance (§10 #15)."""
+    """Scenario 105. LeaveGroup of a pending id alone in C or S starts no rebalance (classic-groups 10
+    #15)."""
     scenario = stable("a", "b") if group == "stable" else completing("a", "b")
     before = phase_of(scenario)
     scenario.join_once("c")
@@ -179,7 +180,8 @@ def test_a_member_that_leaves_while_it_waits_for_a_join_is_told() -> None:
 
 
 def test_a_member_that_leaves_while_it_waits_for_its_assignment_is_told() -> None:
-    """Scenario 106. Kohort answers 25 to a parked sync of a leaver; the others get 27 (§4.4)."""
+    """Scenario 106. Kohort answers 25 to a parked sync of a leaver; the others get 27
+    (classic-groups 4.4)."""
     scenario = completing("a", "b", "c")
     of_b, of_c = scenario.sync("b"), scenario.sync("c")
     scenario.leave("b")
@@ -230,7 +232,8 @@ def test_the_last_member_leaves_when_the_log_knows() -> None:
 
 @pytest.mark.parametrize("version", [2, 5])
 def test_a_leave_that_cannot_be_stored_fails_as_a_whole(version: int) -> None:
-    """Scenario 108. An append failure turns into the top-level error; the members array is empty (§5.3)."""
+    """Scenario 108. An append failure turns into the top-level error; the members array is empty
+    (classic-groups 5.3)."""
     scenario = stable("a")
     scenario.fail_next_append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     request = scenario.leave("a", version=version)
@@ -245,7 +248,7 @@ def test_a_leave_that_stores_nothing_waits_for_nothing() -> None:
 
 
 def test_the_last_of_a_generation_that_still_syncs_leaves() -> None:
-    """Scenario 108. The same from CompletingRebalance: Empty, one generation further (§2.4)."""
+    """Scenario 108. The same from CompletingRebalance: Empty, one generation further (classic-groups 2.4)."""
     scenario = completing("a")
     scenario.leave("a")
     assert phase_of(scenario) is Phase.EMPTY
@@ -254,7 +257,8 @@ def test_the_last_of_a_generation_that_still_syncs_leaves() -> None:
 
 
 def test_a_handed_out_id_does_not_keep_a_group_of_leavers_alive() -> None:
-    """Scenario 108. If a pending id remains, the join timer is armed with 0 and fires at once (§2.4)."""
+    """Scenario 108. If a pending id remains, the join timer is armed with 0 and fires at once
+    (classic-groups 2.4)."""
     scenario = stable("a")
     scenario.join_once("b")
     scenario.leave("a")
@@ -266,7 +270,7 @@ def test_a_handed_out_id_does_not_keep_a_group_of_leavers_alive() -> None:
 
 
 def test_an_empty_list_of_leavers_is_answered() -> None:
-    """Scenario 105. An empty list gives 0 and an empty array (§5.3)."""
+    """Scenario 105. An empty list gives 0 and an empty array (classic-groups 5.3)."""
     scenario = stable("a")
     request = scenario.leave_as()
     assert scenario.replies[request] == LeaveReply(error=NONE, members=())
@@ -274,7 +278,7 @@ def test_an_empty_list_of_leavers_is_answered() -> None:
 
 
 def test_nobody_but_a_handed_out_id_can_leave_an_empty_group() -> None:
-    """Scenario 105. In Empty: pending id 0, else 25; no transition (§2.3)."""
+    """Scenario 105. In Empty: pending id 0, else 25; no transition (classic-groups 2.3)."""
     scenario = emptied("a")
     scenario.join_once("b")
     request = scenario.leave_as(Leaver(scenario.id_of("b")), Leaver(scenario.id_of("a")))
@@ -284,7 +288,7 @@ def test_nobody_but_a_handed_out_id_can_leave_an_empty_group() -> None:
 
 
 def test_the_session_of_a_leaver_ends_without_effect() -> None:
-    """Scenario 107. Cancelled with the leave (§2.4)."""
+    """Scenario 107. Cancelled with the leave (classic-groups 2.4)."""
     scenario = stable("a", "b")
     scenario.leave("b")
     scenario.join("a")
@@ -295,7 +299,7 @@ def test_the_session_of_a_leaver_ends_without_effect() -> None:
 
 
 def test_a_leave_needs_no_generation_and_no_group_id_is_refused() -> None:
-    """Scenario 101. An empty group id is a top-level 24 with no members (§5.3)."""
+    """Scenario 101. An empty group id is a top-level 24 with no members (classic-groups 5.3)."""
     scenario = stable("a")
     request = scenario.leave_as(Leaver(scenario.id_of("a")), group="")
     assert scenario.replies[request] == LeaveReply(error=ErrorCode.INVALID_GROUP_ID, members=())

@@ -1,4 +1,4 @@
-"""Committed offsets: what is taken, stored and shown (``offsets-and-log.md`` §2 to §4, §17)."""
+"""Committed offsets: what is taken, stored and shown (offsets-and-log 2 to 4, 17)."""
 
 import pytest
 from tests.scenario.groups.story import (
@@ -40,7 +40,7 @@ def test_a_commit_from_outside_makes_a_simple_group() -> None:
     request = scenario.commit(None, {("t", 0): 1}, version=8)
     assert commit_error(scenario, request) is NONE
     assert scenario.replies[scenario.admin.list_groups()].groups == ((GroupId("g"), "", "Empty", "classic"),)
-    assert len(scenario.log) == 1  # no group record is written (§2.3)
+    assert len(scenario.log) == 1  # no group record is written (offsets-and-log 2.3)
 
 
 @pytest.mark.parametrize("generation", [0, 2])
@@ -58,7 +58,7 @@ def test_a_commit_with_a_generation_to_an_empty_group_is_from_nobody(generation:
     [
         ("a", 0, ErrorCode.ILLEGAL_GENERATION),
         ("a", 2, ErrorCode.ILLEGAL_GENERATION),
-        ("a", -1, ErrorCode.ILLEGAL_GENERATION),  # also when the generation is -1 (§2.3, 3d)
+        ("a", -1, ErrorCode.ILLEGAL_GENERATION),  # also when the generation is -1 (offsets-and-log 2.3, 3d)
         ("nobody", 1, UNKNOWN),
         ("nobody", -1, UNKNOWN),
         ("", 1, UNKNOWN),
@@ -150,7 +150,8 @@ def test_a_topic_id_is_stored_with_the_offset() -> None:
 
 
 def test_without_a_topic_id_version_3_is_stored() -> None:
-    """Offsets scenario 10. Kohort writes v3 unless a topic id must be stored (§7.2); null metadata as ""."""
+    """Offsets scenario 10. Kohort writes v3 unless a topic id must be stored (offsets-and-log 7.2); null
+    metadata as ""."""
     scenario = Scenario()
     scenario.sleep(5)
     scenario.commit(None, {("t", 3): 42}, metadata=None, version=9)
@@ -184,7 +185,8 @@ def test_a_group_that_is_not_there_has_no_offsets() -> None:
 
 
 def test_a_fetch_of_everything_shows_what_is_stored() -> None:
-    """Offsets scenario 12. All topics: stored offsets only; in any state of the group (§3.2)."""
+    """Offsets scenario 12. All topics: stored offsets only; in any state of the group
+    (offsets-and-log 3.2)."""
     scenario = stable("a")
     scenario.commit("a", {("t", 0): 7, ("u", 1): 8}, leader_epoch=3, metadata="m")
     reply = scenario.replies[scenario.fetch()]
@@ -217,7 +219,7 @@ def test_a_deletion_in_a_group_that_is_not_there_says_so_even_if_nothing_is_left
 
 def test_the_empty_group_id_is_a_group_for_offsets() -> None:
     """Offsets scenario 1. Empty group id "" is allowed for commit and fetch, and by DeleteGroups;
-    OffsetDelete refuses it (§2.2, §4)."""
+    OffsetDelete refuses it (offsets-and-log 2.2, 4)."""
     scenario = Scenario()
     assert commit_error(scenario, scenario.commit(None, {("t", 0): 4}, group="")) is NONE
     assert scenario.committed("t", 0, group="") == 4

@@ -1,4 +1,4 @@
-"""When two things are wrong at once, which error comes first (``classic-groups.md`` §3.1, §4.1, §5.1, §8)."""
+"""When two things are wrong at once, which error comes first (classic-groups 3.1, 4.1, 5.1, 8)."""
 
 import pytest
 from tests.scenario.groups.states import INSTANCE, in_state, state_letter
@@ -31,7 +31,7 @@ FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
 SETTINGS = GroupSettings()
 
 
-# --- JoinGroup (§3.1) -------------------------------------------------------------------------
+# --- JoinGroup (classic-groups 3.1) -------------------------------------------------------------------------
 
 
 def test_join_no_group_id_comes_before_a_bad_session_timeout() -> None:
@@ -51,7 +51,7 @@ def test_join_a_bad_session_timeout_comes_before_an_unknown_group_member_or_prot
 
 @pytest.mark.parametrize("absence", [Absence.LOADING, Absence.NOT_OWNED])
 def test_join_what_is_wrong_with_the_request_comes_before_the_partition(absence: Absence) -> None:
-    """#4 and #5 before #6 (N order, §10 #1); only #6 hides the member id."""
+    """#4 and #5 before #6 (N order, classic-groups 10 #1); only #6 hides the member id."""
     no_group = Join(reply_to=ReplyTo(1), group_id=GroupId(""), member_id=MemberId("x"))
     assert answer_while(absence, no_group, SETTINGS) == refused_join(ErrorCode.INVALID_GROUP_ID, "x")
     too_short = Join(
@@ -149,7 +149,7 @@ def test_join_a_fenced_instance_comes_before_an_unknown_member(state: str) -> No
     assert scenario.replies[another] == refused_join(FENCED, scenario.id_of("b"))
 
 
-# --- SyncGroup (§4.1) -------------------------------------------------------------------------
+# --- SyncGroup (classic-groups 4.1) -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("state", list("∅EPCSD"))
@@ -212,7 +212,7 @@ def test_sync_the_member_then_the_generation_then_the_protocol_then_the_state(st
     assert state_letter(scenario) == state
 
 
-# --- Heartbeat (§5.1) -------------------------------------------------------------------------
+# --- Heartbeat (classic-groups 5.1) -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("state", list("PCS"))
@@ -248,7 +248,7 @@ def test_heartbeat_no_group_id_comes_before_loading() -> None:
         assert answer_while(absence, request, SETTINGS) == HeartbeatReply(error=error)
 
 
-# --- OffsetCommit and the others (§8.1, §8.4) ---------------------------------------------------
+# --- OffsetCommit and the others (classic-groups 8.1, 8.4) --------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,8 @@ def test_heartbeat_no_group_id_comes_before_loading() -> None:
 def test_commit_dead_then_identity_then_generation_then_state(
     state: str, generation: int, member: str, instance: str | None, error: ErrorCode
 ) -> None:
-    """§8.1: first match wins; it is repeated on every partition, before the metadata is measured."""
+    """classic-groups 8.1: first match wins; it is repeated on every partition, before the metadata is
+    measured."""
     scenario = in_state(state)
     member_id = scenario.id_of("b") if member == "b" else member
     request = scenario.commit(
@@ -295,7 +296,7 @@ def test_commit_dead_then_identity_then_generation_then_state(
 
 
 def test_delete_offsets_group_id_then_group_then_type_then_subscription() -> None:
-    """§8.4: 24, 69, 68, and only then 86."""
+    """classic-groups 8.4: 24, 69, 68, and only then 86."""
     workers = stable("w", protocol_type="connect", topics=["t"])
     assert workers.error(workers.admin.delete_offsets(("t", 0), group="")) is ErrorCode.INVALID_GROUP_ID
     assert workers.error(workers.admin.delete_offsets(("t", 0), group="x")) is ErrorCode.GROUP_ID_NOT_FOUND
@@ -314,7 +315,7 @@ def test_delete_offsets_group_id_then_group_then_type_then_subscription() -> Non
 def test_what_everything_else_gets_while_the_partition_is_not_served(
     absence: Absence, error: ErrorCode
 ) -> None:
-    """Table §7.4: Leave, Commit, Fetch, Describe, OffsetDelete, List."""
+    """Table classic-groups 7.4: Leave, Commit, Fetch, Describe, OffsetDelete, List."""
     to, group = ReplyTo(1), GroupId("g")
     left = answer_while(absence, Leave(reply_to=to, group_id=group, leavers=(Leaver(),)), SETTINGS)
     assert left == LeaveReply(error=error, members=())
@@ -333,7 +334,7 @@ def test_what_everything_else_gets_while_the_partition_is_not_served(
 
 
 def test_leave_entries_are_judged_one_by_one_in_order() -> None:
-    """§5.3: fenced before unknown; a batch with errors still removes the others."""
+    """classic-groups 5.3: fenced before unknown; a batch with errors still removes the others."""
     scenario = in_state("S")
     request = scenario.leave_as(
         Leaver(MemberId("x"), INSTANCE),

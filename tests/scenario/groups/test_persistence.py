@@ -1,4 +1,4 @@
-"""What the log has of a group, and what comes back from it (``classic-groups.md`` §7, §12)."""
+"""What the log has of a group, and what comes back from it (classic-groups 7, 12)."""
 
 from struct import pack
 
@@ -60,7 +60,7 @@ def test_a_generation_is_stored_once_when_it_is_stable() -> None:
     record = last_group_record(scenario)
     assert (record.protocol_type, record.generation, record.protocol) == ("consumer", 1, "range")
     assert record.leader == scenario.id_of("a")
-    assert record.state_timestamp == EPOCH + begun  # when CompletingRebalance began (§7.2)
+    assert record.state_timestamp == EPOCH + begun  # when CompletingRebalance began (classic-groups 7.2)
     assert {(each.member_id, each.subscription, each.assignment) for each in record.members} == {
         (scenario.id_of("a"), ON_T, b"for-a"),
         (scenario.id_of("b"), ON_T, b"for-b"),
@@ -104,7 +104,8 @@ def test_a_version_0_record_has_one_timeout_for_both() -> None:
 @pytest.mark.parametrize("moment", ["preparing", "completing"])
 def test_a_coordinator_that_takes_over_shows_the_last_stored_generation(moment: str) -> None:
     """Scenario 112. Given failover during PreparingRebalance, then the new coordinator shows the previous
-    generation Stable and heartbeats of that generation get 0. (During CompletingRebalance alike, §7.2.)"""
+    generation Stable and heartbeats of that generation get 0. (During CompletingRebalance alike,
+    classic-groups 7.2.)"""
     scenario = stable("a", "b")
     scenario.join("a")
     if moment == "completing":
@@ -121,7 +122,7 @@ def test_a_coordinator_that_takes_over_shows_the_last_stored_generation(moment: 
 
 
 def test_a_group_that_never_was_stable_comes_back_empty_or_not_at_all() -> None:
-    """Scenario 112. Empty, or absent, if the group never reached Stable (§7.2)."""
+    """Scenario 112. Empty, or absent, if the group never reached Stable (classic-groups 7.2)."""
     scenario = completing("a", "b")
     scenario.restart()
     assert not scenario.exists or phase_of(scenario) is Phase.EMPTY
@@ -129,7 +130,7 @@ def test_a_group_that_never_was_stable_comes_back_empty_or_not_at_all() -> None:
 
 
 def test_an_emptied_group_comes_back_empty() -> None:
-    """Scenario 112. No members → Empty, with its generation and type (§7.4)."""
+    """Scenario 112. No members → Empty, with its generation and type (classic-groups 7.4)."""
     scenario = emptied("a")
     scenario.restart()
     assert phase_of(scenario) is Phase.EMPTY
@@ -158,7 +159,7 @@ def test_after_a_load_every_member_has_a_whole_session() -> None:
 
 
 def test_after_a_load_nobody_has_to_sync() -> None:
-    """Scenario 113. The pending-sync set is not restored, so there is no sync timer (§7.4)."""
+    """Scenario 113. The pending-sync set is not restored, so there is no sync timer (classic-groups 7.4)."""
     scenario = completing("a", "b", session_timeout=600_000)
     scenario.sync("a")
     scenario.restart()
@@ -197,7 +198,8 @@ def test_everyone_who_waits_is_sent_to_the_new_coordinator() -> None:
 
 
 def test_everyone_who_waits_for_the_log_is_sent_to_the_new_coordinator() -> None:
-    """Scenario 115. Outstanding appends fail with 16 (§7.4); a late report of the log changes nothing."""
+    """Scenario 115. Outstanding appends fail with 16 (classic-groups 7.4); a late report of the log changes
+    nothing."""
     scenario = Scenario()
     scenario.join("a")
     scenario.join("s", instance="i1")
@@ -217,7 +219,7 @@ def test_everyone_who_waits_for_the_log_is_sent_to_the_new_coordinator() -> None
 
 
 def test_after_an_unload_no_timer_fires() -> None:
-    """Scenario 115. Unload cancels all timers of the partition (§7.4)."""
+    """Scenario 115. Unload cancels all timers of the partition (classic-groups 7.4)."""
     scenario = stable("a", "b")
     scenario.join("a")
     scenario.unload()
@@ -230,7 +232,7 @@ def test_after_an_unload_no_timer_fires() -> None:
 @pytest.mark.parametrize("key", [b"\x00\x63" + text("g"), b"\x00\x03" + text("g"), None, b"", b"\x00"])
 def test_records_of_other_kinds_are_skipped(key: bytes | None) -> None:
     """Scenario 116. Given a record with key version 99 in the log, then loading skips it (null and short
-    keys alike, §7.4)."""
+    keys alike, classic-groups 7.4)."""
     offset = encode_offset_value(OffsetValue(7))
     scenario = loaded((key, b"whatever"), (encode_key(OffsetKey("g", "t", 0)), offset))
     assert scenario.committed("t", 0) == 7
@@ -264,7 +266,8 @@ def test_offsets_alone_make_a_simple_group() -> None:
 
 
 def test_the_last_record_of_a_group_counts() -> None:
-    """Scenario 112. Replay in order, last record per key wins; a tombstone removes the group (§7.4)."""
+    """Scenario 112. Replay in order, last record per key wins; a tombstone removes the group
+    (classic-groups 7.4)."""
     first, second = emptied("a"), stable("b")
     scenario = loaded((KEY, second.log[-1].value), (KEY, first.log[-1].value))
     assert phase_of(scenario) is Phase.EMPTY
@@ -273,7 +276,7 @@ def test_the_last_record_of_a_group_counts() -> None:
 
 
 def test_a_record_without_a_leader_makes_the_first_member_lead() -> None:
-    """Scenario 112. Leader null and members exist: first member (§7.4)."""
+    """Scenario 112. Leader null and members exist: first member (classic-groups 7.4)."""
     member = text("m-1") + text("c") + text("/h") + pack(">ii", 30_000, 10_000) + pack(">ii", 0, 0)
     value = pack(">h", 1) + text("consumer") + pack(">i", 4) + text("range") + pack(">h", -1)
     scenario = loaded((KEY, value + pack(">i", 1) + member))

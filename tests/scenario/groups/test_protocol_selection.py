@@ -1,4 +1,4 @@
-"""Which protocol a generation uses (``classic-groups.md`` §3.5, §12)."""
+"""Which protocol a generation uses (classic-groups 3.5, 12)."""
 
 from collections.abc import Sequence
 
@@ -89,7 +89,7 @@ def test_a_loaded_group_only_knows_the_protocol_it_used() -> None:
 
 
 def test_a_kept_static_member_votes_too() -> None:
-    """Scenario 53. Members that did not rejoin but are kept have a vote (§3.5)."""
+    """Scenario 53. Members that did not rejoin but are kept have a vote (classic-groups 3.5)."""
     scenario = Scenario()
     scenario.join("a", protocols=["roundrobin", "range"])
     for name in ("s1", "s2"):
@@ -103,7 +103,7 @@ def test_a_kept_static_member_votes_too() -> None:
 
 
 def test_the_leader_gets_the_metadata_of_the_selected_protocol() -> None:
-    """Scenario 54. Members are listed with what they say for that protocol only (§3.7)."""
+    """Scenario 54. Members are listed with what they say for that protocol only (classic-groups 3.7)."""
     scenario = Scenario()
     request = scenario.join("a", protocols=[("range", b"a-range"), ("roundrobin", b"a-rr")])
     scenario.join("b", protocols=[("foo", b"b-foo"), ("roundrobin", b"b-rr")])

@@ -1,4 +1,4 @@
-"""Members that join again, and the rebalances that follow (``classic-groups.md`` §3.5 to §3.7, §12)."""
+"""Members that join again, and the rebalances that follow (classic-groups 3.5 to 3.7, 12)."""
 
 import pytest
 from tests.scenario.groups.story import (
@@ -51,7 +51,7 @@ def test_another_order_of_the_same_protocols_is_a_change() -> None:
 
 @pytest.mark.parametrize("protocols", [["range"], ["range", "roundrobin", "sticky"]])
 def test_a_shorter_or_longer_list_is_a_change(protocols: list[str]) -> None:
-    """Scenario 41. The request's ordered list must equal the stored one: same length (§3.5)."""
+    """Scenario 41. The request's ordered list must equal the stored one: same length (classic-groups 3.5)."""
     scenario = stable("a", "b", protocols=["range", "roundrobin"])
     scenario.join("b", protocols=protocols)
     assert phase_of(scenario) is Phase.PREPARING_REBALANCE
@@ -100,7 +100,7 @@ def test_a_follower_that_repeats_its_join_gets_the_same_answer() -> None:
 
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_a_change_while_the_generation_waits_for_its_assignment_starts_over(name: str) -> None:
-    """Scenario 45. In CompletingRebalance changed metadata is a new rebalance (§2.3)."""
+    """Scenario 45. In CompletingRebalance changed metadata is a new rebalance (classic-groups 2.3)."""
     scenario = completing("a", "b")
     request = scenario.join(name, changed=True)
     assert scenario.is_parked(request)
@@ -128,7 +128,7 @@ def test_a_new_member_ends_the_sync_phase_of_the_others() -> None:
 
 
 def test_who_got_27_for_its_parked_sync_has_a_fresh_session() -> None:
-    """Scenario 46. Answered syncs re-arm their members' sessions, and nobody else's (§3.6)."""
+    """Scenario 46. Answered syncs re-arm their members' sessions, and nobody else's (classic-groups 3.6)."""
     scenario = completing("a", "b", "c")
     start = scenario.now
     scenario.sync("b")
@@ -219,7 +219,7 @@ def test_a_member_that_joins_twice_counts_once() -> None:
 
 
 def test_a_parked_member_that_joins_with_other_metadata_is_taken_at_its_last_word() -> None:
-    """Scenario 51. The newest protocols and timeouts are in effect (§3.6)."""
+    """Scenario 51. The newest protocols and timeouts are in effect (classic-groups 3.6)."""
     scenario = stable("a", "b")
     scenario.join("a")
     newer = scenario.join("a", protocols=[("range", b"newer")], rebalance_timeout=45_000)
@@ -243,7 +243,7 @@ def test_the_silent_first_member_does_not_hold_up_the_others() -> None:
 
 
 def test_the_join_timer_of_a_finished_join_phase_never_fires() -> None:
-    """Scenario 47. Cancelled when the join phase completes (§2.4)."""
+    """Scenario 47. Cancelled when the join phase completes (classic-groups 2.4)."""
     scenario = stable("a", "b")
     scenario.join("a")
     scenario.sleep(5_000)
@@ -255,7 +255,8 @@ def test_the_join_timer_of_a_finished_join_phase_never_fires() -> None:
 
 
 def test_a_rejoin_overwrites_the_timeouts() -> None:
-    """Scenario 43. A rejoin that is not answered at once overwrites both timeouts (§3.6, §10 #7)."""
+    """Scenario 43. A rejoin that is not answered at once overwrites both timeouts (classic-groups 3.6, 10
+    #7)."""
     scenario = stable("a", "b")
     scenario.join("a", session_timeout=20_000, rebalance_timeout=50_000)
     scenario.join("b", changed=True, session_timeout=40_000)
@@ -269,7 +270,7 @@ def test_a_rejoin_overwrites_the_timeouts() -> None:
 
 
 def test_a_rejoin_does_not_change_where_a_member_is_said_to_be() -> None:
-    """Scenario 39. Client id and host are fixed when the member is first created (§2.1)."""
+    """Scenario 39. Client id and host are fixed when the member is first created (classic-groups 2.1)."""
     scenario = stable("a", "b", client_host="/10.0.0.5")
     scenario.join("a", client_id="other", client_host="/10.0.0.6")
     scenario.join("b", client_id="other", client_host="/10.0.0.6")

@@ -1,4 +1,4 @@
-"""How long offsets are kept, and what a log may bring (``offsets-and-log.md`` §6, §7, §17)."""
+"""How long offsets are kept, and what a log may bring (offsets-and-log 6, 7, 17)."""
 
 import pytest
 from tests.scenario.groups.story import emptied, group_records, keep_alive, offset_records, stable, state_of
@@ -49,7 +49,7 @@ def test_an_emptied_group_keeps_its_offsets_for_the_retention_and_goes_with_them
 
 def test_a_simple_group_goes_with_its_last_offset() -> None:
     """Offsets scenario 19. A simple group: commit timestamp; it gets a tombstone too, though it never had a
-    record (§6)."""
+    record (offsets-and-log 6)."""
     scenario = Scenario(SWEPT_BY_HAND)
     scenario.commit(None, {("t", 0): 1})
     scenario.sleep(1_000)
@@ -63,16 +63,17 @@ def test_a_simple_group_goes_with_its_last_offset() -> None:
 
 
 def test_an_empty_group_without_offsets_goes_with_the_next_sweep() -> None:
-    """Offsets scenario 19. An Empty group without offsets lives at most one check interval (§6)."""
+    """Offsets scenario 19. An Empty group without offsets lives at most one check interval
+    (offsets-and-log 6)."""
     scenario = emptied("a")
-    scenario.join_once("b", session_timeout=1_800_000)  # pending ids included (`classic-groups.md` §8.5)
+    scenario.join_once("b", session_timeout=1_800_000)  # pending ids included (classic-groups 8.5)
     scenario.sleep(600_000)
     assert not scenario.exists
     assert group_records(scenario)[-1] is None
 
 
 def test_a_group_that_still_has_members_does_not_go() -> None:
-    """Offsets scenario 19. Only Empty groups get a tombstone (§6)."""
+    """Offsets scenario 19. Only Empty groups get a tombstone (offsets-and-log 6)."""
     scenario = stable("a", settings=SWEPT_BY_HAND)
     keep_alive(scenario, "a", millis=2 * RETENTION)
     assert state_of(swept(scenario)) == "Stable"
@@ -92,7 +93,7 @@ def test_a_stable_group_forgets_topics_it_does_not_read_any_more() -> None:
 
 @pytest.mark.parametrize("case", ["unreadable", "connect", "preparing", "completing"])
 def test_offsets_are_safe_while_nobody_can_tell_who_reads_them(case: str) -> None:
-    """Offsets scenario 21. Never: subscription unparsable, another type, a rebalance (§6)."""
+    """Offsets scenario 21. Never: subscription unparsable, another type, a rebalance (offsets-and-log 6)."""
     scenario = stable(
         "a",
         "b",
@@ -133,7 +134,7 @@ def test_an_offset_may_have_a_retention_of_its_own() -> None:
 
 
 def test_an_own_retention_can_be_longer_than_everyones() -> None:
-    """Offsets scenario 22. An explicit expire timestamp overrides (§6)."""
+    """Offsets scenario 22. An explicit expire timestamp overrides (offsets-and-log 6)."""
     scenario = Scenario(SWEPT_BY_HAND)
     scenario.commit(None, {("t", 0): 42}, retention=3 * RETENTION, version=4)
     scenario.restart()
@@ -196,7 +197,8 @@ def test_a_later_plain_commit_survives_the_end_of_a_transaction() -> None:
 
 
 def test_offsets_of_a_deleted_topic_are_forgotten() -> None:
-    """Offsets scenario 19. Topic deletion: every stored offset of the topic is tombstoned at once (§6)."""
+    """Offsets scenario 19. Topic deletion: every stored offset of the topic is tombstoned at once
+    (offsets-and-log 6)."""
     scenario = Scenario()
     scenario.commit(None, {("t", 0): 1, ("u", 0): 2})
     scenario.commit(None, {("t", 0): 3}, group="h")

@@ -1,4 +1,4 @@
-"""Heartbeats and sessions (``classic-groups.md`` §5.1, §5.2, §12)."""
+"""Heartbeats and sessions (classic-groups 5.1, 5.2, 12)."""
 
 import pytest
 from tests.scenario.groups.story import (
@@ -53,7 +53,8 @@ def test_the_last_possible_heartbeat_counts_in_full() -> None:
 
 
 def test_a_refused_heartbeat_keeps_nobody_alive() -> None:
-    """Scenario 93. The session is extended by a heartbeat in P, C, S, not by one that is refused (§5.1)."""
+    """Scenario 93. The session is extended by a heartbeat in P, C, S, not by one that is refused
+    (classic-groups 5.1)."""
     scenario = stable("a")
     scenario.sleep(5_000)
     assert scenario.heartbeat("a", generation=0) is ErrorCode.ILLEGAL_GENERATION
@@ -138,7 +139,7 @@ def test_who_waits_for_its_assignment_cannot_be_silent() -> None:
 @pytest.mark.parametrize("group", ["stable", "preparing"])
 def test_a_commit_is_a_sign_of_life(group: str) -> None:
     """Scenario 98. Given OffsetCommit in Stable, then the session is extended (in PreparingRebalance too,
-    §5.2)."""
+    classic-groups 5.2)."""
     scenario = stable("a", "b") if group == "stable" else preparing("a", "b")
     start = scenario.now
     scenario.sleep(6_000)
@@ -152,7 +153,7 @@ def test_a_commit_is_a_sign_of_life(group: str) -> None:
 
 def test_a_refused_commit_is_no_sign_of_life() -> None:
     """Scenario 98. Only an accepted commit counts: not one of another generation, not one in
-    CompletingRebalance (§5.2)."""
+    CompletingRebalance (classic-groups 5.2)."""
     scenario = stable("a", "b")
     start = scenario.now
     scenario.sleep(6_000)
@@ -187,7 +188,7 @@ def test_after_its_first_generation_a_member_has_its_own_session() -> None:
 
 
 def test_a_session_longer_than_five_minutes_is_not_cut_short() -> None:
-    """Scenario 99. The timer of a new member is replaced: it must never run (§2.4)."""
+    """Scenario 99. The timer of a new member is replaced: it must never run (classic-groups 2.4)."""
     scenario = stable("a", session_timeout=900_000)
     start = scenario.now
     sleep_until(scenario, NEW_MEMBER + 1_000)
@@ -214,7 +215,8 @@ def test_when_the_last_member_expires_an_empty_generation_is_stored() -> None:
 
 
 def test_two_sessions_that_end_in_one_moment_make_one_generation() -> None:
-    """Scenario 100. The way Stable → Preparing → Empty increments the generation once (§2.2)."""
+    """Scenario 100. The way Stable → Preparing → Empty increments the generation once
+    (classic-groups 2.2)."""
     scenario = stable("a", "b", "c")
     scenario.sleep(SESSION)
     assert phase_of(scenario) is Phase.EMPTY
@@ -224,7 +226,8 @@ def test_two_sessions_that_end_in_one_moment_make_one_generation() -> None:
 
 
 def test_a_session_and_a_sync_that_end_in_one_moment_make_one_generation() -> None:
-    """Scenario 100. A cancelled timer never runs, even if it already expired and is queued (§2.4)."""
+    """Scenario 100. A cancelled timer never runs, even if it already expired and is queued
+    (classic-groups 2.4)."""
     scenario = completing("a", "b", session_timeout=REBALANCE)
     scenario.sleep(REBALANCE)
     assert phase_of(scenario) is Phase.EMPTY

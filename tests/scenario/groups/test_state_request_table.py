@@ -1,4 +1,4 @@
-"""The whole table "state x request" (``classic-groups.md`` §2.3), cell by cell."""
+"""The whole table "state x request" (classic-groups 2.3), cell by cell."""
 
 from collections.abc import Callable
 
@@ -147,7 +147,7 @@ def answer(scenario: Scenario, row: str) -> str:
 
 @pytest.mark.parametrize(("row", "state", "cell"), _cells())
 def test_every_request_gets_its_answer_in_every_state(row: str, state: str, cell: str) -> None:
-    """Table §2.3: the answer, and the state afterwards."""
+    """Table classic-groups 2.3: the answer, and the state afterwards."""
     scenario = in_state(state)
     assert f"{answer(scenario, row)} {state_letter(scenario)}" == cell
 
@@ -155,8 +155,8 @@ def test_every_request_gets_its_answer_in_every_state(row: str, state: str, cell
 @pytest.mark.parametrize(("state", "offset"), [("∅", -1), ("E", 7), ("P", 7), ("C", -1), ("S", 7), ("D", -1)])
 @pytest.mark.parametrize("require_stable", [False, True])
 def test_a_fetch_of_offsets_depends_on_no_state(state: str, offset: int, require_stable: bool) -> None:
-    """Table §2.3, OffsetFetch: data; offset -1 and error 0 for a group that is absent or Dead. (The group
-    that completes its first rebalance has committed nothing yet.)"""
+    """Table classic-groups 2.3, OffsetFetch: data; offset -1 and error 0 for a group that is absent or Dead.
+    (The group that completes its first rebalance has committed nothing yet.)"""
     scenario = in_state(state)
     reply = scenario.replies[scenario.fetch(("t", 0), require_stable=require_stable)]
     assert reply.error is ErrorCode.NONE
@@ -179,7 +179,7 @@ def test_a_fetch_of_offsets_depends_on_no_state(state: str, offset: int, require
     ],
 )
 def test_a_group_is_described_in_every_state(state: str, name: str) -> None:
-    """Table §2.3, DescribeGroups: described; ``Dead`` with error 0 where there is none."""
+    """Table classic-groups 2.3, DescribeGroups: described; ``Dead`` with error 0 where there is none."""
     scenario = in_state(state)
     reply = scenario.replies[scenario.admin.describe(version=5)]
     assert (reply.error, reply.state, reply.group_id) == (ErrorCode.NONE, name, GroupId("g"))
@@ -189,7 +189,7 @@ def test_a_group_is_described_in_every_state(state: str, name: str) -> None:
 
 @pytest.mark.parametrize("state", list("PCS"))
 def test_the_old_id_of_a_restarted_instance_is_fenced_in_every_state(state: str) -> None:
-    """Table §2.3, static with known instance id: replaced in P, C and S alike."""
+    """Table classic-groups 2.3, static with known instance id: replaced in P, C and S alike."""
     scenario = in_state(state)
     before = scenario.id_of("s")
     scenario.join_once("s", member_id="")
@@ -200,7 +200,7 @@ def test_the_old_id_of_a_restarted_instance_is_fenced_in_every_state(state: str)
 
 
 def test_syncs_that_wait_are_told_when_a_member_arrives() -> None:
-    """Table §2.3, a new member in C: parked syncs get 27."""
+    """Table classic-groups 2.3, a new member in C: parked syncs get 27."""
     for arrival in ("join, new, v3", "join, new instance, v5", "join, pending id"):
         scenario = in_state("C")
         waiting = scenario.sync("b")
@@ -212,7 +212,7 @@ def test_syncs_that_wait_are_told_when_a_member_arrives() -> None:
     ("row", "name"), [("join, known follower, unchanged", "b"), ("join, pending id", "p")]
 )
 def test_a_dead_group_echoes_the_id_it_was_asked_with(row: str, name: str) -> None:
-    """§3.1 #9: 15 with ``""`` if the id was ``""``, else echoed."""
+    """classic-groups 3.1 #9: 15 with ``""`` if the id was ``""``, else echoed."""
     scenario = in_state("D")
     request = REQUESTS[row](scenario)
     assert scenario.replies[request] == refused_join(
@@ -223,7 +223,8 @@ def test_a_dead_group_echoes_the_id_it_was_asked_with(row: str, name: str) -> No
 
 
 def test_a_leave_from_a_dead_group_has_no_members() -> None:
-    """Table §2.3, LeaveGroup in D: top-level 15; then the members array is empty (§5.3)."""
+    """Table classic-groups 2.3, LeaveGroup in D: top-level 15; then the members array is empty
+    (classic-groups 5.3)."""
     scenario = in_state("D")
     request = scenario.leave_as(Leaver(scenario.id_of("b")), Leaver(MemberId(""), InstanceId("i1")))
     assert scenario.error(request) is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,4 +1,4 @@
-"""Static members, KIP-345: those that come back without their id (``classic-groups.md`` §3.8, §12).
+"""Static members, KIP-345: those that come back without their id (classic-groups 3.8, 12).
 
 What becomes of static members that stay away is told in ``test_absent_static_members.py``.
 """
@@ -225,7 +225,7 @@ def test_a_leader_whose_restart_cannot_be_stored_leads_as_before() -> None:
 
 
 def test_the_old_session_starts_anew_when_a_restart_is_undone() -> None:
-    """Scenario 69. The old id's session is re-armed at the failure (§3.8)."""
+    """Scenario 69. The old id's session is re-armed at the failure (classic-groups 3.8)."""
     scenario = static_pair()
     before, start = scenario.id_of("s"), scenario.now
     scenario.hold_appends()
@@ -256,7 +256,7 @@ def test_a_parked_join_of_the_old_id_is_fenced() -> None:
 
 
 def test_a_restart_while_the_others_join_again_can_complete_the_join_phase() -> None:
-    """Scenario 70. In PreparingRebalance: replace, park; try complete (§2.3)."""
+    """Scenario 70. In PreparingRebalance: replace, park; try complete (classic-groups 2.3)."""
     scenario = static_pair()
     of_a = scenario.join("a")
     request = scenario.join_once("s", member_id="")
@@ -283,7 +283,7 @@ def test_a_parked_sync_of_the_old_id_is_fenced() -> None:
 
 def test_a_restart_before_the_assignment_is_always_a_rebalance() -> None:
     """Scenario 71. In CompletingRebalance even unchanged protocols: the leader may already be assigning to
-    the old id (§3.8)."""
+    the old id (classic-groups 3.8)."""
     scenario = completing("s", instance=I1)
     request = scenario.join_once("s", member_id="")
     assert scenario.replies[request] == joined(scenario, "s", leader="s", generation=2, listed="s")
@@ -306,7 +306,7 @@ def test_the_old_id_of_an_instance_is_fenced_everywhere() -> None:
 
 
 def test_the_old_id_without_its_instance_is_unknown() -> None:
-    """Scenario 72. Requests with the old id and no instance id get 25 (§3.8)."""
+    """Scenario 72. Requests with the old id and no instance id get 25 (classic-groups 3.8)."""
     scenario = static_pair()
     before = scenario.id_of("s")
     scenario.join_once("s", member_id="")

@@ -1,4 +1,4 @@
-"""SyncGroup: who gets which assignment, and when (``classic-groups.md`` §4, §12)."""
+"""SyncGroup: who gets which assignment, and when (classic-groups 4, 12)."""
 
 import pytest
 from tests.scenario.groups.story import (
@@ -68,7 +68,7 @@ def test_a_newer_sync_must_name_the_selected_protocol(name: str | None) -> None:
 
 @pytest.mark.parametrize("protocol_type", [None, "connect", ""])
 def test_a_newer_sync_must_name_the_protocol_type(protocol_type: str | None) -> None:
-    """Scenario 80. The same for the protocol type (§4.1)."""
+    """Scenario 80. The same for the protocol type (classic-groups 4.1)."""
     for scenario in (completing("a", "b"), stable("a", "b")):
         request = scenario.sync("b", protocol_type=protocol_type, version=5)
         assert scenario.replies[request] == refused_sync(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -105,7 +105,8 @@ def test_followers_wait_until_the_assignment_of_the_leader_is_stored() -> None:
 
 
 def test_what_followers_bring_is_ignored() -> None:
-    """Scenario 81. Followers' assignment arrays are ignored; so is the leader's in Stable (§4.2)."""
+    """Scenario 81. Followers' assignment arrays are ignored; so is the leader's in Stable
+    (classic-groups 4.2)."""
     scenario = completing("a", "b")
     of_b = scenario.sync("b", {"a": b"mine", "b": b"mine"})
     assert scenario.is_parked(of_b)
@@ -117,7 +118,7 @@ def test_what_followers_bring_is_ignored() -> None:
 
 
 def test_who_syncs_twice_before_the_leader_is_answered_once() -> None:
-    """Scenario 81. A repeated sync of the same member overwrites the parked one (§4.2)."""
+    """Scenario 81. A repeated sync of the same member overwrites the parked one (classic-groups 4.2)."""
     scenario = completing("a", "b")
     older, newer = scenario.sync("b"), scenario.sync("b")
     assert scenario.is_parked(newer)
@@ -158,7 +159,7 @@ def test_a_late_follower_gets_its_stored_assignment_at_once() -> None:
 
 
 def test_a_sync_in_a_stable_group_extends_the_session() -> None:
-    """Scenario 84. Kohort re-arms the session when it answers a sync in Stable (§10 #10)."""
+    """Scenario 84. Kohort re-arms the session when it answers a sync in Stable (classic-groups 10 #10)."""
     scenario = stable("a", "b")
     start = scenario.now
     keep_alive(scenario, "a", millis=6_000)
@@ -170,7 +171,8 @@ def test_a_sync_in_a_stable_group_extends_the_session() -> None:
 
 
 def test_a_sync_while_members_join_again_is_too_late() -> None:
-    """Scenario 85. Given PreparingRebalance and a valid sync, then 27; no timer changes (§4.2)."""
+    """Scenario 85. Given PreparingRebalance and a valid sync, then 27; no timer changes
+    (classic-groups 4.2)."""
     scenario = preparing("a", "b", session_timeout=SESSION)
     start = scenario.now
     scenario.sleep(4_000)
@@ -198,7 +200,7 @@ def test_a_sync_while_members_join_again_is_too_late() -> None:
 )
 def test_an_assignment_that_cannot_be_stored_starts_over(refusal: ErrorCode, error: ErrorCode) -> None:
     """Scenario 86. Given the append fails with NOT_LEADER_OR_FOLLOWER, then every parked sync gets 16 and the
-    group is PreparingRebalance. (All rows of §7.5; "anything else" passes unchanged.)"""
+    group is PreparingRebalance. (All rows of classic-groups 7.5; "anything else" passes unchanged.)"""
     scenario = completing("a", "b", "c")
     of_b = scenario.sync("b")
     scenario.fail_next_append(refusal)
@@ -212,7 +214,7 @@ def test_an_assignment_that_cannot_be_stored_starts_over(refusal: ErrorCode, err
 
 
 def test_sessions_start_anew_when_an_assignment_could_not_be_stored() -> None:
-    """Scenario 86. Failed syncs re-arm their members' sessions (§4.3)."""
+    """Scenario 86. Failed syncs re-arm their members' sessions (classic-groups 4.3)."""
     scenario = completing("a", "b", "c")
     start = scenario.now
     scenario.hold_appends()
@@ -250,7 +252,7 @@ def test_an_assignment_that_is_stored_too_late_changes_nothing(is_refused: bool)
 
 
 def test_an_assignment_of_an_older_generation_does_not_count_for_a_newer_one() -> None:
-    """Scenario 87. Act only if the generation is unchanged too (§4.3)."""
+    """Scenario 87. Act only if the generation is unchanged too (classic-groups 4.3)."""
     scenario = completing("a", "b")
     scenario.hold_appends()
     scenario.sync("a")

@@ -1,4 +1,4 @@
-"""The tables of timers and their effects (``classic-groups.md`` §2.4), cell by cell.
+"""The tables of timers and their effects (classic-groups 2.4), cell by cell.
 
 Timers that fire are handed to the shard as the commands they become, whatever the state: what must be
 ignored is tried on purpose.
@@ -120,7 +120,7 @@ def test_a_new_member_is_not_protected_by_its_parked_join() -> None:
 
 
 def test_a_new_member_that_times_out_lets_the_others_go_on() -> None:
-    """The same, if ``all_joined`` complete join: that ends even the initial delay (§10 #9)."""
+    """The same, if ``all_joined`` complete join: that ends even the initial delay (classic-groups 10 #9)."""
     scenario = Scenario()
     of_a = scenario.join("a")
     of_b = scenario.join("b")
@@ -151,7 +151,7 @@ def test_who_waits_for_its_assignment_is_protected() -> None:
 
 def test_who_waits_for_its_restart_to_be_stored_is_protected() -> None:
     """Session of a non-new member with a parked join fires, S: ignore. A static member that restarted has its
-    join parked until the record is stored (§3.8)."""
+    join parked until the record is stored (classic-groups 3.8)."""
     scenario = in_state("S")
     scenario.hold_appends()
     request = scenario.join_once("s", member_id="")

@@ -1,4 +1,4 @@
-"""Two-step join, KIP-394: ids are handed out first, and waited for (``classic-groups.md`` §3.4, §12)."""
+"""Two-step join, KIP-394: ids are handed out first, and waited for (classic-groups 3.4, 12)."""
 
 import re
 
@@ -56,7 +56,7 @@ def test_two_clients_of_one_name_get_different_ids() -> None:
 
 
 def test_a_client_without_a_name_gets_an_id_too() -> None:
-    """Scenario 22. A null client id counts as ``""`` (§0.2): the id begins with the dash."""
+    """Scenario 22. A null client id counts as ``""`` (classic-groups 0.2): the id begins with the dash."""
     scenario = Scenario()
     scenario.join_once("", client_id="")
     assert re.fullmatch(f"-{UUID}", scenario.id_of(""))
@@ -101,7 +101,7 @@ def test_an_id_that_does_not_come_back_is_dropped() -> None:
 
 
 def test_a_handed_out_id_waits_for_the_session_timeout_of_its_own_request() -> None:
-    """Scenario 25. The timer is armed with the request's session timeout (§3.4)."""
+    """Scenario 25. The timer is armed with the request's session timeout (classic-groups 3.4)."""
     scenario = Scenario()
     scenario.join_once("a", session_timeout=6_000)
     scenario.join_once("b", session_timeout=60_000)
@@ -112,7 +112,7 @@ def test_a_handed_out_id_waits_for_the_session_timeout_of_its_own_request() -> N
 
 
 def test_an_id_that_came_back_in_time_is_not_dropped_by_its_old_timer() -> None:
-    """Scenario 25. The pending id joins: its timer becomes that of a new member (§2.4)."""
+    """Scenario 25. The pending id joins: its timer becomes that of a new member (classic-groups 2.4)."""
     scenario = stable("a", "b")
     request = scenario.join_once("c")
     assert scenario.error(request) is ErrorCode.MEMBER_ID_REQUIRED
@@ -184,7 +184,7 @@ def test_a_handed_out_id_that_expires_lets_the_others_go_on() -> None:
 
 
 def test_a_handed_out_id_that_expires_does_not_end_the_join_phase_of_others_who_are_missing() -> None:
-    """Scenario 29. Only if then everyone has joined (§2.4)."""
+    """Scenario 29. Only if then everyone has joined (classic-groups 2.4)."""
     scenario = stable("a", "b")
     of_a = scenario.join("a")
     scenario.join_once("c", session_timeout=6_000)

@@ -1,5 +1,5 @@
-"""What happens between a write and the log's answer: who waits, and what others see (``classic-groups.md``
-§6.4, §7.5, ``offsets-and-log.md`` §1). Operations take effect in the order in which they came."""
+"""What happens between a write and the log's answer: who waits, and what others see (classic-groups 6.4,
+7.5, offsets-and-log 1). Operations take effect in the order in which they came."""
 
 import pytest
 from tests.scenario.groups.story import (
@@ -222,7 +222,7 @@ def test_a_commit_that_comes_after_a_deletion_survives_it() -> None:
 
 
 def test_an_empty_generation_that_cannot_be_stored_is_only_a_pity() -> None:
-    """Failure is only logged: the group is Empty, and goes on (§7.2)."""
+    """Failure is only logged: the group is Empty, and goes on (classic-groups 7.2)."""
     scenario = stable("a")
     scenario.fail_next_append(ErrorCode.REQUEST_TIMED_OUT)
     scenario.sleep(SESSION)
@@ -234,7 +234,8 @@ def test_an_empty_generation_that_cannot_be_stored_is_only_a_pity() -> None:
 
 
 def test_an_id_is_handed_out_without_waiting_for_the_log() -> None:
-    """The 79 answer does not wait (§7.2); nor does a heartbeat, or a follower's repeated join."""
+    """The 79 answer does not wait (classic-groups 7.2); nor does a heartbeat, or a follower's repeated
+    join."""
     scenario = stable("a", "b")
     scenario.hold_appends()
     scenario.commit("a", {("t", 0): 1})

@@ -11,7 +11,7 @@ JOIN_GROUP_TIMEOUT_LAPSE_MS = 5_000  # how much longer than the rebalance a clie
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipSettings:
-    """Kafka's settings of the same names, with Kafka's defaults (``consumer-client.md`` §9)."""
+    """Kafka's settings of the same names, with Kafka's defaults (consumer-client 9)."""
 
     group_id: GroupId
     instance_id: InstanceId | None = None  # group.instance.id: a static member

@@ -1,4 +1,4 @@
-"""ListGroups, DescribeGroups, DeleteGroups (``classic-groups.md`` §8)."""
+"""ListGroups, DescribeGroups, DeleteGroups (classic-groups 8)."""
 
 from kohort.groups.causes import DeletionRequested
 from kohort.groups.classic.removal import remove_group

@@ -1,4 +1,4 @@
-"""What follows when nothing was heard: of a member, of an id, or of a sync (``classic-groups.md`` §2.4)."""
+"""What follows when nothing was heard: of a member, of an id, or of a sync (classic-groups 2.4)."""
 
 from kohort.groups.causes import Cause, NewMemberExpired, PendingIdExpired, SessionExpired, SyncTimedOut
 from kohort.groups.classic.membership import drop_pending_id, remove_member
@@ -42,13 +42,13 @@ def _expire_member(group: Group, member: Member, command: ExpireSession, out: Ou
 
 
 def _complete_join_without_it(group: Group, cause: Cause, out: Outcome) -> None:
-    """Unlike a join or a leave, an expiry ends even the initial delay (§10 #9)."""
+    """Unlike a join or a leave, an expiry ends even the initial delay (classic-groups 10 #9)."""
     if group.phase is Phase.PREPARING_REBALANCE and group.everyone_has_joined:
         on_complete_join(group, cause, out)
 
 
 def expire_sync(command: ExpireSync, out: Outcome) -> None:
-    """Members of a generation never asked for their assignment: go on without them (§4.4)."""
+    """Members of a generation never asked for their assignment: go on without them (classic-groups 4.4)."""
     group = out.state.groups.get(command.group_id)
     if group is None or group.generation != command.generation or not group.pending_sync:
         return

@@ -1,4 +1,4 @@
-"""Heartbeat: the commonest request; it emits nothing and moves one deadline (``classic-groups.md`` §5.1)."""
+"""Heartbeat: the commonest request; it emits nothing and moves one deadline (classic-groups 5.1)."""
 
 from kohort.groups.classic.sessions import arm_session
 from kohort.groups.classic.transitions import Phase

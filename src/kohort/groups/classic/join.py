@@ -1,4 +1,4 @@
-"""JoinGroup: refused, sent away with an id, answered at once, or parked (``classic-groups.md`` §3).
+"""JoinGroup: refused, sent away with an id, answered at once, or parked (classic-groups 3).
 
 ``join`` is where it is decided; what a rebalance then does is in ``rebalance.py``, and what becomes
 of a static member that comes back without its id in ``static.py``.
@@ -23,7 +23,7 @@ from kohort.model.ids import MemberId
 
 
 def join(command: Join, out: Outcome) -> None:
-    """Decide a JoinGroup, in the order of §3.1."""
+    """Decide a JoinGroup, in the order of classic-groups 3.1."""
     error = check_join(command, out.state.settings)
     group = out.state.groups.get(command.group_id)
     if not error and group is None and command.member_id:
@@ -53,7 +53,7 @@ def _refuse(command: Join, error: ErrorCode, out: Outcome, member_id: MemberId |
     out.reply(command.reply_to, JoinReply(error=error, member_id=echoed))
 
 
-# --- capacity (§3.3) --------------------------------------------------------------------------
+# --- capacity (classic-groups 3.3) --------------------------------------------------------------------------
 
 
 def _has_room(group: Group, member_id: MemberId, max_size: int) -> bool:

@@ -1,4 +1,4 @@
-"""LeaveGroup: a member goes, or an administrator sends some away (``classic-groups.md`` §5.3)."""
+"""LeaveGroup: a member goes, or an administrator sends some away (classic-groups 5.3)."""
 
 from kohort.groups.causes import MemberLeft
 from kohort.groups.classic.membership import drop_pending_id, remove_member
@@ -34,8 +34,8 @@ def _leave_group(group: Group, command: Leave, out: Outcome) -> None:
     if group.phase is Phase.PREPARING_REBALANCE:
         out.state.rebalances.check_and_complete(join_key(group.group_id), out)
     elif left:
-        # An id that was handed out and given back disturbs nobody (§10 #15). Of several members who
-        # left in one request the first stands for the rebalance.
+        # An id that was handed out and given back disturbs nobody (classic-groups 10 #15). Of several
+        # members who left in one request the first stands for the rebalance.
         prepare_rebalance(group, left[0], out)
     reply = _reply(command, errors)
     if out.is_storing:  # the group is empty now, and that is stored before the answer

@@ -71,7 +71,8 @@ class DelayedJoin(DelayedOperation[Outcome]):
 
 
 class InitialDelayedJoin(DelayedOperation[Outcome]):
-    """Waits a fixed time for the members of a group that was empty, and again if more of them came (§3.9)."""
+    """Waits a fixed time for the members of a group that was empty, and again if more of them came
+    (classic-groups 3.9)."""
 
     __slots__ = ("delay_ms", "group_id", "remaining_ms")
 

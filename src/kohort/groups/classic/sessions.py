@@ -1,4 +1,4 @@
-"""Session timers: how long a member, a new member or a handed-out id may be silent (§5.2).
+"""Session timers: how long a member, a new member or a handed-out id may be silent (classic-groups 5.2).
 
 Deadlines live in the timing wheel, not in the group: a heartbeat moves one number and emits nothing.
 """

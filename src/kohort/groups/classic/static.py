@@ -1,4 +1,5 @@
-"""Static members that come back without their id: they replace themselves (KIP-345, KIP-814; §3.8)."""
+"""Static members that come back without their id: they replace themselves (KIP-345, KIP-814;
+classic-groups 3.8)."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""SyncGroup: members ask for their assignment, the leader brings it (``classic-groups.md`` §4)."""
+"""SyncGroup: members ask for their assignment, the leader brings it (classic-groups 4)."""
 
 from kohort.groups.causes import AppendRefused, AssignmentStored, SyncReceived
 from kohort.groups.classic.membership import propagate_assignment, reset_and_propagate_assignment_error
@@ -16,7 +16,7 @@ from kohort.model.errors import ErrorCode
 
 
 def sync(command: Sync, out: Outcome) -> None:
-    """Decide a SyncGroup, in the order of §4.1, then by phase."""
+    """Decide a SyncGroup, in the order of classic-groups 4.1, then by phase."""
     group = out.state.groups.get(command.group_id)
     error = _check(group, command)
     if error:
@@ -55,7 +55,8 @@ def _differ(asked: str | None, is_: str | None) -> bool:
 
 
 def _park(group: Group, member: Member, command: Sync, out: Outcome) -> None:
-    """Wait for the leader. If this is the leader, store what it brings; §4.3 says what follows."""
+    """Wait for the leader. If this is the leader, store what it brings; classic-groups 4.3 says what
+    follows."""
     is_leader = member.member_id == group.leader
     cause = SyncReceived(member.member_id, is_leader)
     if member.parked_sync is not None:

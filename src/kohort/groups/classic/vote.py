@@ -1,4 +1,5 @@
-"""The vote on a protocol: every member has one, for what it prefers among what all can do (§3.5)."""
+"""The vote on a protocol: every member has one, for what it prefers among what all can do
+(classic-groups 3.5)."""
 
 from kohort.groups.classic.state import Group, Member
 from kohort.groups.classic.transitions import Phase

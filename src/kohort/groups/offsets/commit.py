@@ -1,4 +1,4 @@
-"""OffsetCommit: who may commit, and what is stored (``offsets-and-log.md`` §2)."""
+"""OffsetCommit: who may commit, and what is stored (offsets-and-log 2)."""
 
 from kohort.groups.causes import CommitReceived
 from kohort.groups.classic.sessions import arm_session
@@ -56,7 +56,7 @@ def _check_missing(command: CommitOffsets) -> ErrorCode:
 
 
 def check_committer(group: Group, command: CommitOffsets) -> ErrorCode:
-    """The table of §2.3: the first line that fits decides."""
+    """The table of offsets-and-log 2.3: the first line that fits decides."""
     phase = group.phase
     if phase is Phase.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,4 +1,4 @@
-"""OffsetDelete, and the deletion of a topic (``offsets-and-log.md`` §4 and §6)."""
+"""OffsetDelete, and the deletion of a topic (offsets-and-log 4 and 6)."""
 
 from kohort.groups.causes import DeletionRequested, TopicGone
 from kohort.groups.classic.state import CONSUMER, Group

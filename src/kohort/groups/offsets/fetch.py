@@ -1,4 +1,4 @@
-"""OffsetFetch: what the log has. A commit that may yet vanish is never shown (``offsets-and-log.md`` §3)."""
+"""OffsetFetch: what the log has. A commit that may yet vanish is never shown (offsets-and-log 3)."""
 
 from kohort.groups.commands import FetchOffsets, FetchTopic
 from kohort.groups.offsets.state import OffsetTable, as_row

@@ -1,4 +1,4 @@
-"""Retention: offsets nobody needs any more, and groups that have nothing left (``offsets-and-log.md`` §6)."""
+"""Retention: offsets nobody needs any more, and groups that have nothing left (offsets-and-log 6)."""
 
 from kohort.groups.causes import RetentionPassed
 from kohort.groups.classic.removal import remove_group

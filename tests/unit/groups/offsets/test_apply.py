@@ -1,4 +1,4 @@
-"""The table of offsets, and transactions over it (``offsets-and-log.md`` §7.5)."""
+"""The table of offsets, and transactions over it (offsets-and-log 7.5)."""
 
 import pytest
 
