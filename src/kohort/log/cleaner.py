@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from kohort.log.log import LogConfig
-from kohort.log.retention import Aged
+from kohort.log.retention import Aged, largest_timestamp
 from kohort.model.ids import Offset, WallTime
 from kohort.records.batch import BatchHeader, Record, read_records, rebuild_batch
 
@@ -74,8 +74,8 @@ def count_cleanable(
 ) -> int:
     """How many of the first segments may be cleaned: closed ones, below the high watermark, old enough."""
     for count, (segment, following) in enumerate(pairwise(segments)):
-        timestamp = segment.youngest[0] if segment.youngest[0] >= 0 else segment.modified
-        too_young = config.min_compaction_lag_ms > 0 and now - timestamp < config.min_compaction_lag_ms
+        lag = config.min_compaction_lag_ms
+        too_young = lag > 0 and now - largest_timestamp(segment) < lag
         if following.base_offset > high_watermark or too_young:
             return count
     return max(len(segments) - 1, 0)
@@ -86,7 +86,7 @@ def is_worth_it(segments: Sequence[Aged], cleaned_up_to: Offset, config: LogConf
     dirty = [segment for segment in segments if segment.base_offset >= cleaned_up_to and segment.size]
     if not dirty:
         return False
-    if now - dirty[0].youngest[0] > config.max_compaction_lag_ms:
+    if any(0 < segment.first_timestamp < now - config.max_compaction_lag_ms for segment in dirty):
         return True
     total = sum(segment.size for segment in segments)
     return sum(segment.size for segment in dirty) > config.min_cleanable_dirty_ratio * total

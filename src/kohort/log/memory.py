@@ -5,6 +5,7 @@ the real one down to the last retention rule.
 """
 
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import ParamSpec, TypeVar
@@ -18,15 +19,17 @@ T = TypeVar("T")
 class MemoryFile:
     """The bytes of a file."""
 
-    __slots__ = ("_content",)
+    __slots__ = ("_content", "modified")
 
     def __init__(self) -> None:
         self._content = bytearray()
+        self.modified = 0
 
     def read(self, size: int, position: int) -> bytes:
         return bytes(memoryview(self._content)[position : position + size])
 
     def write(self, content: Bytes, position: int) -> int:
+        self.modified = time.time_ns() // 1_000_000
         if position == len(self._content):
             self._content += content
         else:
@@ -62,7 +65,7 @@ class MemoryDisk:
 
     def entries(self, directory: str) -> list[Entry]:
         files = self._directories.get(directory, {})
-        inside = [Entry(name, file.size(), False, 0) for name, file in files.items()]
+        inside = [Entry(name, file.size(), False, file.modified) for name, file in files.items()]
         below = [path for path in self._directories if path and os.path.dirname(path) == directory]
         return inside + [Entry(os.path.basename(path), 0, True, 0) for path in below]
 

@@ -17,6 +17,15 @@ class Aged(Protocol):
     @property
     def youngest(self) -> tuple[int, int]: ...
 
+    @property
+    def first_timestamp(self) -> int: ...
+
+
+def largest_timestamp(segment: Aged) -> int:
+    """When a segment was last added to: by its youngest record, or by the clock if none has a timestamp."""
+    timestamp = segment.youngest[0]
+    return timestamp if timestamp >= 0 else segment.modified
+
 
 def segments_to_drop(
     segments: Sequence[Aged], start_offset: Offset, high_watermark: Offset, config: LogConfig, now: WallTime
@@ -38,8 +47,7 @@ def _too_old(segments: Sequence[Aged], config: LogConfig, now: WallTime) -> int:
     if config.retention_ms == UNLIMITED:
         return 0
     for count, segment in enumerate(segments):
-        timestamp = segment.youngest[0]
-        if now - (timestamp if timestamp >= 0 else segment.modified) <= config.retention_ms:
+        if now - largest_timestamp(segment) <= config.retention_ms:
             return count
     return len(segments)
 

@@ -75,6 +75,7 @@ class Segment:
         "_times",
         "_youngest",
         "base_offset",
+        "created",
         "modified",
         "path",
         "size",
@@ -85,7 +86,8 @@ class Segment:
         self.base_offset = base_offset
         self.path = f"{place.directory}/{file_name(base_offset)}"  # of its files, without their suffix
         self.size = size
-        self.modified = modified  # milliseconds since 1970; stands in where records have no timestamps
+        self.modified = modified  # of the last append; the age of a segment whose records have no timestamps
+        self.created: int | None = None  # in this run; `None` until the clock was read for the first time
         self.used = True
         self._place = place
         self._file: File | None = None
@@ -183,6 +185,13 @@ class Segment:
         if self._first_timestamp is None:
             self._first_timestamp = read_header(self.file().read(HEADER_SIZE, 0)).max_timestamp
         return self._first_timestamp
+
+    def open_for(self, timestamp: int, now: int) -> int:
+        """How long this segment takes appends already, by the time of its records if the first has one."""
+        if self.created is None:
+            self.created = now
+        first = self.first_timestamp
+        return timestamp - first if first >= 0 else now - self.created
 
     def has_room(self, last_offset: int) -> bool:
         """Whether an offset can be told relative to this segment, and the indexes take another entry."""

@@ -113,9 +113,10 @@ class SegmentedLog:
             patch_append_time(batch, now)
         segment = self._active
         try:
-            if segment is None or self._must_roll(segment, len(batch), last, timestamp):
-                segment = self._roll()
+            if segment is None or self._must_roll(segment, len(batch), last, timestamp, now):
+                segment = self._roll(now)
             segment.append(batch, last, timestamp)
+            segment.modified = now
         except OSError as error:
             raise self._write_failed(error) from error
         self.end_offset = Offset(last + 1)
@@ -137,7 +138,7 @@ class SegmentedLog:
         self.leader_epoch = epoch
         self._epoch_is_new = self._epochs.begin(epoch, self.end_offset)
 
-    def _must_roll(self, segment: Segment, size: int, last: Offset, timestamp: int) -> bool:
+    def _must_roll(self, segment: Segment, size: int, last: Offset, timestamp: int, now: WallTime) -> bool:
         if segment.size == 0:
             return False
         config = self.config
@@ -146,10 +147,9 @@ class SegmentedLog:
         longest = config.segment_ms
         if Cleanup.COMPACT in config.cleanup:
             longest = min(longest, config.max_compaction_lag_ms)
-        first = segment.first_timestamp
-        return first >= 0 and timestamp - first > longest
+        return segment.open_for(timestamp, now) > longest
 
-    def _roll(self) -> Segment:
+    def _roll(self, now: WallTime) -> Segment:
         """Close the last segment and begin another. The new file comes last: a failure leaves no trace."""
         old = self._active
         made: list[File] = []
@@ -162,6 +162,7 @@ class SegmentedLog:
         new = self._begin_segment(self.end_offset)
         if old is not None:
             old.seal()
+        new.created = now
         self._active = new
         self._unsynced.files += made
         return new
@@ -226,7 +227,7 @@ class SegmentedLog:
         count = segments_to_drop(self._segments, self.start_offset, self.high_watermark, self.config, now)
         try:
             if count == len(self._segments):
-                self._roll()
+                self._roll(now)
             self._drop(count)
         except OSError as error:
             raise self._write_failed(error) from error

@@ -7,7 +7,8 @@ directory was.
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import NamedTuple
 
@@ -84,6 +85,7 @@ class FakeDisk:
         self.sync_faults: dict[int, Fault] = {}
         self.power_off_at: int | None = None  # the operation of this number, and all after it, do not happen
         self.capacity: int | None = None  # bytes all files together may have
+        self.clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000  # the time files are given
         self._root = _Directory()
         self._locked: set[str] = set()
 
@@ -192,6 +194,7 @@ class FakeDisk:
             content = memoryview(content)[: fault.written]
         inode.content.extend(bytes(max(position - len(inode.content), 0)))
         inode.content[position : position + len(content)] = content
+        inode.modified = self.clock()
         if fault is not None and fault.error:
             raise OSError(fault.error, os.strerror(fault.error))
         return len(content)

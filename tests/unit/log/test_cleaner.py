@@ -143,6 +143,10 @@ class Piece:
     def youngest(self) -> tuple[int, int]:
         return self.timestamp, self.base_offset
 
+    @property
+    def first_timestamp(self) -> int:
+        return self.timestamp
+
 
 def pieces(count: int, **fields: int) -> list[Piece]:
     return [Piece(Offset(10 * number), **fields) for number in range(count)]
@@ -179,6 +183,10 @@ def test_cleaning_is_worth_it_when_something_waited_too_long() -> None:
     config = LogConfig(max_compaction_lag_ms=NOW - 1_001)
     assert is_worth_it(pieces(4), Offset(30), config, NOW)
     assert not is_worth_it(pieces(4), Offset(40), config, NOW)
+    without_time = pieces(4, timestamp=-1)
+    assert not is_worth_it(without_time, Offset(30), config, NOW)
+    without_time[3].timestamp = 1_000
+    assert is_worth_it(without_time, Offset(30), config, NOW)
 
 
 def test_neighbours_are_put_together_up_to_the_size_of_a_segment() -> None:

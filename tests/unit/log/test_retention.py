@@ -1,5 +1,6 @@
 """Which segments go."""
 
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -26,6 +27,10 @@ class Old:
     @property
     def youngest(self) -> tuple[int, int]:
         return (NOW - self.age if self.age >= 0 else -1), self.base_offset
+
+    @property
+    def first_timestamp(self) -> int:
+        return self.youngest[0]
 
 
 def log(*ages: int, last_size: int = 100) -> list[Old]:
@@ -93,6 +98,25 @@ def test_retention_moves_the_start_and_keeps_the_end(make_bench: MakeBench) -> N
     bench.restart()
     assert [record.offset for record in bench.records()] == [10]
     assert bench.log.start_offset == 10
+
+
+@pytest.mark.parametrize("again", ["at once", "restarted", "killed"])
+def test_records_without_a_timestamp_are_as_old_as_the_last_append_to_their_segment(
+    make_bench: MakeBench, again: str
+) -> None:
+    week = 604_800_000
+    now = time.time_ns() // 1_000_000  # files have the time of the machine
+    bench = make_bench(config=LogConfig(segment_bytes=300, retention_ms=week))
+    bench.append(*[batch(b"v", at=-1) for _ in range(10)], now=now)
+    if again == "killed":
+        bench.die()
+        bench.open()
+    elif again == "restarted":
+        bench.restart()
+    assert bench.log.apply_retention(WallTime(now + week // 2)) == 0
+    assert len(bench.records()) == 10
+    assert bench.log.apply_retention(WallTime(now + week + 60_000)) > 0
+    assert bench.records() == []
 
 
 def test_retention_of_a_log_without_files_does_nothing(make_bench: MakeBench) -> None:

@@ -123,6 +123,15 @@ def test_an_old_segment_is_closed_by_a_record_much_younger(make_bench: MakeBench
     ]
 
 
+def test_a_segment_without_timestamps_is_closed_when_it_has_been_open_for_long(make_bench: MakeBench) -> None:
+    bench = make_bench(config=LogConfig(segment_ms=1_000))
+    bench.append(batch(b"a", at=-1), now=5_000)
+    bench.append(batch(b"b", at=-1), now=6_000)
+    assert len([name for name in bench.names() if name.endswith(".log")]) == 1
+    bench.append(batch(b"c", at=-1), now=6_001)
+    assert "00000000000000000002.log" in bench.names()
+
+
 def test_a_compacted_topic_rolls_in_time_for_its_longest_lag(make_bench: MakeBench) -> None:
     bench = make_bench(config=LogConfig(cleanup=Cleanup.COMPACT, max_compaction_lag_ms=10))
     bench.append(batch(b"a", at=1_000), batch(b"b", at=1_011))
