@@ -162,6 +162,15 @@ def test_the_first_batch_comes_whole_whatever_the_limits(raw: Raw, limit: int) -
     assert values_in(fetch(raw, "t", part(), max_bytes=limit)) == ["x" * 500]
 
 
+@pytest.mark.parametrize("limit", [0, -1, -(2**31)])
+def test_a_log_on_disk_too_sends_the_first_batch_whatever_the_limits(restart: Restart, limit: int) -> None:
+    raw = restart()
+    create(raw, "t")
+    append(raw, "t", batch("x" * 500), batch("y"))
+    assert values_in(fetch(raw, "t", part(limit=limit))) == ["x" * 500]
+    assert values_in(fetch(raw, "t", part(), max_bytes=limit)) == ["x" * 500]
+
+
 def test_whole_batches_are_sent_within_the_limit_of_a_partition(raw: Raw) -> None:
     create(raw, "t")
     append(raw, "t", batch("a"), batch("b"), batch("c"))

@@ -135,8 +135,8 @@ def _read_one(part: Planned, terms: Terms, left: int, *, at_least_one: bool) -> 
         records=b"",
         diverging_epoch=part.diverging,
     )
-    budget = min(left, part.wanted.max_bytes)
-    if part.diverging is not None or (budget <= 0 and not at_least_one):
+    budget = max(min(left, part.wanted.max_bytes), 0)  # Kafka fails with -1 below 0
+    if part.diverging is not None or (budget == 0 and not at_least_one):
         return answer, 0
     try:
         found = log.read(Offset(part.wanted.offset), budget, limit=limit, at_least_one=at_least_one)

@@ -16,6 +16,7 @@ from kohort.records.errors import CompressionError, OversizedPayloadError
 
 DEFAULT_LIMIT = 128 * 1024 * 1024
 _GZIP = 31  # zlib's "wbits" for a gzip member with a window of 32 KiB
+_SMALL_STEP = 64  # bytes: an empty member has 20
 
 
 class Codec(IntEnum):
@@ -86,16 +87,31 @@ def _within(limit: int, payload: bytes) -> bytes:
 
 def _gunzip(payload: Buffer, limit: int) -> bytes:
     """All members of a gzip file, one after the other."""
-    rest, inflated = bytes(payload), b""
+    view, position, inflated = memoryview(payload), 0, bytearray()
     while True:
-        member = zlib.decompressobj(_GZIP)
+        position += _inflate(view[position:], inflated, limit)
+        if position == len(view):
+            return bytes(inflated)
+
+
+def _inflate(rest: memoryview, inflated: bytearray, limit: int) -> int:
+    """Inflate the member that ``rest`` begins with; how many bytes it has.
+
+    What follows a member is copied when the member ends. The pieces it is fed grow with it, so that many
+    small members cost no more than their bytes.
+    """
+    member = zlib.decompressobj(_GZIP)
+    fed, step = 0, _SMALL_STEP
+    while not member.eof:
+        if fed == len(rest):
+            raise CompressionError("gzip: the data is cut off")
+        piece = rest[fed : fed + step]
+        fed += len(piece)
+        step *= 2
         try:
-            inflated += member.decompress(rest, limit - len(inflated) + 1)
+            inflated += member.decompress(piece, limit - len(inflated) + 1)
         except zlib.error as error:
             raise CompressionError(f"gzip: {error}") from error
         if len(inflated) > limit:
             raise OversizedPayloadError(f"gzip payload inflates to more than {limit} bytes")
-        if not member.eof:
-            raise CompressionError("gzip: the data is cut off")
-        if not (rest := member.unused_data):
-            return inflated
+    return fed - len(member.unused_data)

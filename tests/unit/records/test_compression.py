@@ -2,6 +2,7 @@
 
 import gzip
 import tracemalloc
+import zlib
 
 import pytest
 
@@ -96,3 +97,24 @@ def test_several_gzip_members_make_one_payload() -> None:
 def test_gzip_is_readable_by_anyone_and_the_same_every_time() -> None:
     assert gzip.decompress(compress(Codec.GZIP, TEXT)) == TEXT
     assert compress(Codec.GZIP, TEXT)[4:8] == bytes(4)
+
+
+def test_many_small_gzip_members_cost_no_more_than_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[int] = []
+    make = zlib.decompressobj
+
+    class Counted:
+        def __init__(self, wbits: int) -> None:
+            self._real = make(wbits)
+
+        def decompress(self, data: bytes, most: int) -> bytes:
+            fed.append(len(data))
+            return self._real.decompress(data, most)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._real, name)
+
+    monkeypatch.setattr(zlib, "decompressobj", Counted)
+    members = gzip.compress(b"") * 1_000 + gzip.compress(b"one") * 1_000 + gzip.compress(TEXT)
+    assert decompress(Codec.GZIP, members) == b"one" * 1_000 + TEXT
+    assert sum(fed) < 5 * len(members)

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Sequence
+from random import Random
 
 import pytest
 
@@ -21,13 +22,16 @@ from kohort.records.batch import (
 from kohort.records.compression import Codec
 from kohort.records.produced import (
     AT_ONCE_BYTES,
+    AT_ONCE_COMPRESSED,
     AT_ONCE_RECORDS,
+    AT_ONCE_RENUMBERED,
     UNLIMITED,
     NotAtOnceError,
     Produced,
     ProduceRules,
     RefusedBatchError,
     check_produced,
+    price_of,
 )
 
 NOW = 1_700_000_000_000
@@ -153,7 +157,37 @@ def test_a_batch_that_grows_large_is_not_looked_at_at_once(codec: Codec) -> None
         check_produced(large, AT_ONCE)
     assert check_produced(large, AT_ONCE._replace(at_once=False)).replacement is None
     limited = AT_ONCE._replace(decompressed_limit=AT_ONCE_BYTES)
-    assert refusal(large, limited).code is ErrorCode.MESSAGE_TOO_LARGE
+    if len(large) <= AT_ONCE_COMPRESSED:
+        assert refusal(large, limited).code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_a_batch_with_many_compressed_bytes_is_not_looked_at_at_once(codec: Codec) -> None:
+    noise = Random(1).randbytes(AT_ONCE_COMPRESSED)
+    large = build_batch([NewRecord(NOW, None, noise)], BatchFields(codec=codec))
+    with pytest.raises(NotAtOnceError, match="compressed bytes"):
+        check_produced(large, AT_ONCE)
+    assert check_produced(large, AT_ONCE._replace(at_once=False)).replacement is None
+
+
+@pytest.mark.parametrize("count", [2, AT_ONCE_RENUMBERED + 1])
+def test_a_batch_of_many_records_is_not_rewritten_at_once(count: int) -> None:
+    plain = build_batch([NewRecord(NOW, None, b"")] * count)
+    rules = AT_ONCE._replace(codec=Codec.LZ4)
+    if count > AT_ONCE_RENUMBERED:
+        with pytest.raises(NotAtOnceError, match="rewritten"):
+            check_produced(plain, rules)
+        rules = rules._replace(at_once=False)
+    assert check_produced(plain, rules).header.codec == Codec.LZ4
+
+
+def test_the_price_of_a_batch_grows_with_what_has_to_be_looked_at() -> None:
+    records = [NewRecord(NOW, None, bytes(100))] * 1_000
+    plain, squeezed = (build_batch(records, BatchFields(codec=codec)) for codec in (Codec.NONE, Codec.ZSTD))
+    assert price_of(b"") < price_of(build_batch(records[:1])) < price_of(plain)
+    assert price_of(squeezed) > price_of(plain) > len(squeezed)
+    many = build_batch([NewRecord(NOW, None, b"")] * 10 * AT_ONCE_RECORDS, BatchFields(codec=Codec.ZSTD))
+    assert price_of(many) < 2 * AT_ONCE_RECORDS + AT_ONCE_BYTES // 400  # a thread looks at it
 
 
 def test_what_the_header_tells_is_told_at_once() -> None:

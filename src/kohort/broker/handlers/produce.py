@@ -22,6 +22,7 @@ from kohort.records.produced import (
     ProduceRules,
     RefusedBatchError,
     check_produced,
+    price_of,
 )
 from kohort.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -52,7 +53,7 @@ _BEFORE_THE_LOG = frozenset(
 _NO_TRANSACTIONS = "Kohort does not serve transactions."
 _FIRST_VERSION_WITH_IDS = 13
 _SHOWN = 249  # of a topic's name, which need not be a legal one
-_IN_ONE_GO = 1024 * 1024  # bytes looked at without giving way: as small records, a tenth of a second
+_IN_ONE_GO = 25_000  # microseconds, about: what is looked at without giving way
 
 
 Checks: TypeAlias = Steps[Produced, None]
@@ -112,11 +113,11 @@ def _check(broker: "Broker", request: ProduceRequest, version: int, work: Work) 
         result = TopicProduceResponse(name=data.name, topic_id=data.topic_id)
         work.response.responses.append(result)
         for part in data.partition_data:
-            size = len(part.records or b"")
-            if looked_at and looked_at + size > _IN_ONE_GO:
+            price = price_of(part.records or b"")
+            if looked_at and looked_at + price > _IN_ONE_GO:
                 yield None
                 looked_at = 0
-            looked_at += size
+            looked_at += price
             entry = PartitionProduceResponse(index=part.index, base_offset=-1)
             result.partition_responses.append(entry)
             try:

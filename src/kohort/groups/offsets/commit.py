@@ -14,6 +14,7 @@ from kohort.model.errors import ErrorCode
 from kohort.primitives.strings import utf16_length
 
 _NONE = ErrorCode.NONE
+_LATEST = 2**63 - 1  # what a timestamp can say
 
 
 def commit_offsets(command: CommitOffsets, out: Outcome) -> None:
@@ -76,7 +77,8 @@ def check_committer(group: Group, command: CommitOffsets) -> ErrorCode:
 def _sort_out(command: CommitOffsets, out: Outcome) -> tuple[tuple[OffsetRow, ...], CommitReply]:
     """What is to be stored, and what the answer says if it is."""
     now = out.now.wall
-    expires = now + command.retention_ms if command.retention_ms != -1 else -1
+    # Kafka's sum overflows into the past; who asks for the longest retention wants the offsets to stay.
+    expires = min(now + command.retention_ms, _LATEST) if command.retention_ms != -1 else -1
     longest = out.state.settings.offset_metadata_max_bytes
     accepted: list[OffsetRow] = []
     answers: list[CommittedRow] = []

@@ -66,6 +66,14 @@ def test_a_retention_of_its_own_and_a_topic_id_are_stored_with_the_offset() -> N
     assert values[1].topic_id == topic_id
 
 
+@pytest.mark.parametrize("retention", [2**63 - 1, 2**63 - 1 - EPOCH, -(2**63), -2, 0])
+def test_any_retention_can_be_stored(retention: int) -> None:
+    scenario = Scenario()
+    scenario.commit(None, {("t", 0): 1}, retention=retention, version=2)
+    (value,) = [decode_offset_value(record.value) for record in scenario.log if record.value is not None]
+    assert value.expire_timestamp == min(EPOCH + retention, 2**63 - 1)
+
+
 def test_an_empty_group_takes_commits_from_outside_whoever_they_name() -> None:
     scenario = Scenario()
     scenario.join_once("a")
