@@ -91,6 +91,7 @@ class Broker:
     async def stop(self) -> None:
         """Answer whoever waits, write what is left to write, close the data cleanly."""
         await self.stop_coordinating()
+        self.heavy_work.close()
         await self.storage.close()
 
     async def delete_topic(self, topic: ServedTopic) -> None:

@@ -85,3 +85,13 @@ class VirtualClock:
             if not alarm.cancelled:
                 alarm.callback()
         self._instant = goal
+
+
+async def pause(clock: Clock, milliseconds: int) -> None:
+    """Wait on the broker's own clock, which may be virtual."""
+    over = asyncio.Event()
+    alarm = clock.call_at(Instant(clock.now().instant + milliseconds), over.set)
+    try:
+        await over.wait()
+    finally:
+        alarm.cancel()

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import closing
 from typing import TypeAlias, TypeVar
 
+from kohort.log.background import Threads, in_thread
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -21,6 +23,11 @@ class HeavyWork:
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
+        self._threads = Threads(1, "kohort-heavy")
+
+    def close(self) -> None:
+        """No more steps."""
+        self._threads.shutdown(wait=False)
 
     def run(self, steps: Steps[T, R]) -> R | Awaitable[R]:
         """What the steps return: at once, if there is only one of them."""
@@ -47,4 +54,4 @@ class HeavyWork:
 
     async def _called(self, work: Callable[[], T]) -> T:
         async with self._turn:
-            return await asyncio.to_thread(work)
+            return await in_thread(self._threads, work)

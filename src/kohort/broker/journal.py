@@ -6,23 +6,22 @@ background, and if it cannot keep up it drops events and records how many.
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Iterable
+from functools import partial
 
-from kohort.broker.clock import Clock
+from kohort.broker.clock import Clock, pause
 from kohort.broker.config_values import ConfigValues
 from kohort.broker.journal_format import event_document, gap_document
 from kohort.broker.topics import NewTopic, ServedTopic, Topics
 from kohort.groups.events import Event, OffsetsCommitted
+from kohort.log.background import Background, report
 from kohort.log.log import Append, Storage
 from kohort.model.errors import RefusedError
 from kohort.model.ids import WallTime
 from kohort.model.topics import JOURNAL
 from kohort.records.build import build_batch
 from kohort.records.record import NewRecord
-
-logger = logging.getLogger("kohort.journal")
 
 _CAPACITY = 10_000  # events that may wait: several rebalances of a 1,000-member group
 _BATCH = 200
@@ -41,18 +40,15 @@ class JournalWriter:
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._task: asyncio.Task[None] | None = None
-        self._stopping = False
+        self._background = Background(partial(pause, clock))
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="kohort journal")
+        self._background.keep("the journal", self._run)
 
     async def stop(self) -> None:
         """Write what waits, as far as the log takes it, and end."""
-        if self._task is not None:
-            self._stopping = True
-            self._news.set()
-            await self._task
+        await self.written()
+        await self._background.stop()
 
     async def written(self) -> None:
         """Wait until everything taken so far is written or given up."""
@@ -84,8 +80,6 @@ class JournalWriter:
                 pass
             if not self._news.is_set():
                 self._idle.set()
-                if self._stopping:
-                    return
 
     async def _write_some(self) -> bool:
         """Write one batch; whether it went well. What could not be written counts as dropped."""
@@ -93,9 +87,9 @@ class JournalWriter:
         dropped, self._dropped = self._dropped, 0
         try:
             await self._append(taken, dropped)
-        except RefusedError as error:
+        except Exception as error:
             self._dropped += dropped + len(taken)
-            logger.warning("the journal lost %d events: %s", len(taken), error)
+            report(f"writing {len(taken)} events to the journal", error, "; it counts them as lost")
             return False
         return True
 

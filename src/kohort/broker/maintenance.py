@@ -1,83 +1,79 @@
-"""Work nobody asked for: retention, compaction, idle connections, logs that failed and may be well again.
+"""Work that no request asks for: retention, compaction, and whatever failed and may be well again.
 
-Every job is short or gives way to the loop between its steps, and a job that fails is logged and
-tried again at its next turn.
+Every job is short or gives way to the loop between its steps. A log that fails a job does not keep the others
+from theirs; it has its next turn with them.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from kohort.broker.broker import Broker
-from kohort.broker.clock import Clock
-from kohort.model.ids import Instant
+from kohort.broker.clock import pause
+from kohort.log.background import Background, report
+from kohort.log.log import Log
+from kohort.model.topics import TopicPartition
 
 logger = logging.getLogger("kohort.maintenance")
 
-_REOPEN_EVERY_MS = 5_000
-
-
-async def pause(clock: Clock, milliseconds: int) -> None:
-    """Wait on the broker's own clock, which may be virtual."""
-    over = asyncio.Event()
-    alarm = clock.call_at(Instant(clock.now().instant + milliseconds), over.set)
-    try:
-        await over.wait()
-    finally:
-        alarm.cancel()
+_LOOK_FOR_FAILURES_MS = 1_000
 
 
 class Maintenance:
-    """The background jobs of one broker, each a task that :meth:`stop` ends."""
+    """The background jobs of one broker, until :meth:`stop` ends them."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._tasks: list[asyncio.Task[None]] = []
+        self._background = Background(partial(pause, broker.clock))
 
     def start(self) -> None:
-        configs = self._broker.configs
-        self._every("retention", lambda: configs.number("log.retention.check.interval.ms"), self._retain)
-        self._every("compaction", lambda: max(1, configs.number("log.cleaner.backoff.ms")), self._compact)
-        self._every("reopening", lambda: _REOPEN_EVERY_MS, self._reopen)
+        configs, every = self._broker.configs, self._background.every
+        every("retention", lambda: configs.number("log.retention.check.interval.ms"), self._retain)
+        every("compaction", lambda: max(1, configs.number("log.cleaner.backoff.ms")), self._compact)
+        every("looking for failed logs", lambda: _LOOK_FOR_FAILURES_MS, self._reopen)
+        every("recovering the catalog", lambda: _LOOK_FOR_FAILURES_MS, self._broker.catalog.recover)
+        every("removing deleted logs", lambda: _LOOK_FOR_FAILURES_MS, self._broker.storage.remove_deleted)
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+        await self._background.stop()
 
-    def _every(self, name: str, interval_ms: Callable[[], int], job: Callable[[], Awaitable[None]]) -> None:
-        async def run() -> None:
-            while True:
-                await pause(self._broker.clock, interval_ms())
-                try:
-                    await job()
-                except Exception:
-                    logger.exception("%s failed; it will be tried again", name)
-
-        self._tasks.append(asyncio.get_running_loop().create_task(run(), name=f"kohort {name}"))
+    async def _each(self, job: str, visit: Callable[[Log], Awaitable[None]]) -> None:
+        for log in list(self._broker.storage.logs()):
+            try:
+                await visit(log)
+            except Exception as error:
+                report(f"{job} of {log.partition}", error, "; it is tried again at its next turn")
 
     async def _retain(self) -> None:
         """Drop what is too old or too much, and producers that have been silent for a day."""
-        after_ms = self._broker.configs.number("producer.id.expiration.ms")
-        for log in list(self._broker.storage.logs()):
-            now = self._broker.clock.now().wall
-            dropped = log.apply_retention(now)
-            log.expire_producers(now, after_ms)
-            if dropped:
-                logger.info("%s: retention dropped %d segments", log.partition, dropped)
-            await asyncio.sleep(0)
+        await self._each("retention", self._retain_one)
         await self._broker.storage.checkpoint()
 
+    async def _retain_one(self, log: Log) -> None:
+        now = self._broker.clock.now().wall
+        dropped = log.apply_retention(now)
+        log.expire_producers(now, self._broker.configs.number("producer.id.expiration.ms"))
+        if dropped:
+            logger.info("%s: retention dropped %d segments", log.partition, dropped)
+        await asyncio.sleep(0)
+
     async def _compact(self) -> None:
-        for log in list(self._broker.storage.logs()):
-            now = self._broker.clock.now().wall
-            if log.failure is None and log.is_cleanable(now):
-                await self._broker.storage.compact(log.partition, now)
+        await self._each("compaction", self._compact_one)
+
+    async def _compact_one(self, log: Log) -> None:
+        now = self._broker.clock.now().wall
+        if log.failure is None and log.is_cleanable(now):
+            await self._broker.storage.compact(log.partition, now)
 
     async def _reopen(self) -> None:
-        """A log whose disk failed answers errors; recover it from its files once they can be read again."""
-        for log in list(self._broker.storage.logs()):
+        """A log whose disk failed answers errors; recover each from its files once they can be read again."""
+        for log in self._broker.storage.logs():
             if log.failure is not None:
-                logger.warning("%s failed (%s): recovering it from its files", log.partition, log.failure)
-                self._broker.topics.replace_log(await self._broker.storage.reopen(log.partition))
+                self._background.keep(f"reopening {log.partition}", partial(self._reopen_one, log.partition))
+
+    async def _reopen_one(self, partition: TopicPartition) -> None:
+        log = next((log for log in self._broker.storage.logs() if log.partition == partition), None)
+        if log is not None and log.failure is not None:
+            logger.warning("%s failed (%s): recovering it from its files", log.partition, log.failure)
+            self._broker.topics.replace_log(await self._broker.storage.reopen(partition))

@@ -59,6 +59,10 @@ class Catalog(Protocol):
         """
         ...
 
+    async def recover(self) -> None:
+        """Make the catalog take changes again after a failure; raises KAFKA_STORAGE_ERROR."""
+        ...
+
     async def create_topic(self, topic: Topic) -> None:
         """Raises TOPIC_ALREADY_EXISTS, or INVALID_TOPIC_EXCEPTION for a name that collides with another."""
         ...

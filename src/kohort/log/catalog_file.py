@@ -5,10 +5,12 @@ anew and renamed into place.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import NamedTuple
 
+from kohort.log.background import describe, finish, in_thread
 from kohort.log.catalog import Topic
 from kohort.log.catalog_state import CatalogState, Record, decode, encode
 from kohort.log.directory import DataDirectory
@@ -17,6 +19,8 @@ from kohort.log.log import Repair
 from kohort.model.errors import ErrorCode, KohortError, RefusedError
 from kohort.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId, TopicName
 from kohort.model.topics import TopicPartition, collision_key, show_topic_id
+
+logger = logging.getLogger("kohort.catalog")
 
 CATALOG = "kohort.catalog"
 PRODUCER_ID_BLOCK = 1_000
@@ -38,7 +42,7 @@ class Identity(NamedTuple):
 class FileCatalog:
     """A catalog in a data directory. Implements ``kohort.log.catalog.Catalog``."""
 
-    def __init__(self, directory: DataDirectory, state: CatalogState, executor: Executor | None) -> None:
+    def __init__(self, directory: DataDirectory, state: CatalogState, executor: Executor) -> None:
         self._directory = directory
         self._state = state
         self._executor = executor
@@ -53,9 +57,7 @@ class FileCatalog:
         self.repairs: list[Repair] = []
 
     @classmethod
-    async def open(
-        cls, directory: DataDirectory, identity: Identity, executor: Executor | None = None
-    ) -> "FileCatalog":
+    async def open(cls, directory: DataDirectory, identity: Identity, executor: Executor) -> "FileCatalog":
         """Read the catalog of a directory, or begin one, and count this start.
 
         Raises ``CorruptCatalogError``, and ``ForeignDirectoryError`` when the directory is another node's.
@@ -182,13 +184,23 @@ class FileCatalog:
 
         Goes on when whoever waits is cancelled: a line is on its way to the disk then.
         """
-        change = asyncio.ensure_future(self._store(decide))
-        await asyncio.shield(change)
+        await finish(self._store(decide), "a change of the catalog")
+
+    async def recover(self) -> None:
+        """After a failure: write what is true into a new file. Raises KAFKA_STORAGE_ERROR."""
+        async with self._changing:
+            await self._recover()
+
+    async def _recover(self) -> None:
+        if self._failure is not None:
+            if not await self._rewrite():
+                raise self._refusal(self._failure)
+            self._failure = None
+            logger.warning("%s is written again and takes changes", self._path)
 
     async def _store(self, decide: Callable[[], Record]) -> None:
         async with self._changing:
-            if self._failure is not None:
-                raise RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, self._failure)
+            await self._recover()
             record = decide()
             await self._write(encode(record))
             self._state.apply(record)
@@ -200,43 +212,52 @@ class FileCatalog:
     async def _write(self, line: bytes) -> None:
         try:
             write_all(self._file, line, self._size)
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             self._cut_back()
-            raise self._refusal(f"the catalog could not be written: {error}") from error
+            raise self._refusal(f"{self._path} could not be written: {describe(error)}") from error
         try:
-            await self._blocking(self._file.sync)
-        except OSError as error:
-            self._failure = f"the catalog could not be synced: {error}; a restart recovers it"
-            raise self._refusal(self._failure) from error
+            await in_thread(self._executor, self._file.sync)
+        except Exception as error:
+            # Whether the line is on the disk is not known, and a sync of this file would not tell.
+            self._fail(f"{self._path} could not be synced: {describe(error)}")
+            raise self._refusal(self._failure or "") from error
         self._size += len(line)
 
     def _cut_back(self) -> None:
         try:
             self._file.truncate(self._size)
         except OSError as error:
-            self._failure = f"the catalog could not be cut back: {error}; a restart recovers it"
+            self._fail(f"{self._path} could not be cut back: {describe(error)}")
+
+    def _fail(self, reason: str) -> None:
+        """Take no change before the catalog is written again, into another file."""
+        logger.warning("%s; it is written again before the next change", reason)
+        self._failure = reason
 
     def _refusal(self, reason: str) -> RefusedError:
         return RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
-    async def _rewrite(self) -> None:
-        """Leave the history behind. If that fails before the new file has its name, nothing is lost."""
+    async def _rewrite(self) -> bool:
+        """Write the state into a new file, without its history; whether that went well.
+
+        If it fails before the new file has its name, nothing is lost.
+        """
         disk, lines = self._directory.disk, [encode(record) for record in self._state.records()]
         content = b"".join(lines)
         self._lines = len(lines)
         try:
-            await self._blocking(lambda: write_aside(disk, self._path, content))
-        except OSError:
-            return
+            await in_thread(self._executor, lambda: write_aside(disk, self._path, content))
+        except Exception as error:
+            logger.warning("%s could not be written again: %s", self._path, describe(error))
+            return False
         try:
             disk.rename(self._path + ".tmp", self._path)
             self._file, self._size = disk.open(self._path), len(content)
-            await self._blocking(lambda: disk.sync_directory(self._directory.path))
-        except OSError as error:
-            self._failure = f"the catalog could not be renamed: {error}; a restart recovers it"
-
-    async def _blocking(self, work: Callable[[], object]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._executor, work)
+            await in_thread(self._executor, lambda: disk.sync_directory(self._directory.path))
+        except Exception as error:
+            self._fail(f"{self._path} could not be renamed: {describe(error)}")
+            return False
+        return True
 
     def _replay(self) -> None:
         """Apply every line; a damaged tail was never acknowledged and is cut off."""

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 
+from kohort.log.background import report
 from kohort.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEAN_SHUTDOWN_CONTENT,
@@ -86,7 +87,7 @@ class DataDirectory:
         try:
             if clean:
                 replace_file(self.disk, f"{self.path}/{CLEAN_SHUTDOWN}", CLEAN_SHUTDOWN_CONTENT)
-        except OSError:
-            remove_if_there(self.disk, f"{self.path}/{CLEAN_SHUTDOWN}")  # the next start recovers
+        except (OSError, MemoryError) as error:
+            report(f"writing {self.path}/{CLEAN_SHUTDOWN}", error, "; the next start recovers all logs")
         finally:
             self._lock.release()

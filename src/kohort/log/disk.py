@@ -121,6 +121,7 @@ def replace_file(disk: Disk, path: str, content: bytes) -> None:
 def write_aside(disk: Disk, path: str, content: bytes) -> str:
     """Write and sync what is to replace a file; returns the path to rename."""
     temporary = path + ".tmp"
+    remove_if_there(disk, temporary)  # a file whose sync failed is never synced again
     file = disk.open(temporary, create=True)
     file.truncate(0)
     write_all(file, content, 0)
@@ -137,14 +138,17 @@ def remove_if_there(disk: Disk, path: str) -> None:
 
 
 def remove_tree(disk: Disk, path: str) -> None:
-    """Remove a directory with everything in it."""
+    """Remove a directory with everything in it; one that is gone is fine."""
     for entry in disk.entries(path):
         inner = f"{path}/{entry.name}"
         if entry.is_directory:
             remove_tree(disk, inner)
         else:
-            disk.remove(inner)
-    disk.remove_directory(path)
+            remove_if_there(disk, inner)
+    try:
+        disk.remove_directory(path)
+    except FileNotFoundError:
+        return
 
 
 class RealFile:

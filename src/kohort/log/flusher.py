@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 
+from kohort.log.background import describe
 from kohort.log.log import Appended
 from kohort.log.segmented import SegmentedLog
 from kohort.log.syncing import SyncJob
@@ -40,12 +42,12 @@ class Flusher:
         settled: Callable[[SegmentedLog], None],
         interval_ms: int,
         threads: int,
-        executor: Executor | None,
+        executor: Executor,
     ) -> None:
         self._settled = settled  # told about a log whose high watermark moved, or which failed
         self._interval = interval_ms / 1000
         self._threads = threads
-        self._executor = executor
+        self.executor = executor
         self._wanted: dict[SegmentedLog, None] = {}
         self._soon: dict[SegmentedLog, None] = {}
         self._waiting: list[Waiting] = []
@@ -54,13 +56,6 @@ class Flusher:
         self._jobs: list[tuple[SegmentedLog, SyncJob]] = []
         self._answered_by_round: list[Waiting] = []
         self._running = 0  # parts of the present round that are not done
-
-    @property
-    def executor(self) -> Executor:
-        """The threads, made when they are first needed."""
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="kohort-sync")
-        return self._executor
 
     def commit(self, log: SegmentedLog) -> None:
         """Sync ``log`` once the present round is over; all who ask in one turn of the loop share the next."""
@@ -82,8 +77,7 @@ class Flusher:
         """No more rounds. The last one must be over."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._executor is not None:
-            self._executor.shutdown(wait=False)
+        self.executor.shutdown(wait=False)
 
     def _interval_over(self) -> None:
         self._timer = None
@@ -105,26 +99,39 @@ class Flusher:
         parts = [self._jobs[first :: self._threads] for first in range(self._threads)]
         parts = [part for part in parts if part]
         self._running = len(parts)
-        loop = asyncio.get_running_loop()
         for part in parts:
-            jobs = [job for _, job in part]
-            loop.run_in_executor(self.executor, _run, jobs).add_done_callback(self._part_done)
+            self._run([job for _, job in part])
         if not parts:
             self._finish()
 
     def _begin(self, log: SegmentedLog) -> tuple[SegmentedLog, SyncJob] | None:
         try:
             return log, log.begin_sync()
-        except OSError as error:
-            log.fail(f"{log.partition} could not be opened to be synced: {error}")
+        except Exception as error:
+            log.fail(f"{log.partition} could not be opened to be synced: {describe(error)}")
             self._settled(log)
             return None
 
-    def _part_done(self, done: "asyncio.Future[None]") -> None:
+    def _run(self, jobs: Sequence[SyncJob]) -> None:
+        """Have one part of a round done in a thread; a thread that cannot be started is a failed sync."""
+        try:
+            done = asyncio.wrap_future(self.executor.submit(_run_all, jobs))
+        except Exception as error:
+            for job in jobs:
+                job.error = error
+            asyncio.get_running_loop().call_soon(self._part_done)
+        else:
+            done.add_done_callback(partial(self._look_at, jobs))
+
+    def _look_at(self, jobs: Sequence[SyncJob], done: "asyncio.Future[None]") -> None:
+        error = asyncio.CancelledError() if done.cancelled() else done.exception()
+        if error is not None:  # a job keeps its own errors: this one says nothing of how far they came
+            for job in jobs:
+                job.error = job.error or error
+        self._part_done()
+
+    def _part_done(self) -> None:
         self._running -= 1
-        error = done.exception()
-        if error is not None:
-            self._break(error)
         if not self._running:
             self._finish()
 
@@ -139,17 +146,7 @@ class Flusher:
         if self._wanted or self._waiting:
             self._schedule()
 
-    def _break(self, error: BaseException) -> None:
-        """A bug, not a disk: nothing of this round is known to be safe, and whoever waits is told."""
-        for log, _ in self._jobs:
-            log.fail(f"syncing {log.partition} broke: {error!r}")
-        self._jobs = []
-        for waiting in self._answered_by_round:
-            if not waiting.future.done():
-                waiting.future.set_exception(error)
-        self._answered_by_round = []
 
-
-def _run(jobs: Sequence[SyncJob]) -> None:
+def _run_all(jobs: Sequence[SyncJob]) -> None:
     for job in jobs:
         job.run()

@@ -248,6 +248,14 @@ class Storage(Protocol):
         """Close the log and remove its files. What was being appended is answered KAFKA_STORAGE_ERROR."""
         ...
 
+    def abandon_log(self, partition: TopicPartition) -> None:
+        """Close the log of a topic that could not be created; nothing was written to it."""
+        ...
+
+    async def remove_deleted(self) -> None:
+        """Remove what ``delete_log`` could not; raises ``OSError`` while that is not possible."""
+        ...
+
     def append(self, appends: Sequence[Append]) -> Future[list[Appended | RefusedError]]:
         """Write each batch to its log; one result for each, in order.
 

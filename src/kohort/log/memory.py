@@ -90,7 +90,8 @@ class MemoryDisk:
             raise FileNotFoundError(path)
 
     def remove_directory(self, path: str) -> None:
-        del self._directories[path]
+        if self._directories.pop(path, None) is None:
+            raise FileNotFoundError(path)
 
     def sync_directory(self, path: str) -> None:
         """Memory is as safe as it gets."""

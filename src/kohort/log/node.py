@@ -2,6 +2,7 @@
 
 from concurrent.futures import Executor
 
+from kohort.log.background import Threads
 from kohort.log.catalog_file import FileCatalog, Identity
 from kohort.log.directory import DataDirectory
 from kohort.log.log import SyncPolicy
@@ -23,10 +24,12 @@ async def open_node(
     Logs are opened by the caller, one ``open_log`` for each partition in the catalog. What had to be repaired
     is told by ``LogStorage.take_repairs``.
     """
+    executor = executor or Threads(settings.sync_threads, "kohort-sync")
     try:
         catalog = await FileCatalog.open(directory, identity, executor)
         repairs = [*catalog.repairs, *await sweep(directory, catalog)]
     except BaseException:
+        executor.shutdown(wait=False)
         directory.close(clean=directory.was_closed_cleanly)
         raise
     return catalog, LogStorage(directory, settings, executor, repairs)

@@ -7,6 +7,7 @@ whatever did not.
 
 from collections.abc import Sequence
 
+from kohort.log.background import describe
 from kohort.log.checkpoints import write_epochs
 from kohort.log.cleaner import count_cleanable, is_worth_it
 from kohort.log.compaction import Round, compact, put_in_place
@@ -339,7 +340,7 @@ class SegmentedLog:
     def end_sync(self, job: SyncJob) -> bool:
         """Settle a sync; says whether the high watermark moved. A failed sync is never repeated."""
         if job.error is not None:
-            self.fail(f"{self.partition} could not be synced: {job.error}")
+            self.fail(f"{self.partition} could not be synced: {describe(job.error)}")
             return False
         if job.epochs_failed:
             self._unsynced.epochs = True

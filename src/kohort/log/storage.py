@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
+from kohort.log.background import describe, in_thread, report
 from kohort.log.checkpoints import (
     CLEANED_UP_TO,
     LOG_STARTS,
@@ -45,15 +46,15 @@ class StorageSettings:
 class LogStorage:
     """The logs in a data directory. Implements ``kohort.log.log.Storage``.
 
-    ``executor`` runs what blocks; by default a few threads, made when they are first needed. ``repairs`` are
-    those that were made before there was a storage.
+    ``executor`` runs what blocks, and ends with this. ``repairs`` are those that were made before there was a
+    storage.
     """
 
     def __init__(
         self,
         directory: DataDirectory,
         settings: StorageSettings,
-        executor: Executor | None = None,
+        executor: Executor,
         repairs: Iterable[Repair] = (),
     ) -> None:
         self._directory = directory
@@ -62,7 +63,10 @@ class LogStorage:
         self._logs: dict[TopicPartition, SegmentedLog] = {}
         self._listeners: list[AdvanceListener] = []
         self._repairs = list(repairs)
+        self._executor = executor
         self._flusher = Flusher(self._notify, settings.sync_interval_ms, settings.sync_threads, executor)
+        self._deleted: dict[str, str] = {}  # directories of deleted logs, and what they are to be called
+        self._unremoved: set[str] = set()  # those that have that name and are to be removed
         self._recovery_points = directory.read_checkpoint(RECOVERY_POINTS)
         self._starts = directory.read_checkpoint(LOG_STARTS)
         self._cleaned = directory.read_checkpoint(CLEANED_UP_TO)
@@ -71,14 +75,36 @@ class LogStorage:
     # -- logs ------------------------------------------------------------------------------------------
 
     def open_log(self, spec: LogSpec) -> SegmentedLog:
+        """Raises ``RefusedError`` with KAFKA_STORAGE_ERROR when files cannot be read or written."""
         partition = spec.partition
         assert partition not in self._logs, f"{partition} is open already"
+        try:
+            log = self._open(spec)
+        except (OSError, MemoryError) as error:
+            raise RefusedError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{partition} cannot be opened in {self._path(partition)!r}: {describe(error)}",
+            ) from error
+        self._logs[partition] = log
+        return log
+
+    def _open(self, spec: LogSpec) -> SegmentedLog:
+        partition = spec.partition
+        path = self._path(partition)
+        if path in self._deleted:  # a deleted topic of the same name
+            self._set_aside(path)
         clean = self._directory.was_closed_cleanly
         recovery_point = self._recovery_points.get(partition, _START)
         log = self._recover(spec, Trust(clean, recovery_point, self._starts.get(partition, _START)))
         log.cleaned_up_to = min(self._cleaned.get(partition, _START), log.end_offset)
-        self._logs[partition] = log
         return log
+
+    def abandon_log(self, partition: TopicPartition) -> None:
+        """Close the log of a topic that could not be created; nothing was written to it."""
+        log = self._logs.pop(partition, None)
+        if log is not None:
+            log.fail(f"{partition} was never created")
+            log.release()
 
     def log(self, partition: TopicPartition) -> SegmentedLog:
         log = self._logs.get(partition)
@@ -97,15 +123,44 @@ class LogStorage:
         log.release()
         for offsets in (self._recovery_points, self._starts, self._cleaned):
             offsets.pop(partition, None)
-        disk, doomed = self._directory.disk, doomed_name(partition, log.topic_id)
+        path = self._path(partition)
+        doomed = self._deleted[path] = f"{self._directory.path}/{doomed_name(partition, log.topic_id)}"
         try:
-            disk.rename(self._path(partition), f"{self._directory.path}/{doomed}")
-            # If this does not get through, the next start sweeps it up.
-            self._flusher.executor.submit(remove_tree, disk, f"{self._directory.path}/{doomed}")
-        except FileNotFoundError:
-            pass  # nothing was ever written
+            self._set_aside(path)
+            self._remove_later(doomed)
+        except (OSError, MemoryError) as error:
+            report(f"removing {path!r} of a deleted topic", error, "; it is tried again")
         finally:
             self._notify(log)
+
+    async def remove_deleted(self) -> None:
+        """Remove what deleted logs have left; raises ``OSError`` if that is not possible now."""
+        for path in list(self._deleted):
+            self._set_aside(path)
+        for doomed in list(self._unremoved):
+            await self._blocking(partial(remove_tree, self._directory.disk, doomed))
+            self._unremoved.discard(doomed)
+
+    def _set_aside(self, path: str) -> None:
+        """Rename the directory of a deleted log, so that another topic may have its name."""
+        try:
+            self._directory.disk.rename(path, self._deleted[path])
+            self._unremoved.add(self._deleted[path])
+        except FileNotFoundError:
+            pass  # nothing was ever written
+        del self._deleted[path]
+
+    def _remove_later(self, doomed: str) -> None:
+        """Free the space in a thread; what fails is tried again by ``remove_deleted``."""
+        if doomed in self._unremoved:
+            removal = self._executor.submit(remove_tree, self._directory.disk, doomed)
+            removal.add_done_callback(partial(self._removed, doomed))
+
+    def _removed(self, doomed: str, done: "Future[None]") -> None:
+        error = None if done.cancelled() else done.exception()
+        report(f"removing {doomed!r}", error, "; it is tried again")
+        if error is None:
+            self._unremoved.discard(doomed)
 
     def on_advance(self, listener: AdvanceListener) -> None:
         self._listeners.append(listener)
@@ -151,7 +206,10 @@ class LogStorage:
 
     def _notify(self, log: SegmentedLog) -> None:
         for listener in self._listeners:
-            listener(log.partition)
+            try:
+                listener(log.partition)
+            except Exception as error:  # the log and all others who wait for it must not suffer
+                report(f"a fetch that waits for {log.partition}", error)
 
     # -- in the background -----------------------------------------------------------------------------
 
@@ -175,9 +233,9 @@ class LogStorage:
             }
             try:
                 await self._blocking(partial(_write_checkpoints, self._directory, offsets))
-            except OSError as error:
+            except (OSError, MemoryError) as error:
                 raise RefusedError(
-                    ErrorCode.KAFKA_STORAGE_ERROR, f"checkpoints could not be written: {error}"
+                    ErrorCode.KAFKA_STORAGE_ERROR, f"checkpoints could not be written: {describe(error)}"
                 ) from error
 
     async def compact(self, partition: TopicPartition, now: WallTime) -> None:
@@ -189,15 +247,17 @@ class LogStorage:
                         await asyncio.sleep(0)
                     else:
                         await self._blocking(work)
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             raise RefusedError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"compacting {partition} failed: {error}"
+                ErrorCode.KAFKA_STORAGE_ERROR, f"compacting {partition} failed: {describe(error)}"
             ) from error
 
     async def reopen(self, partition: TopicPartition) -> SegmentedLog:
         """Raises ``RefusedError`` with KAFKA_STORAGE_ERROR while files cannot be read or written."""
         old = self.log(partition)
         await self._round()  # a sync that is under way still holds the files
+        if self._logs.get(partition) is not old:
+            raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} was deleted meanwhile")
         old.release()
         spec = LogSpec(
             partition=partition, topic_id=old.topic_id, leader_epoch=old.leader_epoch, config=old.config
@@ -210,9 +270,9 @@ class LogStorage:
             else:
                 log.rewrite_from(old.recovery_point)
             self._directory.disk.sync_directory(self._directory.path)
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             raise RefusedError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} cannot be recovered: {error}"
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} cannot be recovered: {describe(error)}"
             ) from error
         log.cleaned_up_to = min(old.cleaned_up_to, log.end_offset)
         self._logs[partition] = log
@@ -227,7 +287,8 @@ class LogStorage:
                 log.prepare_close()
             await self.flush()
             await self.checkpoint()
-        except (OSError, RefusedError):
+        except (OSError, RefusedError, MemoryError) as error:
+            report(f"closing {self._directory.path!r}", error, "; the next start recovers its logs")
             clean = False
         else:
             clean = not any(log.failure for log in self._logs.values())
@@ -243,7 +304,7 @@ class LogStorage:
         await future
 
     async def _blocking(self, work: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._flusher.executor, work)
+        await in_thread(self._executor, work)
 
     # -- files -----------------------------------------------------------------------------------------
 

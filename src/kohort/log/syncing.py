@@ -33,11 +33,11 @@ class SyncJob:
     end_offset: Offset  # what is safe afterwards
     end: tuple[Segment, int]  # the same as a place in a file
     history: int  # which history of the log this belongs to; a truncation begins another
-    error: OSError | None = None
+    error: BaseException | None = None
     epochs_failed: bool = False
 
     def run(self) -> None:
-        """Make it durable, names after contents. Never raises ``OSError``: it is kept in ``error``.
+        """Make it durable, names after contents. What goes wrong is kept in ``error``.
 
         Batches can do without the epochs, which recovery finds in them; so these are tried last, and when
         that fails (there may be no space for a file) they are tried again with the next sync.
@@ -50,11 +50,11 @@ class SyncJob:
                 self.disk.sync_directory(self.directory)
             if unsynced.directory:
                 self.disk.sync_directory(dirname(self.directory))
-        except OSError as error:
+        except Exception as error:
             self.error = error
             return
         try:
             if unsynced.epochs:
                 replace_file(self.disk, f"{self.directory}/{LEADER_EPOCHS}", self.epochs)
-        except OSError:
+        except Exception:
             self.epochs_failed = True

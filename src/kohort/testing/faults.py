@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kohort.log.disk import Bytes, DirectoryInUseError, Entry
 
 
-class PowerLossError(Exception):
+class PowerLossError(BaseException):
     """The power is gone: this operation did not happen, and none will until ``FakeDisk.crash``."""
 
 

@@ -120,8 +120,9 @@ def test_nothing_acknowledged_is_lost_when_the_power_goes_at_any_moment(survival
     for moment in range(1, OPERATIONS + 1):
         disk, day = new_day()
         disk.power_off_at = disk.operations + moment
-        with pytest.raises(PowerLossError):
+        with suppress(PowerLossError):  # the last sync of a shutdown is not looked at
             day.live()
+        assert disk.operations >= disk.power_off_at
         disk.crash(survival, kept=moment % 90)
         day.bench.open()
         day.check()

@@ -19,7 +19,7 @@ from tests.unit.log.bench import (
 from kohort.log.log import SyncPolicy
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import WallTime
-from kohort.testing.faults import FakeDisk, Fault, PowerLossError
+from kohort.testing.faults import FakeDisk, Fault
 
 
 @pytest.mark.parametrize("policy", list(SyncPolicy))
@@ -179,14 +179,24 @@ def test_a_log_whose_file_cannot_be_opened_to_be_synced_fails() -> None:
     assert bench.advanced == [PARTITION]
 
 
-def test_a_bug_while_syncing_reaches_whoever_waits() -> None:
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("a bug")])
+def test_whatever_comes_out_of_a_sync_refuses_the_append_and_fails_the_log(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk = FakeDisk()
     bench = committing(disk)
     bench.append(batch(b"a"))
-    disk.power_off_at = disk.operations + 2
-    with pytest.raises(PowerLossError):
-        bench.append(batch(b"b"))
+    with monkeypatch.context() as patch:
+
+        def broken(_: object) -> None:
+            raise error
+
+        patch.setattr(disk, "sync", broken)
+        assert bench.refuse(batch(b"b")).code is ErrorCode.KAFKA_STORAGE_ERROR
     assert bench.log.failure is not None
+    bench.log = bench.run(bench.storage.reopen(PARTITION))
+    bench.append(batch(b"c"))
+    assert bench.values() == [b"a", b"c"]
 
 
 def test_compaction_on_a_full_disk_leaves_the_log_as_it_was() -> None:

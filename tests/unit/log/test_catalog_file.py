@@ -16,7 +16,7 @@ from kohort.log.memory import Immediately
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, NodeId, Partition, TopicId, TopicName
 from kohort.model.topics import TopicPartition, show_topic_id
-from kohort.testing.faults import FakeDisk, Fault
+from kohort.testing.faults import FakeDisk, Fault, Survival
 
 T = TypeVar("T")
 ORDERS = TopicName("orders")
@@ -224,14 +224,27 @@ def test_a_change_that_cannot_be_written_did_not_happen(node: Node, fault: Fault
     assert node.catalog.repairs == []
 
 
-def test_after_a_failed_sync_nothing_changes_until_a_restart(node: Node) -> None:
-    node.disk.fail(syncs=[Fault(1)])
-    assert node.refuse(node.catalog.create_topic(topic("unsure"))) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert node.refuse(node.catalog.create_topic(topic("orders", 2))) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert dict(node.catalog.topics) == {}
+@pytest.mark.parametrize("failures", [1, 2, 3])
+def test_after_failed_syncs_the_catalog_is_written_again_into_another_file(node: Node, failures: int) -> None:
+    """The change, the new file and its name in the directory: each is a sync that may fail."""
+    node.do(node.catalog.create_topic(topic("before")))
+    node.disk.fail(syncs=[Fault(number) for number in range(1, failures + 1)])
+    for number in range(failures):
+        change = node.catalog.create_topic(topic("unsure", 2 + number))
+        assert node.refuse(change) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert list(node.catalog.topics) == ["before"]
+    node.do(node.catalog.create_topic(topic("after", 9)))
     node.crash()
-    node.do(node.catalog.create_topic(topic("orders", 2)))
-    assert "orders" in node.catalog.topics
+    assert list(node.catalog.topics) == ["before", "after"]
+
+
+def test_a_catalog_that_failed_can_be_recovered_before_the_next_change(node: Node) -> None:
+    node.disk.fail(syncs=[Fault(1)])
+    node.refuse(node.catalog.create_topic(topic("unsure")))
+    node.do(node.catalog.recover())
+    node.disk.crash(Survival.PREFIX, kept=1_000)
+    node.start()
+    assert list(node.catalog.topics) == []
 
 
 def test_a_line_torn_at_any_byte_is_a_change_that_did_not_happen() -> None:

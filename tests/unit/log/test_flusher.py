@@ -159,14 +159,3 @@ def test_by_interval_a_log_is_synced_in_the_background() -> None:
     bench.run(time_passes())
     assert bench.log.recovery_point == 2
     bench.close()
-
-
-def test_threads_are_used_and_made_only_when_needed() -> None:
-    bench = Bench(FakeDisk())
-    flusher = bench.storage._flusher
-    flusher._executor = None
-    bench.append(batch(b"a"))
-    assert vars(flusher)["_executor"] is None
-    bench.run(bench.storage.flush())
-    assert vars(flusher)["_executor"] is not None
-    bench.close()
