@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ProducerClosedError,
         RecordMetadata,
         RecordTooLargeError,
+        SentRecord,
     )
     from kohort.client.results import NewTopic
     from kohort.client.subscription import OffsetAndMetadata
@@ -57,6 +58,7 @@ __all__ = [
     "RebalanceInProgressError",
     "RecordMetadata",
     "RecordTooLargeError",
+    "SentRecord",
     "TopicPartition",
     "UnknownTopicError",
     "WakeupError",
@@ -94,6 +96,7 @@ _HOMES = {
         "ProducerClosedError",
         "RecordMetadata",
         "RecordTooLargeError",
+        "SentRecord",
     ],
     "kohort.client.results": ["NewTopic"],
     "kohort.client.subscription": ["OffsetAndMetadata"],

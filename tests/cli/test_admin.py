@@ -12,7 +12,7 @@ from kohort.client.admin import Admin
 from kohort.client.errors import BrokerError
 from kohort.client.fetch import StartAt, plan, read
 from kohort.client.offset_admin import OffsetSpec
-from kohort.client.produce import Outgoing, TopicWriter
+from kohort.client.producer.topic_writer import Outgoing, TopicWriter
 from kohort.client.results import CommittedOffset, GroupInfo, NewTopic, Resource, ResourceType
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, Offset, Partition, TopicName

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from tools.peers.kafka_broker import kafka_broker, running
 from tools.peers.pins import Peer
 
 from kohort.client.errors import BrokerError
-from kohort.client.producer import AsyncProducer, Producer, RecordMetadata
+from kohort.client.producer import AsyncProducer, Producer, SentRecord
 from kohort.client.producer.settings import Acks, Compression
 from kohort.testing import Broker
 from kohort.testing.intercept import cut_off, cut_off_after, watch
@@ -24,7 +23,7 @@ PARTITIONS = 3
 COUNT = 10_000
 
 
-def _send(producer: Producer, topic: str, records: Sequence[Sample]) -> list[Future[RecordMetadata]]:
+def _send(producer: Producer, topic: str, records: Sequence[Sample]) -> list[SentRecord]:
     return [
         producer.send(
             topic,
@@ -38,7 +37,7 @@ def _send(producer: Producer, topic: str, records: Sequence[Sample]) -> list[Fut
     ]
 
 
-def _offsets(results: Sequence[Future[RecordMetadata]]) -> list[int]:
+def _offsets(results: Sequence[SentRecord]) -> list[int]:
     return [result.result(30).offset for result in results]
 
 

@@ -55,7 +55,7 @@ def test_an_order_that_nobody_wrote_breaks_the_verdict() -> None:
 
 
 def test_orders_are_the_same_every_time_and_keep_all_partitions_busy() -> None:
-    from kohort.client.partitioner import partition_for_key
+    from kohort.client.producer.records import partition_for_key
 
     some = list(islice(orders(), 500))
     assert some == list(islice(orders(), 500))

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer as Librdkafka
 from confluent_kafka import TopicPartition as Place
 
 from kohort import Producer
-from kohort.client.partitioner import partition_for_key
+from kohort.client.producer.records import partition_for_key
 from kohort.testing.plugin import Kohort
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Quiet, refuse, talk
 from kohort.cli.settings_text import InputError, parse_settings
 from kohort.client.admin import Admin
-from kohort.client.produce import Outgoing, TopicWriter
 from kohort.client.producer import ProducerSettings
+from kohort.client.producer.topic_writer import Outgoing, TopicWriter
 from kohort.model.errors import KohortError
 
 Rounds = AsyncIterator[list[Outgoing]]

@@ -11,7 +11,7 @@ from string import ascii_letters, digits
 
 from kohort.cli.record_input import InputStyle, parse_record
 from kohort.cli.settings_text import InputError
-from kohort.client.produce import Outgoing
+from kohort.client.producer.topic_writer import Outgoing
 from kohort.records.batch import Header
 
 _CHUNK = 256 * 1024

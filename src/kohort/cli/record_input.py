@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kohort.cli.settings_text import InputError
-from kohort.client.produce import Outgoing
+from kohort.client.producer.topic_writer import Outgoing
 from kohort.records.batch import Header
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 from pyarrow import lib as pa
 
-from kohort.client.partitioner import murmur2
+from kohort.client.producer.records import murmur2
 from kohort.records.from_columns import Int64s, bounds, is_valid
 
 _UInt32s = npt.NDArray[np.uint32]

@@ -12,7 +12,7 @@ import pytest
 from kohort.cli.produce_input import Pace, Synthetic, chunks_of, records_of
 from kohort.cli.record_input import InputStyle
 from kohort.cli.settings_text import InputError
-from kohort.client.produce import Outgoing
+from kohort.client.producer.topic_writer import Outgoing
 
 
 async def given(*chunks: bytes) -> AsyncIterator[bytes]:

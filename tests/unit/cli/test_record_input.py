@@ -8,7 +8,7 @@ from kohort.cli.record_input import Input, InputStyle, parse_header, parse_recor
 from kohort.cli.record_text import json_line, record_json
 from kohort.cli.settings_text import InputError
 from kohort.client.fetching.records import ConsumerRecord
-from kohort.client.produce import Outgoing
+from kohort.client.producer.topic_writer import Outgoing
 
 JSON = InputStyle(Input.JSON)
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import lib as pa
 
-from kohort.client.partitioner import murmur2, partition_for_key
+from kohort.client.producer.records import murmur2, partition_for_key
 from kohort.spark.encode_keys import murmur2_column, partitions_for_keys
 
 steady = settings(derandomize=True, deadline=None, max_examples=100)

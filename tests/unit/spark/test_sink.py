@@ -9,7 +9,7 @@ from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, St
 
 from kohort import Consumer
 from kohort.client.fetching.records import ConsumerRecord
-from kohort.client.partitioner import partition_for_key
+from kohort.client.producer.records import partition_for_key
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import OptionError

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kohort.client.cluster import Cluster
-from kohort.client.produce import Outgoing, TopicWriter
+from kohort.client.producer.topic_writer import Outgoing, TopicWriter
 from kohort.testing.broker import AsyncBroker, Broker
 from kohort.testing.intercept import watch
 from kohort.testing.ports import HeldPort

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kohort.client.cluster import Cluster
-from kohort.client.produce import Outgoing, TopicWriter
+from kohort.client.producer.topic_writer import Outgoing, TopicWriter
 from kohort.testing.broker import AsyncBroker, Broker
 from kohort.testing.proxy import AsyncProxy, Proxy, Way
 

@@ -14,6 +14,7 @@ from kohort.client.producer.errors import (
     RecordTooLargeError,
     WaitInCallbackError,
 )
+from kohort.client.producer.sent_record import SentRecord
 from kohort.client.producer.settings import ProducerSettings
 from kohort.client.producer.sync_producer import Producer
 
@@ -28,5 +29,6 @@ __all__ = [
     "ProducerSettingsError",
     "RecordMetadata",
     "RecordTooLargeError",
+    "SentRecord",
     "WaitInCallbackError",
 ]

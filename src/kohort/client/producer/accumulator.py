@@ -19,9 +19,7 @@ from enum import Enum
 from itertools import chain
 from typing import NamedTuple
 
-from kohort.client.producer.batch import Batch, Delivery
-from kohort.client.producer.blocks import Block, BlockBatch, Receipt
-from kohort.client.producer.sequences import Sequences
+from kohort.client.producer.batch import Batch, Block, BlockBatch, Delivery, Receipt, Sequences
 from kohort.model.ids import NodeId
 from kohort.model.topics import TopicPartition
 from kohort.records.record import Fields

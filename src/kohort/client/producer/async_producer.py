@@ -11,21 +11,21 @@ from typing import Any, Self, Unpack
 from kohort.client.cluster import Cluster
 from kohort.client.errors import UnknownTopicError
 from kohort.client.metadata import Metadata, TopicInfo
-from kohort.client.partitioner import partition_for_key
 from kohort.client.producer.accumulator import Added
-from kohort.client.producer.batch import Delivery, RecordMetadata
-from kohort.client.producer.blocks import Block, Receipt
+from kohort.client.producer.batch import Block, Delivery, Receipt, RecordMetadata
 from kohort.client.producer.errors import BufferFullError, ProducerClosedError, RecordTooLargeError
-from kohort.client.producer.placing import Places, Sticky
-from kohort.client.producer.sender import Sender
-from kohort.client.producer.serializing import (
+from kohort.client.producer.records import (
     Headers,
+    Places,
+    Sticky,
     check_place,
     check_timestamp,
     header_list,
     in_bytes,
+    partition_for_key,
     record_size,
 )
+from kohort.client.producer.sender import Sender
 from kohort.client.producer.settings import ProducerSettings, SettingNames
 from kohort.client.retry import Deadline
 from kohort.model.ids import TopicName

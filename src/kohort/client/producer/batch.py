@@ -1,12 +1,14 @@
-"""Records of one partition that travel together, and who waits to hear of each. No I/O."""
+"""Records of one partition that travel together, encoded or not, and their sequence numbers. No I/O."""
 
+from dataclasses import dataclass
 from itertools import repeat
 from typing import ClassVar, NamedTuple, Protocol
 
 from kohort.model.errors import KohortError
 from kohort.model.ids import NodeId, Offset, Partition, TopicName
 from kohort.model.topics import TopicPartition
-from kohort.records.batch import HEADER_SIZE, BatchFields, build_batch
+from kohort.records.batch import HEADER_SIZE, BatchFields, NewRecord, build_batch, read_records
+from kohort.records.build import Payload, encode_payload, frame_payload
 from kohort.records.compression import Codec
 from kohort.records.record import Fields
 
@@ -151,3 +153,127 @@ class Batch:
         if self.numbering is not None:
             base = self.numbering.base_sequence
             part.numbering = self.numbering._replace(base_sequence=(base + start) & 0x7FFFFFFF)
+
+
+class Block(NamedTuple):
+    """Encoded records of one partition that travel together."""
+
+    partition: TopicPartition
+    payload: Payload
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batch it becomes."""
+        return HEADER_SIZE + len(self.payload.content)
+
+
+class Receipt(Protocol):
+    """Who waits for blocks; called on the thread of the producer's loop."""
+
+    def stored(self, partition: TopicPartition, base_offset: int, records: int, /) -> None:
+        """So many records are at this offset and behind it; -1 if the broker did not say where."""
+
+    def failed(self, error: KohortError, /) -> None:
+        """A block was refused, or given up."""
+
+
+class BlockBatch(Batch):
+    """A batch made of a block: nothing can be added to it."""
+
+    is_closed: ClassVar[bool] = True
+
+    __slots__ = ("payload", "receipt")
+
+    def __init__(
+        self, block: Block, receipt: Receipt, order: tuple[int, ...], created: int, deadline: int
+    ) -> None:
+        super().__init__(block.partition, order, created, deadline)
+        self.payload = block.payload
+        self.receipt = receipt
+        self.size = block.size
+
+    @property
+    def count(self) -> int:
+        return self.payload.records_count
+
+    def build(self, fields: BatchFields) -> bytes:
+        return frame_payload(self.payload, fields)
+
+    def succeed(self, base_offset: int, append_time: int = -1) -> None:
+        self.receipt.stored(self.partition, base_offset, self.count)
+
+    def fail(self, error: KohortError) -> None:
+        self.receipt.failed(error)
+
+    def halves(self) -> tuple[Batch, Batch]:
+        records = [
+            NewRecord(found.timestamp, found.key, found.value, found.headers)
+            for found in read_records(frame_payload(self.payload))
+        ]
+        middle = len(records) // 2
+        return self._half(0, 0, records[:middle]), self._half(1, middle, records[middle:])
+
+    def _half(self, which: int, start: int, records: list[NewRecord]) -> Batch:
+        block = Block(self.partition, encode_payload(records, self.payload.codec))
+        half = BlockBatch(block, self.receipt, (*self.order, which), self.created, self.deadline)
+        self.pass_on(half, start)
+        return half
+
+
+LAST_EPOCH = 32_767
+_SEQUENCES = 0x7FFFFFFF  # the one after it is 0
+
+
+@dataclass(slots=True)
+class _Count:
+    producer_id: int
+    epoch: int
+    next: int = 0
+
+
+class Sequences:
+    """The numbers of one producer, so that a batch sent again is stored once.
+
+    It needs an id of a broker before it can number anything. Each partition counts for itself. When a broker
+    expects another number than the one that is due (records were given up before, or the broker forgot us),
+    the partition goes on under the next epoch, from 0: a producer without transactions may raise its epoch by
+    itself (KIP-360), and brokers keep epochs by partition.
+    """
+
+    def __init__(self) -> None:
+        self._identity: tuple[int, int] | None = None
+        self._counts: dict[TopicPartition, _Count] = {}
+
+    @property
+    def needs_identity(self) -> bool:
+        return self._identity is None
+
+    def identify(self, producer_id: int, epoch: int) -> None:
+        """Number partitions that have not begun yet under this id."""
+        self._identity = (producer_id, epoch)
+
+    def assign(self, partition: TopicPartition, records: int) -> Numbering:
+        """The numbers of the next batch of a partition."""
+        count = self._counts.get(partition)
+        if count is None:
+            assert self._identity is not None, "a batch cannot be numbered without a producer id"
+            count = self._counts[partition] = _Count(*self._identity)
+        numbering = Numbering(count.producer_id, count.epoch, count.next)
+        count.next = (count.next + records) & _SEQUENCES
+        return numbering
+
+    def start_over(self, partition: TopicPartition) -> None:
+        """Count from 0 under the next epoch; under another id once the epochs are used up."""
+        count = self._counts.get(partition)
+        if count is None:
+            return
+        if count.epoch < LAST_EPOCH:
+            self._counts[partition] = _Count(count.producer_id, count.epoch + 1)
+        else:
+            self.renounce(partition)
+
+    def renounce(self, partition: TopicPartition) -> None:
+        """Go on under another producer id: this one is used up, or somebody else has it."""
+        count = self._counts.pop(partition, None)
+        if count is not None and self._identity is not None and count.producer_id == self._identity[0]:
+            self._identity = None

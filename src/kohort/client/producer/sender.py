@@ -9,24 +9,41 @@ import asyncio
 import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kohort.client.cluster import Cluster, Role
+from kohort.client.connection import Connection
 from kohort.client.errors import ApiNotServedError, BrokerError, check
 from kohort.client.options import backoff_ms
 from kohort.client.producer.accumulator import Accumulator, Limits
-from kohort.client.producer.batch import UNKNOWN_OFFSET, Batch
+from kohort.client.producer.batch import UNKNOWN_OFFSET, Batch, Sequences
 from kohort.client.producer.errors import DeliveryTimeoutError, DoubtfulDeliveryError
-from kohort.client.producer.links import Link
-from kohort.client.producer.requests import Outgoing, answers, pack, refusal
-from kohort.client.producer.sequences import Sequences
+from kohort.client.producer.requests import Outgoing, Verdict, answers, pack, refusal, verdict
 from kohort.client.producer.settings import ProducerSettings
-from kohort.client.producer.verdicts import Verdict, verdict
 from kohort.model.errors import KohortError
 from kohort.model.ids import NodeId
 from kohort.model.topics import TopicPartition
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kohort.wire.messages.produce import PartitionProduceResponse, ProduceResponse
+
+
+@dataclass(slots=True)
+class Link:
+    """``silent_until``: the broker asked for a break (KIP-219), in the sender's milliseconds."""
+
+    connection: Connection | None = None
+    in_flight: int = 0
+    silent_until: float = 0.0
+
+    def is_usable(self, now: float, most: int) -> bool:
+        """Whether another request may be written now."""
+        return self.is_connected and self.in_flight < most and self.silent_until <= now
+
+    @property
+    def is_connected(self) -> bool:
+        return self.connection is not None and self.connection.is_open
+
 
 _METADATA = "metadata"
 _IDENTITY = "producer id"

@@ -12,11 +12,10 @@ from typing import Any, Self, TypeVar, Unpack
 from kohort.client.loop_thread import LoopThread, OwnerProcess
 from kohort.client.producer.accumulator import Added
 from kohort.client.producer.async_producer import AsyncProducer, Submission
-from kohort.client.producer.batch import RecordMetadata
-from kohort.client.producer.blocks import Block, Receipt
-from kohort.client.producer.delivered import Arrivals, Delivered
+from kohort.client.producer.batch import Block, Receipt
 from kohort.client.producer.errors import BufferFullError, ProducerClosedError, WaitInCallbackError
-from kohort.client.producer.serializing import Headers, check_place, in_bytes
+from kohort.client.producer.records import Headers, check_place, in_bytes
+from kohort.client.producer.sent_record import Arrivals, SentRecord
 from kohort.client.producer.settings import ProducerSettings, SettingNames
 from kohort.model.errors import KohortError
 
@@ -25,7 +24,7 @@ _INBOX = 2_000  # records handed over to the loop and not yet on their way into 
 _GATHER_MS = 1  # records handed over within that time wake the loop's thread once, not each
 
 
-_Handed = tuple[Submission, Delivered]
+_Handed = tuple[Submission, SentRecord]
 _Item = _Handed | Future[None]
 """A record for the loop's thread, or a mark that is told when it is passed."""
 
@@ -89,7 +88,7 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
-    ) -> Future[RecordMetadata]:
+    ) -> SentRecord:
         """Put a record on its way; ``.result(timeout)`` of what comes back says where it went.
 
         Waits until the topic is known, and while the buffer is full, at most ``max_block_ms``; then
@@ -103,7 +102,7 @@ class Producer:
             value = in_bytes("value", value, None)
         if type(key) is not bytes and key is not None and self.settings.key_serializer is None:
             key = in_bytes("key", key, None)
-        delivered = Delivered(self._arrivals)
+        delivered = SentRecord(self._arrivals)
         if not self._producer.knows(topic) and not self._is_own_thread:
             try:
                 self.layout(topic)  # here, so that a topic that does not exist holds up nobody else

@@ -12,7 +12,7 @@ from kohort.client.cluster import Cluster
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.consumer.settings import ConsumerOptions
 from kohort.client.fetching.records import ConsumerRecord
-from kohort.client.produce import Outgoing, TopicWriter
+from kohort.client.producer.topic_writer import Outgoing, TopicWriter
 from kohort.model.errors import ErrorCode
 from kohort.testing.broker import AsyncBroker
 from kohort.testing.intercept import Action, Proceed, Seen

@@ -12,7 +12,7 @@ from kohort.client.consumer import AsyncConsumer, Consumer, engine
 from kohort.client.consumer.engine import Records
 from kohort.client.consumer.errors import ConcurrentUseError, WakeupError
 from kohort.client.loop_thread import LoopThread
-from kohort.client.produce import Outgoing, TopicWriter
+from kohort.client.producer.topic_writer import Outgoing, TopicWriter
 from kohort.testing.plugin import Kohort
 
 FIRST_OF_MORE = 3  # the stage has written three

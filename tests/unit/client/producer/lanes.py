@@ -1,8 +1,7 @@
 """An accumulator on virtual time, with waiters that remember what they were told."""
 
 from kohort.client.producer.accumulator import Accumulator, Added, Limits
-from kohort.client.producer.batch import Batch, RecordMetadata
-from kohort.client.producer.sequences import Sequences
+from kohort.client.producer.batch import Batch, RecordMetadata, Sequences
 from kohort.model.ids import NodeId, Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.records.batch import HEADER_SIZE, NewRecord

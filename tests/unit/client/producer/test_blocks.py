@@ -3,8 +3,7 @@
 from tests.unit.client.producer.lanes import HERE, NODE, RECORD, Waiter, accumulator
 
 from kohort.client.producer import Producer
-from kohort.client.producer.batch import Numbering
-from kohort.client.producer.blocks import Block, BlockBatch
+from kohort.client.producer.batch import Block, BlockBatch, Numbering
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition

@@ -1,7 +1,7 @@
 import pytest
 from tests.unit.client.producer.lanes import HERE, THERE
 
-from kohort.client.producer.sequences import LAST_EPOCH, Sequences
+from kohort.client.producer.batch import LAST_EPOCH, Sequences
 
 
 @pytest.fixture
