@@ -118,6 +118,17 @@ def test_a_full_group_turns_members_away() -> None:
         assert (reply.error_code, reply.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
 
 
+def test_members_of_all_groups_together_have_a_bound() -> None:
+    configs = {"kohort.group.members.max.bytes": 10_000, "group.initial.rebalance.delay.ms": 0}
+    with Broker(configs=configs) as broker, Raw(broker.bootstrap) as raw:
+        member, _ = alone(raw)
+        codes = [raw.send(join_request(group=str(n)), 5).error_code for n in range(20)]
+        handed_out = codes.count(ErrorCode.MEMBER_ID_REQUIRED)
+        assert 3 < handed_out < 20
+        assert codes[handed_out:] == [ErrorCode.GROUP_MAX_SIZE_REACHED] * (20 - handed_out)
+        assert raw.send(join_request(member), 5).error_code == 0  # who is in stays in
+
+
 def test_the_initial_delay_holds_the_first_join_back() -> None:
     with (
         Broker(virtual_time=True) as broker,

@@ -12,11 +12,13 @@ from typing import Any
 from kohort.broker.clock import Clock
 from kohort.broker.config_values import ConfigValues
 from kohort.broker.journal import JournalWriter
+from kohort.broker.memory import members_limit
 from kohort.broker.shard import GroupShard, ShardLog, Status
 from kohort.broker.shard_loading import load
 from kohort.broker.topics import ServedTopic, Topics, offsets_topic
 from kohort.groups.availability import Absence, answer_while, heartbeat_error_while
-from kohort.groups.commands import Request
+from kohort.groups.classic.state import member_bytes
+from kohort.groups.commands import Protocol, Request
 from kohort.groups.replies import ReplyBody
 from kohort.groups.settings import GroupSettings
 from kohort.groups.validate import check_group_id
@@ -27,6 +29,8 @@ from kohort.model.topics import CONSUMER_OFFSETS
 from kohort.primitives.strings import partition_for
 
 logger = logging.getLogger("kohort.coordinator")
+
+_GROUPS_THAT_FILL_IT = 4  # one group may take a quarter of what all members may
 
 NOBODY = ReplyTo(0)  # of a command that is only made to be answered for a shard that is absent
 _FIRST_RETRY_MS = 100  # after a partition could not be read; each further wait is twice as long
@@ -48,6 +52,7 @@ class GroupCoordinator:
         self._loading: asyncio.Task[None] | None = None
         self._creating: asyncio.Task[None] | None = None
         self._running = False
+        self._members_limit = members_limit(configs)
 
     def start(self) -> None:
         """Begin to load what ``__consumer_offsets`` holds; requests are answered meanwhile."""
@@ -128,6 +133,20 @@ class GroupCoordinator:
             return wrong or heartbeat_error_while(absence)
         return shard.core.heartbeat(who, generation, instance_id, self._clock.now().instant)
 
+    def has_memory_for(self, group_id: str, member_id: str, protocols: tuple[Protocol, ...]) -> bool:
+        """Whether all groups together have room for a member that joins (again) with these protocols.
+
+        The core keeps the bound of each group. A member that says no more than before is let in.
+        """
+        taken = sum(shard.core.state.members_bytes for shard in self._shards)
+        wanted = member_bytes(member_id, protocols)
+        if taken + wanted <= self._members_limit:
+            return True
+        shard = self._shard_of(group_id)
+        group = shard.core.group(GroupId(group_id)) if shard is not None else None
+        member = group.members.get(MemberId(member_id)) if group is not None else None
+        return member is not None and wanted <= member_bytes(member.member_id, member.protocols)
+
     def _shard_of(self, group_id: str) -> GroupShard | None:
         if not self._shards:
             return None
@@ -157,6 +176,7 @@ class GroupCoordinator:
             max_session_timeout_ms=number("group.max.session.timeout.ms"),
             initial_rebalance_delay_ms=number("group.initial.rebalance.delay.ms"),
             max_size=number("group.max.size"),
+            max_bytes=members_limit(self._configs) // _GROUPS_THAT_FILL_IT,
             offset_metadata_max_bytes=number("offset.metadata.max.bytes"),
             offsets_retention_ms=number("offsets.retention.minutes") * 60_000,
             offsets_retention_check_interval_ms=number("offsets.retention.check.interval.ms"),

@@ -15,6 +15,7 @@ class GroupSettings:
     max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms, inclusive
     initial_rebalance_delay_ms: int = 3_000  # group.initial.rebalance.delay.ms
     max_size: int = 2_147_483_647  # group.max.size
+    max_bytes: int = 2**63 - 1  # of the memory one group's members and handed-out ids may take
     offset_metadata_max_bytes: int = 4_096  # offset.metadata.max.bytes, counted in UTF-16 units
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1_000  # offsets.retention.minutes
     offsets_retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms

@@ -30,6 +30,7 @@ class State:
     rebalances: Purgatory[Outcome]  # join phases and sync phases, keyed by group
     housekeeping: Purgatory[Outcome]  # the retention sweep
     groups: dict[GroupId, Group] = field(default_factory=dict)
+    members_bytes: int = 0  # memory the members and handed-out ids of all groups take, about
     offsets: OffsetTable = field(default_factory=OffsetTable)
     position: int = 0  # of the newest batch handed to the log
     in_flight: dict[int, InFlight] = field(default_factory=dict)  # by position, oldest first

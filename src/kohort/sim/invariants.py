@@ -9,7 +9,7 @@ from typing import Any
 
 from kohort.groups.classic.rebalance import DelayedJoin, DelayedSync, InitialDelayedJoin
 from kohort.groups.classic.sessions import DelayedHeartbeat
-from kohort.groups.classic.state import Group
+from kohort.groups.classic.state import Group, id_bytes, member_bytes
 from kohort.groups.classic.static import is_being_replaced
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.events import GroupImage, OffsetRow
@@ -27,6 +27,9 @@ def broken_invariants(shard: Shard, waiting: Iterable[ReplyTo]) -> Iterator[str]
     for group in shard.state.groups.values():
         for complaint in _about_group(group):
             yield f"group {group.group_id!r}: {complaint}"
+    taken = sum(group.members_bytes for group in shard.state.groups.values())
+    if taken != shard.state.members_bytes:
+        yield f"counts {shard.state.members_bytes} bytes of members, its groups count {taken}"
     yield from _about_timers(shard.state)
     held = sorted(_requests_held(shard.state))
     expected = sorted(waiting)
@@ -76,6 +79,9 @@ def _about_protocols(group: Group) -> Iterator[str]:
     for member in group.members.values():
         for name, _ in member.protocols:
             offers[name] = offers.get(name, 0) + 1
+    taken = sum(member_bytes(each.member_id, each.protocols) for each in group.members.values())
+    if taken + sum(map(id_bytes, group.pending)) != group.members_bytes:
+        yield f"counts {group.members_bytes} bytes of members"
     if offers != group.offers:
         yield f"counts offers {group.offers}, has {offers}"
     if group.members and len(group.members) not in offers.values():

@@ -26,12 +26,16 @@ _FIRST_VERSION_WITH_NULL_NAME = 7
 
 
 def handle(broker: "Broker", request: JoinGroupRequest, context: Context) -> Result:
+    protocols = tuple(Protocol(each.name, each.metadata) for each in request.protocols)
+
     def command(reply_to: ReplyTo) -> Join:
-        return _command(request, context, reply_to)
+        return _command(request, context, protocols, reply_to)
 
     def respond(reply: JoinReply) -> JoinGroupResponse:
         return _response(reply, context.version)
 
+    if not broker.coordinator.has_memory_for(request.group_id, request.member_id, protocols):
+        return refuse(request, ErrorCode.GROUP_MAX_SIZE_REACHED)
     return then(broker.coordinator.ask(request.group_id, command), respond)
 
 
@@ -39,7 +43,9 @@ def refuse(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=code, protocol_name="", member_id=request.member_id)
 
 
-def _command(request: JoinGroupRequest, context: Context, reply_to: ReplyTo) -> Join:
+def _command(
+    request: JoinGroupRequest, context: Context, protocols: tuple[Protocol, ...], reply_to: ReplyTo
+) -> Join:
     instance = request.group_instance_id
     return Join(
         reply_to=reply_to,
@@ -47,7 +53,7 @@ def _command(request: JoinGroupRequest, context: Context, reply_to: ReplyTo) -> 
         member_id=MemberId(request.member_id),
         instance_id=InstanceId(instance) if instance is not None else None,
         protocol_type=request.protocol_type,
-        protocols=tuple(Protocol(each.name, each.metadata) for each in request.protocols),
+        protocols=protocols,
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         client_id=context.client_id,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from kohort.groups.classic.state import UNKNOWN_TIME, Group, Member
+from kohort.groups.classic.state import UNKNOWN_TIME, Group, Member, id_bytes, member_bytes
 from kohort.groups.classic.subscription import subscribed_topics
 from kohort.groups.classic.transitions import Phase, is_legal
 from kohort.groups.commands import Protocol
@@ -53,6 +53,15 @@ def _count_offers(group: Group, protocols: tuple[Protocol, ...], by: int) -> Non
             del group.offers[name]
 
 
+def _weigh(state: State, group: Group, by: int) -> None:
+    group.members_bytes += by
+    state.members_bytes += by
+
+
+def _bytes_of(member: Member) -> int:
+    return member_bytes(member.member_id, member.protocols)
+
+
 def _park_join(group: Group, member: Member, reply_to: ReplyTo | None) -> None:
     group.awaiting_join += (reply_to is not None) - (member.parked_join is not None)
     member.parked_join = reply_to
@@ -74,7 +83,7 @@ def _group_loaded(state: State, event: GroupLoaded) -> None:
     group.generation = image.generation
     group.state_timestamp = None if image.state_timestamp == UNKNOWN_TIME else image.state_timestamp
     for stored in image.members:
-        _insert(group, _member_of(stored, image.protocol))
+        _insert(state, group, _member_of(stored, image.protocol))
     if image.members:
         group.phase = Phase.STABLE
         group.protocol = image.protocol
@@ -97,7 +106,7 @@ def _member_of(stored: MemberImage, protocol: str | None) -> Member:
 
 
 def _group_removed(state: State, event: GroupRemoved) -> None:
-    del state.groups[event.group_id]
+    state.members_bytes -= state.groups.pop(event.group_id).members_bytes
 
 
 def _group_restored(state: State, event: GroupRestored) -> None:
@@ -116,6 +125,7 @@ def _group_died(state: State, event: GroupDied) -> None:
     for member in group.members.values():
         _park_join(group, member, None)
         member.parked_sync = None
+    _weigh(state, group, -sum(map(id_bytes, group.pending)))
     group.pending.clear()
     state.offsets.groups.pop(event.group_id, None)
 
@@ -123,7 +133,8 @@ def _group_died(state: State, event: GroupDied) -> None:
 # --- members ----------------------------------------------------------------------------------
 
 
-def _insert(group: Group, member: Member) -> None:
+def _insert(state: State, group: Group, member: Member) -> None:
+    _weigh(state, group, _bytes_of(member))
     group.members[member.member_id] = member
     if member.instance_id is not None:
         group.instances[member.instance_id] = member.member_id
@@ -133,11 +144,15 @@ def _insert(group: Group, member: Member) -> None:
 
 
 def _id_reserved(state: State, event: IdReserved) -> None:
-    state.groups[event.group_id].pending[event.member_id] = None
+    group = state.groups[event.group_id]
+    group.pending[event.member_id] = None
+    _weigh(state, group, id_bytes(event.member_id))
 
 
-def _id_dropped(state: State, event: IdDropped) -> None:
-    del state.groups[event.group_id].pending[event.member_id]
+def _id_dropped(state: State, event: IdDropped | MemberAdded) -> None:
+    group = state.groups[event.group_id]
+    del group.pending[event.member_id]
+    _weigh(state, group, -id_bytes(event.member_id))
 
 
 def _member_added(state: State, event: MemberAdded) -> None:
@@ -156,8 +171,9 @@ def _member_added(state: State, event: MemberAdded) -> None:
         group.new_member_added = True
     if not group.members:
         group.protocol_type = event.protocol_type
-    group.pending.pop(event.member_id, None)
-    _insert(group, member)
+    if event.member_id in group.pending:
+        _id_dropped(state, event)
+    _insert(state, group, member)
     _park_join(group, member, event.reply_to)
 
 
@@ -166,7 +182,9 @@ def _member_updated(state: State, event: MemberUpdated) -> None:
     member = group.members[event.member_id]
     _count_offers(group, event.protocols, 1)
     _count_offers(group, member.protocols, -1)
+    before = _bytes_of(member)
     member.protocols = event.protocols
+    _weigh(state, group, _bytes_of(member) - before)
     member.session_timeout_ms = event.session_timeout_ms
     member.rebalance_timeout_ms = event.rebalance_timeout_ms
 
@@ -181,7 +199,9 @@ def _member_replaced(state: State, event: MemberReplaced) -> None:
     member = group.members.pop(event.old_member_id)
     _park_join(group, member, None)
     member.parked_sync = None
+    _weigh(state, group, -_bytes_of(member))
     member.member_id = event.member_id
+    _weigh(state, group, _bytes_of(member))
     member.is_new = False
     group.members[event.member_id] = member
     group.instances[event.instance_id] = event.member_id
@@ -192,6 +212,7 @@ def _member_replaced(state: State, event: MemberReplaced) -> None:
 def _member_removed(state: State, event: MemberRemoved) -> None:
     group = state.groups[event.group_id]
     member = group.members.pop(event.member_id)
+    _weigh(state, group, -_bytes_of(member))
     _park_join(group, member, None)
     _count_offers(group, member.protocols, -1)
     if member.instance_id is not None:

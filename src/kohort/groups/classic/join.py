@@ -8,7 +8,7 @@ from kohort.groups.causes import CapacityReached, FirstJoin, IdRequested, Member
 from kohort.groups.classic.membership import drop_pending_id, remove_member
 from kohort.groups.classic.rebalance import join_key, join_reply, maybe_prepare_rebalance
 from kohort.groups.classic.sessions import arm_session
-from kohort.groups.classic.state import Group, Member
+from kohort.groups.classic.state import Group, Member, member_bytes
 from kohort.groups.classic.static import replace_static_member
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.classic.vote import supports_protocols
@@ -28,6 +28,8 @@ def join(command: Join, out: Outcome) -> None:
     group = out.state.groups.get(command.group_id)
     if not error and group is None and command.member_id:
         error = ErrorCode.UNKNOWN_MEMBER_ID
+    if not error and not _has_memory(group, command, out.state.settings.max_bytes):
+        error = ErrorCode.GROUP_MAX_SIZE_REACHED
     if error:
         _refuse(command, error, out)
         return
@@ -64,6 +66,18 @@ def _has_room(group: Group, member_id: MemberId, max_size: int) -> bool:
     if group.phase in (Phase.COMPLETING_REBALANCE, Phase.STABLE):
         return member is not None or len(group.members) < max_size
     return True
+
+
+def _has_memory(group: Group | None, command: Join, max_bytes: int) -> bool:
+    """Whether what the member says about itself fits beside the others. Kafka has its heap as the bound.
+
+    Who says no more than before is let in: a group may be over the bound after a restart that lowered it.
+    """
+    wanted = member_bytes(command.member_id or command.client_id, command.protocols)
+    member = group.members.get(command.member_id) if group is not None else None
+    has = member_bytes(member.member_id, member.protocols) if member is not None else 0
+    taken = group.members_bytes if group is not None else 0
+    return wanted <= has or taken - has + wanted <= max_bytes
 
 
 def _turn_away(group: Group, command: Join, out: Outcome) -> None:

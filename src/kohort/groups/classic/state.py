@@ -12,6 +12,9 @@ from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, ReplyTo,
 CONSUMER = "consumer"  # the protocol type whose metadata names topics
 UNKNOWN_TIME = WallTime(-1)
 FIRST_GENERATION = Generation(0)
+_ID_OVERHEAD = 1_000  # bytes a handed-out id costs apart from its text: a timer, and its place in some tables
+_MEMBER_OVERHEAD = 2_000
+_PROTOCOL_OVERHEAD = 200
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,6 +46,17 @@ class Member:
         return b""
 
 
+def id_bytes(member_id: str) -> int:
+    """About the memory a handed-out member id takes."""
+    return _ID_OVERHEAD + 2 * len(member_id)
+
+
+def member_bytes(member_id: str, protocols: tuple[Protocol, ...]) -> int:
+    """About the memory a member takes: its id, and what it says about itself for each protocol."""
+    listed = sum(_PROTOCOL_OVERHEAD + len(name) + len(metadata) for name, metadata in protocols)
+    return _MEMBER_OVERHEAD + 2 * len(member_id) + listed
+
+
 @dataclass(slots=True, kw_only=True)
 class Group:
     """One classic consumer group."""
@@ -61,6 +75,7 @@ class Group:
     pending_sync: dict[MemberId, None] = field(default_factory=dict)  # have not asked for their assignment
     offers: dict[str, int] = field(default_factory=dict)  # protocol name → how many members list it
     awaiting_join: int = 0  # members with a parked join, so that "has everyone joined?" costs nothing
+    members_bytes: int = 0  # memory its members and handed-out ids take, about
     new_member_added: bool = False  # somebody came during the initial delay
     subscribed: frozenset[TopicName] | None = None  # None: cannot be told from the members' metadata
 

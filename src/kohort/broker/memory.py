@@ -1,0 +1,35 @@
+"""How much memory there is, and which share of it each kind of use gets unless a setting says otherwise."""
+
+import os
+from functools import cache
+from pathlib import Path
+
+from kohort.broker.config_values import ConfigValues
+
+_MIB = 1024 * 1024
+_CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+# One part in so many of the memory, and the least that a broker can work with.
+_MEMBERS = (32, 128 * _MIB)
+
+
+@cache
+def memory_size() -> int:
+    """The memory this process may use: the machine's, or less if its control group says so."""
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in _CGROUP_LIMITS:
+        try:
+            sizes.append(int(path.read_text()))
+        except (OSError, ValueError):  # there is no such file, or it says "max"
+            continue
+    return min(sizes)
+
+
+def _share(configs: ConfigValues, name: str, parts: int, least: int) -> int:
+    wanted = configs.number(name)
+    return wanted if wanted >= 0 else max(memory_size() // parts, least)
+
+
+def members_limit(configs: ConfigValues) -> int:
+    """What the members of all groups may take together."""
+    return _share(configs, "kohort.group.members.max.bytes", *_MEMBERS)
