@@ -8,16 +8,20 @@ import pytest
 from hypothesis import Phase, given, settings
 from tests.interop.conftest import need
 from tests.property.assign.generated import Case, Kind, cases, without_user_data
+from tests.property.assign.server import groups as server_groups
 from tests.property.assign.test_java import cluster_of, members_of, parsed, shown
 from tools.peers import fetch, jvm
 from tools.peers.pins import Peer
 
 from kohort.assign.protocol import encode_subscription
 from kohort.assign.registry import choose_assignors
+from kohort.assign.server.group import GroupSpec
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
-PROGRAM = Path(__file__).parents[1] / "property" / "assign" / "JavaAssignors.java"
+PROGRAMS = Path(__file__).parents[1] / "property" / "assign"
+PROGRAM = PROGRAMS / "JavaAssignors.java"
+SERVER_PROGRAM = PROGRAMS / "server" / "JavaServerAssignors.java"
 GROUPS = 500  # of each kind
 PLAIN = Kind(claims=False, racks=True, instances=True, unknown_topics=False)
 # Left out is what the specification decides otherwise, as in the recording, and: Java fails on claims of
@@ -57,9 +61,9 @@ def _racks(case: Case, topic: str) -> Iterator[str]:
         yield "".join(sorted(known[number])) or "." if number < len(known) else "."
 
 
-def by_java(lines: list[str], folder: Path) -> list[str]:
+def by_java(lines: list[str], folder: Path, program: Path = PROGRAM) -> list[str]:
     answers = folder / "answers.txt"
-    command = jvm.command(fetch.class_path(Peer.KAFKA), str(PROGRAM), str(answers))
+    command = jvm.command(fetch.class_path(Peer.KAFKA), str(program), str(answers))
     subprocess.run(command, input="\n".join(lines) + "\n", text=True, check=True, capture_output=True)
     return answers.read_text().splitlines()
 
@@ -90,3 +94,22 @@ def test_groups_nobody_thought_of_are_assigned_as_java_assigns_them(
         if ours != java:
             different.append((ours, java))
     assert different == []
+
+
+def test_any_group_gets_the_target_that_kafkas_coordinator_gives_it(tmp_path: Path) -> None:
+    need(Peer.KAFKA)
+    lines: list[str] = []
+    for same_topics in (True, False):
+
+        @settings(
+            derandomize=True, deadline=None, max_examples=GROUPS, database=None, phases=[Phase.generate]
+        )
+        @given(group=server_groups.group_specs(same_topics=same_topics))
+        def collect(group: GroupSpec) -> None:
+            lines.extend(server_groups.written(name, group) for name in server_groups.ASSIGNORS)
+
+        collect()
+    assert len(lines) == 4 * GROUPS
+    for line, answer in zip(lines, by_java(lines, tmp_path, SERVER_PROGRAM), strict=True):
+        assignor, group = server_groups.read(line)
+        assert server_groups.shown(assignor.assign(group)) == answer, line
