@@ -70,26 +70,35 @@ def _stays(record: Record, cleaning: Cleaning, expired: bool) -> bool:
 
 
 def count_cleanable(
-    segments: Sequence[Aged], high_watermark: Offset, config: LogConfig, now: WallTime
+    segments: Sequence[Aged], first_dirty: Offset, high_watermark: Offset, config: LogConfig, now: WallTime
 ) -> int:
-    """How many of the first segments may be cleaned: closed ones, below the high watermark, old enough."""
+    """How many of the first segments may be cleaned: closed ones, below the high watermark.
+
+    The first dirty one that is younger than ``min.compaction.lag.ms`` stops the round.
+    """
+    lag = config.min_compaction_lag_ms
     for count, (segment, following) in enumerate(pairwise(segments)):
-        lag = config.min_compaction_lag_ms
-        too_young = lag > 0 and now - largest_timestamp(segment) < lag
+        is_dirty = following.base_offset > first_dirty
+        too_young = is_dirty and lag > 0 and now - largest_timestamp(segment) < lag
         if following.base_offset > high_watermark or too_young:
             return count
     return max(len(segments) - 1, 0)
 
 
-def is_worth_it(segments: Sequence[Aged], cleaned_up_to: Offset, config: LogConfig, now: WallTime) -> bool:
-    """Whether enough of these cleanable segments is dirty, or something has been dirty for too long."""
-    dirty = [segment for segment in segments if segment.base_offset >= cleaned_up_to and segment.size]
-    if not dirty:
+def is_worth_it(
+    segments: Sequence[Aged], count: int, first_dirty: Offset, config: LogConfig, now: WallTime
+) -> bool:
+    """Whether enough of the first ``count`` segments is dirty, or something waits for too long."""
+    clean = sum(following.base_offset <= first_dirty for following in segments[1:])
+    dirty_bytes = sum(segment.size for segment in segments[clean:count])
+    if not dirty_bytes:
         return False
-    if any(0 < segment.first_timestamp < now - config.max_compaction_lag_ms for segment in dirty):
+    latest = now - config.max_compaction_lag_ms
+    if any(0 < segment.first_timestamp < latest for segment in segments[clean:-1]):
         return True
-    total = sum(segment.size for segment in segments)
-    return sum(segment.size for segment in dirty) > config.min_cleanable_dirty_ratio * total
+    # A segment that begins clean and ends dirty (its first records are deleted) counts as both, as in Kafka.
+    clean_bytes = sum(segment.size for segment in segments if segment.base_offset < first_dirty)
+    return dirty_bytes / (clean_bytes + dirty_bytes) > config.min_cleanable_dirty_ratio
 
 
 def groups(segments: Sequence[S], end: Offset, most_bytes: int) -> list[list[S]]:

@@ -17,7 +17,6 @@ from kohort.log.disk import File, remove_if_there
 from kohort.log.leftovers import CLEANED, SWAP
 from kohort.log.log import LogConfig, Steps, Work
 from kohort.log.segment import INDEX, LOG, TIME_INDEX, Place, Segment
-from kohort.log.walk import timestamp_of
 from kohort.model.ids import Offset, WallTime
 from kohort.records.batch import read_header
 
@@ -129,10 +128,11 @@ class _Compaction:
             for position, header in segment.headers():
                 kept = clean_batch(segment.read_batch(position, header), header, cleaning)
                 if kept is not None:
-                    new.append(kept, header.last_offset, timestamp_of(read_header(kept)))
+                    new.append(kept, header.last_offset, read_header(kept).max_timestamp)
                 yield from self._count(header.size)
         files += new.save_indexes(CLEANED)
-        new.modified = max(segment.modified for segment in group)
+        new.modified = group[-1].modified
+        files[0].set_modified(new.modified)  # a cleaning makes nothing younger, also after a restart
         new.seal()
         new.let_go()
         yield from self._give_way(partial(_sync, files))

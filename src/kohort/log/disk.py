@@ -41,6 +41,10 @@ class File(Protocol):
 
     def truncate(self, size: int) -> None: ...
 
+    def set_modified(self, modified: int) -> None:
+        """Have the file last modified at this time, in milliseconds since 1970."""
+        ...
+
     def size(self) -> int: ...
 
 
@@ -185,6 +189,9 @@ class RealFile:
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._descriptor, size)
+
+    def set_modified(self, modified: int) -> None:
+        os.utime(self._descriptor, ns=(modified * 1_000_000, modified * 1_000_000))
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size

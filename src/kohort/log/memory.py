@@ -44,6 +44,9 @@ class MemoryFile:
         del self._content[size:]
         self._content += bytes(size - len(self._content))
 
+    def set_modified(self, modified: int) -> None:
+        self.modified = modified
+
     def size(self) -> int:
         return len(self._content)
 

@@ -15,7 +15,6 @@ from kohort.log.leftovers import base_of, tidy
 from kohort.log.producers import CorruptSnapshotError, Producers
 from kohort.log.scan import checked_batches
 from kohort.log.segment import LOG, SEGMENT_SUFFIXES, SNAPSHOT, Place, Segment, file_name
-from kohort.log.walk import timestamp_of
 from kohort.model.ids import LeaderEpoch, Offset
 from kohort.records.batch import CorruptBatchError, LegacyFormatError
 
@@ -174,7 +173,7 @@ class _Recovery:
         damage = None
         try:
             for _, header in checked_batches(file, size, segment.base_offset):
-                segment.learn(header.size, header.last_offset, timestamp_of(header))
+                segment.learn(header.size, header.last_offset, header.max_timestamp)
                 self.log.epochs.begin(LeaderEpoch(header.partition_leader_epoch), Offset(header.base_offset))
                 self.log.end_offset = Offset(header.next_offset)
         except LegacyFormatError:

@@ -32,32 +32,33 @@ def segments_to_drop(
 ) -> int:
     """How many of the first segments may go; all of them means that the last one must be rolled first.
 
-    Nothing at or beyond the high watermark goes, nor an empty last segment.
+    First those below the start go, then those that are too many, then those that are too old: each rule
+    judges what the one before it leaves. Nothing at or beyond the high watermark goes, nor an empty last
+    segment.
     """
     droppable = sum(following.base_offset <= high_watermark for following in segments[1:])
     if droppable == len(segments) - 1 and segments and segments[-1].size:
         droppable += 1
-    below_start = sum(following.base_offset <= start_offset for following in segments[1:])
-    if Cleanup.DELETE not in config.cleanup:
-        return min(droppable, below_start)
-    return min(droppable, max(below_start, _too_old(segments, config, now), _too_many(segments, config)))
+    dropped = sum(following.base_offset <= start_offset for following in segments[1:])
+    if Cleanup.DELETE in config.cleanup:
+        dropped = _too_many(segments, dropped, config)
+        dropped = _too_old(segments, dropped, config, now)
+    return min(droppable, dropped)
 
 
-def _too_old(segments: Sequence[Aged], config: LogConfig, now: WallTime) -> int:
-    if config.retention_ms == UNLIMITED:
-        return 0
-    for count, segment in enumerate(segments):
-        if now - largest_timestamp(segment) <= config.retention_ms:
-            return count
-    return len(segments)
-
-
-def _too_many(segments: Sequence[Aged], config: LogConfig) -> int:
+def _too_many(segments: Sequence[Aged], dropped: int, config: LogConfig) -> int:
     if config.retention_bytes == UNLIMITED:
-        return 0
-    surplus = sum(segment.size for segment in segments) - config.retention_bytes
-    for count, segment in enumerate(segments):
-        if surplus - segment.size < 0:
-            return count
-        surplus -= segment.size
-    return len(segments)
+        return dropped
+    surplus = sum(segment.size for segment in segments[dropped:]) - config.retention_bytes
+    while dropped < len(segments) and surplus >= segments[dropped].size:
+        surplus -= segments[dropped].size
+        dropped += 1
+    return dropped
+
+
+def _too_old(segments: Sequence[Aged], dropped: int, config: LogConfig, now: WallTime) -> int:
+    if config.retention_ms == UNLIMITED:
+        return dropped
+    while dropped < len(segments) and now - largest_timestamp(segments[dropped]) > config.retention_ms:
+        dropped += 1
+    return dropped

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kohort.log.disk import Disk, File, ShortWriteError, read_file, remove_if_there, write_all
 from kohort.log.index import MOST_ENTRIES, CorruptIndexError, OffsetIndex, TimeIndex
-from kohort.log.walk import batch_size, headers, spans, timestamp_of, whole_batches
+from kohort.log.walk import batch_size, headers, spans, whole_batches
 from kohort.model.ids import Offset
 from kohort.records.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, CorruptBatchError, read_header
 
@@ -183,7 +183,8 @@ class Segment:
     def first_timestamp(self) -> int:
         """The timestamp of the first batch, from which the age of a segment counts."""
         if self._first_timestamp is None:
-            self._first_timestamp = read_header(self.file().read(HEADER_SIZE, 0)).max_timestamp
+            first = self.file().read(HEADER_SIZE, 0)
+            self._first_timestamp = read_header(first).max_timestamp if first else NO_TIMESTAMP
         return self._first_timestamp
 
     def open_for(self, timestamp: int, now: int) -> int:
@@ -214,7 +215,7 @@ class Segment:
         self.forget_indexes()
         next_offset = self.base_offset
         for _, header in headers(self.file(), 0, size):
-            self.learn(header.size, header.last_offset, timestamp_of(header))
+            self.learn(header.size, header.last_offset, header.max_timestamp)
             next_offset = Offset(header.next_offset)
         return next_offset
 

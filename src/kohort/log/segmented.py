@@ -289,11 +289,15 @@ class SegmentedLog:
     def is_cleanable(self, now: WallTime) -> bool:
         if Cleanup.COMPACT not in self.config.cleanup or self.failure is not None:
             return False
-        count = count_cleanable(self._segments, self.high_watermark, self.config, now)
-        return is_worth_it(self._segments[:count], self.cleaned_up_to, self.config, now)
+        first_dirty = max(self.cleaned_up_to, self.start_offset)
+        return is_worth_it(self._segments, self._count_cleanable(now), first_dirty, self.config, now)
+
+    def _count_cleanable(self, now: WallTime) -> int:
+        first_dirty = max(self.cleaned_up_to, self.start_offset)
+        return count_cleanable(self._segments, first_dirty, self.high_watermark, self.config, now)
 
     def compact(self, now: WallTime) -> Steps:
-        count = count_cleanable(self._segments, self.high_watermark, self.config, now)
+        count = self._count_cleanable(now)
         if count == 0 or self.failure is not None:
             return
         plan = Round(

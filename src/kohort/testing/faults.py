@@ -258,6 +258,9 @@ class FakeFile:
         del content[size:]
         content.extend(bytes(size - len(content)))
 
+    def set_modified(self, modified: int) -> None:
+        self._inode.modified = modified
+
     def size(self) -> int:
         return len(self._inode.content)
 

@@ -152,8 +152,14 @@ def pieces(count: int, **fields: int) -> list[Piece]:
     return [Piece(Offset(10 * number), **fields) for number in range(count)]
 
 
-def cleanable(segments: list[Piece], config: LogConfig, *, high_watermark: int = 99) -> int:
-    return count_cleanable(segments, Offset(high_watermark), config, NOW)
+def cleanable(segments: list[Piece], config: LogConfig, *, high_watermark: int = 99, dirty: int = 0) -> int:
+    return count_cleanable(segments, Offset(dirty), Offset(high_watermark), config, NOW)
+
+
+def is_due(closed: list[Piece], first_dirty: int, config: LogConfig) -> bool:
+    """Whether to clean closed segments that all may be cleaned; another is open after them."""
+    active = Piece(Offset(10 * len(closed)))
+    return is_worth_it([*closed, active], len(closed), Offset(first_dirty), config, NOW)
 
 
 def test_closed_segments_below_the_high_watermark_can_be_cleaned() -> None:
@@ -169,6 +175,7 @@ def test_what_is_younger_than_the_lag_waits() -> None:
     segments[1].timestamp = NOW - 10
     assert cleanable(segments, LogConfig(min_compaction_lag_ms=11)) == 1
     assert cleanable(segments, LogConfig(min_compaction_lag_ms=10)) == 3
+    assert cleanable(segments, LogConfig(min_compaction_lag_ms=11), dirty=20) == 3
     segments[1].timestamp, segments[1].modified = -1, NOW - 5
     assert cleanable(segments, LogConfig(min_compaction_lag_ms=11)) == 1
 
@@ -176,17 +183,17 @@ def test_what_is_younger_than_the_lag_waits() -> None:
 @pytest.mark.parametrize(("cleaned_up_to", "expected"), [(0, True), (10, True), (20, False), (40, False)])
 def test_cleaning_is_worth_it_when_enough_is_dirty(cleaned_up_to: int, expected: bool) -> None:
     config = LogConfig(min_cleanable_dirty_ratio=0.5)
-    assert is_worth_it(pieces(4), Offset(cleaned_up_to), config, NOW) is expected
+    assert is_due(pieces(4), cleaned_up_to, config) is expected
 
 
 def test_cleaning_is_worth_it_when_something_waited_too_long() -> None:
     config = LogConfig(max_compaction_lag_ms=NOW - 1_001)
-    assert is_worth_it(pieces(4), Offset(30), config, NOW)
-    assert not is_worth_it(pieces(4), Offset(40), config, NOW)
+    assert is_due(pieces(4), 30, config)
+    assert not is_due(pieces(4), 40, config)
     without_time = pieces(4, timestamp=-1)
-    assert not is_worth_it(without_time, Offset(30), config, NOW)
+    assert not is_due(without_time, 30, config)
     without_time[3].timestamp = 1_000
-    assert is_worth_it(without_time, Offset(30), config, NOW)
+    assert is_due(without_time, 30, config)
 
 
 def test_neighbours_are_put_together_up_to_the_size_of_a_segment() -> None:

@@ -119,5 +119,16 @@ def test_records_without_a_timestamp_are_as_old_as_the_last_append_to_their_segm
     assert bench.records() == []
 
 
+def test_compaction_and_a_restart_make_records_without_timestamps_no_younger(make_bench: MakeBench) -> None:
+    both = Cleanup.COMPACT | Cleanup.DELETE
+    bench = make_bench(config=LogConfig(segment_bytes=300, retention_ms=1_000, cleanup=both))
+    bench.append(*[batch(b"v", at=-1) for _ in range(10)], now=5_000)
+    bench.compact(5_900)
+    bench.restart()
+    closed = len([name for name in bench.names() if name.endswith(".log")]) - 1
+    assert bench.log.apply_retention(WallTime(6_000)) == 0
+    assert bench.log.apply_retention(WallTime(6_001)) == closed
+
+
 def test_retention_of_a_log_without_files_does_nothing(make_bench: MakeBench) -> None:
     assert make_bench().log.apply_retention(NOW) == 0
