@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kohort.broker.connection import Buffers, Connection
 from kohort.broker.context import Context, Interceptor, Later, RawReply, Response, Result
 from kohort.broker.handlers import SERVED, Served
+from kohort.log.background import describe
 from kohort.model.errors import ErrorCode, ProtocolError, RefusedError
 from kohort.wire.apis import ApiKey, api_spec
 from kohort.wire.codec import DecodeError, decode_request, encode_parts
@@ -23,6 +24,21 @@ logger = logging.getLogger("kohort.dispatch")
 
 _PREFIX = struct.Struct(">ii")  # size of the frame, correlation id
 _NEVER = 2**15  # above any version
+_GROUP_APIS = frozenset(
+    {
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.JOIN_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.LIST_GROUPS,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.OFFSET_DELETE,
+    }
+)
 _REPLIES = (Message, RawReply)  # a tuple: the union would be made anew for every request
 
 
@@ -148,6 +164,11 @@ def refusal(error: Exception, handler: Handler, request: Message, context: Conte
         raise error
     if isinstance(error, RefusedError):
         code = error.code
+    elif isinstance(error, (OSError, MemoryError)):
+        # The machine failed, not the request: a code that lets the client try again.
+        logger.warning("%s failed: %s", context, describe(error))
+        is_of_a_group = handler.served.key in _GROUP_APIS
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if is_of_a_group else ErrorCode.KAFKA_STORAGE_ERROR
     else:
         logger.error("%s failed", context, exc_info=error)
         code = ErrorCode.UNKNOWN_SERVER_ERROR

@@ -97,7 +97,10 @@ def is_satisfied(planned: list[Planned], terms: Terms) -> bool:
     for part in planned:
         if part.log is None or part.diverging is not None or part.log.failure is not None:
             return True
-        readable += part.log.readable_bytes(Offset(part.wanted.offset), _limit(part.log, terms))
+        try:
+            readable += part.log.readable_bytes(Offset(part.wanted.offset), _limit(part.log, terms))
+        except RefusedError:  # it cannot be read now: the reply says so
+            return True
         if readable >= terms.min_bytes:
             return True
     return terms.min_bytes <= 0 or not planned

@@ -70,8 +70,8 @@ class Listener:
     async def _welcome(self, client: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(self._make, client)
-        except OSError:
-            client.close()  # it has gone again
+        except (OSError, MemoryError):
+            client.close()  # it has gone again, or there is no memory for it
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
         """Those who wait are still there when it has become better; asking at once would only spin."""

@@ -1,12 +1,14 @@
 """Topics as the broker serves them: what the catalog knows, with the logs that belong to it.
 
-The catalog decides what exists; logs follow. A topic is visible here, with all its logs open,
-before anybody is told that it was created.
+The catalog decides what exists. The logs of a new topic or partition are opened first, then the catalog
+stores it, and then it is visible here: a failure in between leaves nothing behind. Changes are made one after
+another.
 """
 
+import asyncio
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from kohort.broker.config_values import ConfigValues, check_topic_configs
@@ -14,7 +16,7 @@ from kohort.broker.configs import split_list
 from kohort.log.catalog import Catalog, Topic
 from kohort.log.log import Cleanup, Log, LogConfig, LogSpec, Storage
 from kohort.model.errors import ErrorCode, RefusedError
-from kohort.model.ids import Partition, TopicId, TopicName
+from kohort.model.ids import LeaderEpoch, Partition, TopicId, TopicName
 from kohort.model.topics import (
     CONSUMER_OFFSETS,
     INTERNAL_TOPICS,
@@ -82,11 +84,12 @@ class Topics:
         self._configs = configs
         self._by_name: dict[TopicName, ServedTopic] = {}
         self._by_id: dict[TopicId, ServedTopic] = {}
+        self._changing = asyncio.Lock()
 
     def open_all(self) -> None:
         """Open the logs of every topic in the catalog; at start."""
         for topic in self._catalog.topics.values():
-            self._serve(topic)
+            self._serve(topic, self._open_logs(topic, 0))
 
     def get(self, name: str) -> ServedTopic | None:
         return self._by_name.get(TopicName(name))
@@ -117,28 +120,54 @@ class Topics:
 
     async def create(self, new: NewTopic) -> ServedTopic:
         """Create a topic durably, or RefusedError; when this returns, clients can produce to it."""
-        partitions, overrides = self.check_new(new)
-        topic = Topic(TopicName(new.name), new_topic_id(), partitions, overrides)
-        await self._catalog.create_topic(topic)
-        return self._serve(topic)
+        async with self._changing:
+            partitions, overrides = self.check_new(new)
+            topic = Topic(TopicName(new.name), new_topic_id(), partitions, overrides)
+            logs = self._open_logs(topic, 0)
+            try:
+                await self._catalog.create_topic(topic)
+            except BaseException:
+                self._abandon(logs)
+                raise
+            return self._serve(topic, logs)
 
     async def delete(self, topic: ServedTopic) -> None:
         """Remove a topic from the catalog, then from everywhere else.
 
-        Files that a crash leaves behind are swept up at the next start: the catalog remembers until then.
+        Files that cannot be removed now are removed later: the catalog remembers until the next start.
         """
-        await self._catalog.delete_topic(topic.name)
-        del self._by_name[topic.name]
-        del self._by_id[topic.topic_id]
-        for log in topic.logs:
-            self._storage.delete_log(log.partition)
+        async with self._changing:
+            await self._catalog.delete_topic(topic.name)
+            del self._by_name[topic.name]
+            del self._by_id[topic.topic_id]
+            for log in topic.logs:
+                self._storage.delete_log(log.partition)
 
     async def add_partitions(self, topic: ServedTopic, total: int) -> None:
-        self._serve(await self._catalog.add_partitions(topic.name, total))
+        async with self._changing:
+            served = self._served(topic)
+            known = self._catalog.topics[served.name]
+            logs = self._open_logs(replace(known, partitions=total), len(served.logs))
+            try:
+                changed = await self._catalog.add_partitions(topic.name, total)
+            except BaseException:
+                self._abandon(logs)
+                raise
+            served.logs += logs  # in place: group shards look their logs up here
+            self._serve(changed, served.logs)
 
     async def set_configs(self, topic: ServedTopic, configs: Mapping[str, str]) -> None:
         """Replace the overrides of a topic; they are in force when this returns."""
-        self._serve(await self._catalog.set_topic_configs(topic.name, configs))
+        async with self._changing:
+            served = self._served(topic)
+            self._serve(await self._catalog.set_topic_configs(topic.name, configs), served.logs)
+
+    def _served(self, topic: ServedTopic) -> ServedTopic:
+        """A topic as it is served now: it may have changed, or gone, while a change waited for its turn."""
+        served = self._by_id.get(topic.topic_id)
+        if served is None:
+            raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic.name!r}")
+        return served
 
     def replace_log(self, log: Log) -> None:
         """A failed log has been recovered: serve the new one."""
@@ -148,8 +177,8 @@ class Topics:
 
     def reconfigure_all(self) -> None:
         """Broker configs changed: what topics inherit from them may have too."""
-        for topic in self._catalog.topics.values():
-            self._serve(topic)
+        for served in list(self._by_name.values()):
+            self._serve(self._catalog.topics[served.name], served.logs)
 
     def _check_name(self, name: str) -> None:
         if not is_legal_name(name):
@@ -198,18 +227,33 @@ class Topics:
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "this cluster has one broker: each partition goes to it"
             )
 
-    def _serve(self, topic: Topic) -> ServedTopic:
-        """Bring logs and looked-up configs in line with what the catalog says of a topic."""
+    def _open_logs(self, topic: Topic, first: int) -> list[Log]:
+        """Open the logs of a topic from partition ``first`` on: all of them, or RefusedError and none."""
         config = self._log_config(topic)
-        known = self._by_name.get(topic.name)
-        logs = known.logs if known is not None else []
+        known = self._catalog.topics.get(topic.name)
+        logs: list[Log] = []
+        try:
+            for index in range(first, topic.partitions):
+                partition = TopicPartition(topic.name, Partition(index))
+                epoch = self._catalog.leader_epoch(partition) if known is not None else LeaderEpoch(0)
+                spec = LogSpec(
+                    partition=partition, topic_id=topic.topic_id, leader_epoch=epoch, config=config
+                )
+                logs.append(self._storage.open_log(spec))
+        except BaseException:
+            self._abandon(logs)
+            raise
+        return logs
+
+    def _abandon(self, logs: list[Log]) -> None:
+        for log in logs:
+            self._storage.abandon_log(log.partition)
+
+    def _serve(self, topic: Topic, logs: list[Log]) -> ServedTopic:
+        """Make what the catalog says of a topic visible, and bring its logs in line with it."""
+        config = self._log_config(topic)
         for log in logs:
             log.reconfigure(config)
-        for index in range(len(logs), topic.partitions):
-            partition = TopicPartition(topic.name, Partition(index))
-            epoch = self._catalog.leader_epoch(partition)
-            spec = LogSpec(partition=partition, topic_id=topic.topic_id, leader_epoch=epoch, config=config)
-            logs.append(self._storage.open_log(spec))
         number = partial(self._configs.topic_number, topic.configs)
         served = ServedTopic(
             name=topic.name,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from kohort.log.background import describe
 from kohort.log.cleaner import Cleaning, clean_batch, groups, note_keys
 from kohort.log.disk import File, remove_if_there
 from kohort.log.leftovers import CLEANED, SWAP
@@ -46,6 +47,10 @@ class Compacted(Protocol):
 
     layout: int  # changes whenever closed segments do
     cleaned_up_to: Offset
+
+    def fail(self, reason: str) -> None:
+        """Refuse appends until the log is reopened, which tidies its directory up."""
+        ...
 
     def replace(self, old: Sequence[Segment], new: Segment) -> list[File]:
         """Put a segment that is ready as ``.swap`` in the place of others; returns the files of those."""
@@ -141,9 +146,13 @@ class _Compaction:
         yield from self._give_way(partial(place.disk.sync_directory, place.directory))
 
     def _discard(self, new: Segment) -> None:
-        for kind in _KINDS:
-            for suffix in (CLEANED, SWAP):
-                remove_if_there(self._plan.place.disk, new.path + kind + suffix)
+        """Remove what a round has begun. A ``.swap`` file must not stay: recovery would put it in place."""
+        try:
+            for kind in _KINDS:
+                for suffix in (CLEANED, SWAP):
+                    remove_if_there(self._plan.place.disk, new.path + kind + suffix)
+        except Exception as error:
+            self._log.fail(f"what a compaction left of {new.path} could not be removed: {describe(error)}")
 
     def _count(self, size: int) -> Steps:
         self._bytes += size

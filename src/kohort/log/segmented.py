@@ -7,7 +7,7 @@ whatever did not.
 
 from collections.abc import Sequence
 
-from kohort.log.background import describe
+from kohort.log.background import describe, report
 from kohort.log.checkpoints import write_epochs
 from kohort.log.cleaner import count_cleanable, is_worth_it
 from kohort.log.compaction import Round, compact, put_in_place
@@ -54,6 +54,7 @@ class SegmentedLog:
         self.layout = 0  # changes whenever closed segments do, so that a compaction notices
         self._place = place
         self._segments = found.segments
+        self._dropped: list[Segment] = []  # whose files are still to be removed
         self._active = found.segments[-1] if found.segments else None
         self._epochs = found.epochs
         self._epoch_is_new = found.epochs.begin(self.leader_epoch, self.end_offset)
@@ -118,7 +119,7 @@ class SegmentedLog:
                 segment = self._roll(now)
             segment.append(batch, last, timestamp)
             segment.modified = now
-        except OSError as error:
+        except Exception as error:
             raise self._write_failed(error) from error
         self.end_offset = Offset(last + 1)
         if header.producer_id >= 0:
@@ -176,14 +177,20 @@ class SegmentedLog:
         self._unsynced.names = True
         return new
 
-    def _write_failed(self, error: OSError) -> RefusedError:
-        """Cut off what a failed write may have left; the log goes on when there is space again."""
+    def _write_failed(self, error: Exception) -> RefusedError:
+        """Cut off what a failed write may have left; the log goes on when there is space again.
+
+        Anything but a failed write may have left what is in memory half changed: only files tell then.
+        """
+        reason = f"{self.partition} could not be written: {describe(error)}"
         try:
             if self._active is not None:
                 self._active.file().truncate(self._active.size)
-        except OSError as second:
-            self.fail(f"{self.partition} could not be cut back after a failed write: {second}")
-        return RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition} could not be written: {error}")
+        except Exception as second:
+            self.fail(f"{self.partition} could not be cut back after a failed write: {describe(second)}")
+        if not isinstance(error, OSError):
+            self.fail(reason)
+        return RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
     def fail(self, reason: str) -> None:
         """Refuse appends until the log is reopened: what is on the disk is not known any more."""
@@ -200,10 +207,20 @@ class SegmentedLog:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{self.partition} has {self.start_offset} to {self.end_offset}, not {offset}",
             )
-        return read(self._view(), offset, max_bytes, limit, at_least_one)
+        try:
+            return read(self._view(), offset, max_bytes, limit, at_least_one)
+        except (OSError, MemoryError) as error:
+            raise self._unreadable(error) from error
 
     def readable_bytes(self, offset: Offset, limit: Offset) -> int:
-        return readable_bytes(self._view(), offset, limit)
+        try:
+            return readable_bytes(self._view(), offset, limit)
+        except (OSError, MemoryError) as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> RefusedError:
+        reason = f"{self.partition} could not be read: {describe(error)}"
+        return RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
     def find_by_time(self, timestamp: int, limit: Offset) -> Search:
         return first_not_older(self._segments, timestamp, self.start_offset, limit)
@@ -229,11 +246,11 @@ class SegmentedLog:
         try:
             if count == len(self._segments):
                 self._roll(now)
-            self._drop(count)
-        except OSError as error:
+        except Exception as error:
             raise self._write_failed(error) from error
         if count:
-            self._move_start(self._segments[0].base_offset)
+            self._move_start(self._segments[count].base_offset)
+        self._drop(count)
         return count
 
     def _move_start(self, offset: Offset) -> None:
@@ -242,10 +259,17 @@ class SegmentedLog:
             self._unsynced.epochs |= self._epochs.delete_before(offset)
 
     def _drop(self, count: int) -> None:
+        """Let the first segments go; files that cannot be removed now go with the next ones."""
         for _ in range(count):
-            self._segments.pop(0).remove()
+            self._dropped.append(self._segments.pop(0))
             self.layout += 1
             self._unsynced.names = True
+        try:
+            while self._dropped:
+                self._dropped[0].remove()
+                del self._dropped[0]
+        except (OSError, MemoryError) as error:
+            report(f"removing {self._dropped[0]}", error, "; it is tried again at the next retention check")
 
     def truncate(self, offset: Offset) -> None:
         if offset >= self.end_offset:
@@ -253,8 +277,8 @@ class SegmentedLog:
         try:
             end = self._cut(offset)
             self._producers, _ = load_producers(self._place, self._segments, end, snapshots(self._place))
-        except OSError as error:
-            self.fail(f"{self.partition} could not be truncated to {offset}: {error}")
+        except Exception as error:
+            self.fail(f"{self.partition} could not be truncated to {offset}: {describe(error)}")
             raise RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, self.failure or "") from error
         self.end_offset = end
         self.high_watermark = min(self.high_watermark, end)
@@ -316,8 +340,8 @@ class SegmentedLog:
         first = self._segments.index(old[0])
         try:
             doomed = put_in_place(self._place, old, new)
-        except OSError as error:
-            self.fail(f"a compaction of {self.partition} could not be finished: {error}")
+        except Exception as error:
+            self.fail(f"a compaction of {self.partition} could not be finished: {describe(error)}")
             raise
         self._segments[first : first + len(old)] = [new]
         self.layout += 1

@@ -8,6 +8,7 @@ directory was.
 import errno
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import NamedTuple
@@ -33,6 +34,28 @@ class Fault(NamedTuple):
     number: int
     error: int = errno.EIO
     written: int = 0  # bytes a failing write leaves behind; with error 0 it reports them, a short write
+
+
+class Kind(Enum):
+    """What is asked of a disk."""
+
+    OPEN = "open"
+    READ = "read"
+    WRITE = "write"
+    SYNC = "sync"
+    RENAME = "rename"
+    TRUNCATE = "truncate"
+    UNLINK = "unlink"
+    MKDIR = "mkdir"
+
+
+class Outage(NamedTuple):
+    """``length`` operations of one kind fail, from the ``first`` on (1 is the next one)."""
+
+    kind: Kind
+    first: int
+    length: int = 1
+    error: int = errno.EIO
 
 
 class _Inode:
@@ -85,6 +108,8 @@ class FakeDisk:
         self.sync_faults: dict[int, Fault] = {}
         self.power_off_at: int | None = None  # the operation of this number, and all after it, do not happen
         self.capacity: int | None = None  # bytes all files together may have
+        self.counts: Counter[Kind] = Counter()
+        self._outage: Outage | None = None
         self.clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000  # the time files are given
         self._root = _Directory()
         self._locked: set[str] = set()
@@ -93,6 +118,22 @@ class FakeDisk:
         """Arm faults. Numbers count from now on."""
         self.write_faults = {self.writes + fault.number: fault for fault in writes}
         self.sync_faults = {self.syncs + fault.number: fault for fault in syncs}
+
+    def suffer(self, outage: Outage | None) -> None:
+        """Arm an outage, counted from now on; ``None`` ends it."""
+        self._outage = outage
+        if outage is not None:
+            first = self.counts[outage.kind] + outage.first
+            self._outage = outage._replace(first=first)
+
+    def asked(self, kind: Kind, path: str = "") -> None:
+        """Every operation passes here before it happens."""
+        self.counts[kind] += 1
+        outage = self._outage
+        if outage is None or outage.kind is not kind:
+            return
+        if outage.first <= self.counts[kind] < outage.first + outage.length:
+            raise OSError(outage.error, os.strerror(outage.error), path or None)
 
     def crash(self, survival: Survival = Survival.NOTHING, kept: int = 0) -> None:
         """Cut the power and start again: what was not synced is forgotten, as ``survival`` says."""
@@ -103,6 +144,7 @@ class FakeDisk:
         """Kill the process only: files stay as they were seen, locks are released, faults disarmed."""
         self._locked.clear()
         self.power_off_at = self.capacity = None
+        self.suffer(None)
         self.fail()
 
     def used(self) -> int:
@@ -110,6 +152,7 @@ class FakeDisk:
         return sum(len(inode.content) for inode in _inodes(self._root))
 
     def open(self, path: str, *, create: bool = False) -> "FakeFile":
+        self.asked(Kind.OPEN, path)
         directory, name = self._parent(path)
         node = directory.names.get(name)
         if node is None:
@@ -122,6 +165,7 @@ class FakeDisk:
         return FakeFile(self, node)
 
     def entries(self, directory: str) -> list[Entry]:
+        self.asked(Kind.OPEN, directory)
         node = self._find(directory)
         if not isinstance(node, _Directory):
             return []
@@ -133,6 +177,7 @@ class FakeDisk:
         ]
 
     def make_directory(self, path: str) -> None:
+        self.asked(Kind.MKDIR, path)
         node = self._root
         for name in _parts(path):
             if name not in node.names:
@@ -144,6 +189,7 @@ class FakeDisk:
             node = inner
 
     def rename(self, old: str, new: str) -> None:
+        self.asked(Kind.RENAME, old)
         source, old_name = self._parent(old)
         target, new_name = self._parent(new)
         if old_name not in source.names:
@@ -152,6 +198,7 @@ class FakeDisk:
         target.names[new_name] = source.names.pop(old_name)
 
     def remove(self, path: str) -> None:
+        self.asked(Kind.UNLINK, path)
         directory, name = self._parent(path)
         if not isinstance(directory.names.get(name), _Inode):
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
@@ -159,7 +206,10 @@ class FakeDisk:
         del directory.names[name]
 
     def remove_directory(self, path: str) -> None:
+        self.asked(Kind.UNLINK, path)
         node = self._find(path)
+        if node is None:
+            raise FileNotFoundError(errno.ENOENT, "no such directory", path)
         if not isinstance(node, _Directory) or node.names:
             raise OSError(errno.ENOTEMPTY, "no empty directory", path)
         self.count_operation()
@@ -167,6 +217,7 @@ class FakeDisk:
         del directory.names[name]
 
     def sync_directory(self, path: str) -> None:
+        self.asked(Kind.SYNC, path)
         self._count_sync()
         node = self._find(path)
         if not isinstance(node, _Directory):
@@ -187,6 +238,7 @@ class FakeDisk:
 
     def write(self, inode: _Inode, content: Bytes, position: int) -> int:
         """Write into a file, as far as faults and space allow."""
+        self.asked(Kind.WRITE)
         self.count_operation()
         self.writes += 1
         fault = self.write_faults.get(self.writes) or self._out_of_space(inode, len(content), position)
@@ -201,6 +253,7 @@ class FakeDisk:
 
     def sync(self, inode: _Inode) -> None:
         """Make the bytes of a file survive a crash."""
+        self.asked(Kind.SYNC)
         self._count_sync()
         inode.synced = bytes(inode.content)
 
@@ -244,6 +297,7 @@ class FakeFile:
         self._inode = inode
 
     def read(self, size: int, position: int) -> bytes:
+        self._disk.asked(Kind.READ)
         return bytes(self._inode.content[position : position + size])
 
     def write(self, content: Bytes, position: int) -> int:
@@ -253,6 +307,7 @@ class FakeFile:
         self._disk.sync(self._inode)
 
     def truncate(self, size: int) -> None:
+        self._disk.asked(Kind.TRUNCATE)
         self._disk.count_operation()
         content = self._inode.content
         del content[size:]
