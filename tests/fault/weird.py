@@ -53,14 +53,15 @@ def resealed(blob: bytes, random: Random) -> bytes:
 def confuse(request: Message, version: int, random: Random, topic_id: bytes) -> None:
     """Give one to three fields, however deep, values of their type that nobody would send."""
     for _ in range(random.randint(1, 3)):
-        places = _places(request, version)
-        if not places:
+        found = places(request, version)
+        if not found:
             return  # this version has no fields at all
-        struct_, field = random.choice(places)
+        struct_, field = random.choice(found)
         setattr(struct_, field.name, _odd(field, getattr(struct_, field.name), version, random, topic_id))
 
 
-def _places(struct_: Struct, version: int) -> list[tuple[Struct, Field]]:
+def places(struct_: Struct, version: int) -> list[tuple[Struct, Field]]:
+    """Every field that a version has, however deep, with the struct that it is in."""
     found: list[tuple[Struct, Field]] = []
     for field in struct_.fields:
         if not field.versions.includes(version):
@@ -69,7 +70,7 @@ def _places(struct_: Struct, version: int) -> list[tuple[Struct, Field]]:
         value = getattr(struct_, field.name)
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, Struct):
-                found += _places(item, version)
+                found += places(item, version)
     return found
 
 

@@ -223,6 +223,10 @@ class _Compiler:
         size = max(1, self._least_size(of))
         with source.block(f"if {count} * {size} > end - p:"):
             source.add(f"raise too_many({self._where(path)!r}, {count}, end - p)")
+        if self._message.max_elements is not None:
+            source.add(f"room -= {count}")
+            with source.block("if room < 0:"):
+                source.add(f"raise over_limit({self._where(path)!r}, {self._message.max_elements})")
         if isinstance(of, Primitive) and of.is_fixed:
             if of is UUID:
                 source.add(f"{target} = [data[q : q + 16] for q in range(p, p + 16 * {count}, 16)]")
@@ -231,10 +235,6 @@ class _Compiler:
                 source.add(f"{target} = list({several}[{count}](data, p))")
             source.add(f"p += {count} * {size}")
             return
-        if self._message.max_elements is not None:
-            source.add(f"room -= {count}")
-            with source.block("if room < 0:"):
-                source.add(f"raise over_limit({self._where(path)!r}, {self._message.max_elements})")
         items, item = source.fresh("items"), source.fresh("item")
         source.add(f"{items} = {target} = []")
         with source.block(f"for _ in range({count}):"):

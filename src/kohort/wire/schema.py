@@ -137,9 +137,8 @@ class Message(Struct):
 class Request(Message):
     """A request: what any stranger may send.
 
-    All its arrays together have no more elements than ``max_elements`` (those of numbers are not counted:
-    they cost next to nothing). 16 MB of entries of three bytes would stop a broker for seven seconds;
-    200,000 stop it for a quarter of one, and are twice the partitions of a very large cluster.
+    All its arrays together have no more elements than ``max_elements``: twice the partitions of a very large
+    cluster. 16 MB of entries of three bytes would take seven seconds to read alone.
     """
 
     __slots__: Sequence[str] = ()

@@ -58,7 +58,7 @@ def refuse(request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersRespons
 def _result(broker: "Broker", name: str, index: int) -> PartitionResult:
     topic = broker.topics.get(name)
     if topic is None or topic.log(index) is None:
-        code, text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {name}-{index}."
+        code, text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such partition."
     else:
-        code, text = ErrorCode.ELECTION_NOT_NEEDED, f"The one broker leads {name}-{index} already."
+        code, text = ErrorCode.ELECTION_NOT_NEEDED, "The one broker leads it already."
     return PartitionResult(partition_id=index, error_code=code, error_message=text)
