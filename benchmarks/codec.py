@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.rounds import Table
-from kohort.wire.codec import decode, encode
+from kohort.codec.compiled import decode, encode
+from kohort.codec.schema import Message
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from kohort.wire.schema import Message
 
 
 def _commit(partitions: int) -> OffsetCommitRequest:

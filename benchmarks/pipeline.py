@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import cast
 
+from kohort.codec.compiled import decode, encode
+from kohort.codec.schema import Message
 from kohort.wire.apis import api_spec
-from kohort.wire.codec import decode, encode
-from kohort.wire.schema import Message
 
 _SIZE = struct.Struct(">i")
 

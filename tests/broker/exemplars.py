@@ -15,6 +15,7 @@ from tests.broker.asking import (
 from tests.broker.grouping import GROUP, commit_request, heartbeat_request, join_request, sync_request
 
 from kohort.broker.handlers import SERVED
+from kohort.codec.schema import Message
 from kohort.wire.apis import ApiKey
 from kohort.wire.messages import (
     alter_configs,
@@ -47,7 +48,6 @@ from kohort.wire.messages import (
     sasl_authenticate,
     sasl_handshake,
 )
-from kohort.wire.schema import Message
 
 NAME = "t"
 

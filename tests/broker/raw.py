@@ -7,10 +7,10 @@ from collections import deque
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
+from kohort.codec.compiled import decode, encode
+from kohort.codec.schema import Message
 from kohort.wire.apis import APIS, ApiKey
-from kohort.wire.codec import decode, encode
 from kohort.wire.headers import RequestHeader, read_response_header, request_header
-from kohort.wire.schema import Message
 
 DEADLINE_S: Final = 60.0
 

@@ -7,9 +7,9 @@ from tests.broker.asking import metadata
 from tests.broker.raw import Raw, framed
 
 from kohort.broker.handlers import SERVED
+from kohort.codec.compiled import decode
 from kohort.model.errors import ErrorCode
 from kohort.wire.apis import ApiKey
-from kohort.wire.codec import decode
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 VERSIONS = range(5)

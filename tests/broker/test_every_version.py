@@ -14,11 +14,11 @@ from tests.broker.grouping import alone, commit_request
 from tests.broker.raw import Raw
 
 from kohort.broker.handlers import SERVED
+from kohort.codec.compiled import decode, encode
+from kohort.codec.schema import Array, Field, Message, Primitive, Struct
 from kohort.model.errors import ErrorCode
 from kohort.testing.broker import Broker
 from kohort.wire.apis import APIS, ApiKey
-from kohort.wire.codec import decode, encode
-from kohort.wire.schema import Array, Field, Message, Primitive, Struct
 
 EVERY = list(versions())
 each_version = pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import pytest
 from tests.broker.asking import BROKER, alter, create, metadata, metadata_request
 from tests.broker.raw import Raw
 
+from kohort.codec.compiled import encode
 from kohort.model.errors import ErrorCode
 from kohort.testing.broker import Broker
-from kohort.wire.codec import encode
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 

@@ -15,14 +15,14 @@ from tests.broker.grouping import commit_request, heartbeat_request, join_reques
 from tests.broker.raw import DEADLINE_S, framed
 
 from kohort.broker.connection import Connection
+from kohort.codec.compiled import decode, encode
+from kohort.codec.schema import Message, Struct
 from kohort.model.errors import ErrorCode
 from kohort.testing.broker import AsyncBroker
 from kohort.wire.apis import APIS, ApiKey
-from kohort.wire.codec import decode, encode
 from kohort.wire.headers import RequestHeader, read_response_header, request_header
 from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
-from kohort.wire.schema import Message, Struct
 
 T = TypeVar("T")
 _TURNS = 50  # of the loop: a request that is then not answered waits for other members

@@ -17,10 +17,10 @@ from tests.fault.arena import Arena, ClosedError, is_unknown
 from tests.fault.weird import places
 from tests.rounds import ROUNDS
 
+from kohort.codec.compiled import EncodeError, decode, encode
+from kohort.codec.schema import BOOL, BYTES, RECORDS, STRING, UUID, Array, Field, Message, Primitive
 from kohort.wire.apis import APIS, ApiKey
-from kohort.wire.codec import EncodeError, decode, encode
 from kohort.wire.framing import DEFAULT_LIMIT, LIMITS
-from kohort.wire.schema import BOOL, BYTES, RECORDS, STRING, UUID, Array, Field, Message, Primitive
 
 pytestmark = pytest.mark.slow
 

@@ -17,14 +17,14 @@ from tests.broker.raw import Raw, framed
 from tests.fault.weird import confuse, damaged, resealed
 from tests.rounds import ROUNDS
 
+from kohort.codec.compiled import EncodeError, decode, encode
+from kohort.codec.schema import Message
 from kohort.records.batch import BatchFields
 from kohort.records.compression import Codec
 from kohort.testing.broker import Broker
 from kohort.wire.apis import APIS, ApiKey
-from kohort.wire.codec import EncodeError, decode, encode
 from kohort.wire.framing import DEFAULT_LIMIT, LIMITS
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from kohort.wire.schema import Message
 
 pytestmark = pytest.mark.slow
 

@@ -11,15 +11,15 @@ from typing import TypeVar
 
 import pytest
 
+from kohort.codec.compiled import decode, encode
+from kohort.codec.schema import Message
 from kohort.testing.broker import AsyncBroker
 from kohort.testing.intercept import watch
 from kohort.wire.apis import api_spec
-from kohort.wire.codec import decode, encode
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from kohort.wire.schema import Message
 
 R = TypeVar("R", bound=Message)
 GROUP = "crowd"

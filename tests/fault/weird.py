@@ -4,8 +4,8 @@ import struct
 from random import Random
 from typing import Any
 
+from kohort.codec.schema import BOOL, BYTES, RECORDS, STRING, UUID, Array, Field, Message, Primitive, Struct
 from kohort.primitives.crc import crc32c
-from kohort.wire.schema import BOOL, BYTES, RECORDS, STRING, UUID, Array, Field, Message, Primitive, Struct
 
 CRC, CHECKED = 17, 21  # of a record batch: where the checksum is, and where what it covers begins
 

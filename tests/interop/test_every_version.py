@@ -12,12 +12,12 @@ from tests.interop.targets import Target, kohort_broker, kohort_missing
 from tools.peers.kafka_broker import kafka_broker, running
 from tools.peers.pins import Peer
 
+from kohort.codec.schema import Message
 from kohort.wire.apis import APIS, ApiKey
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.describe_acls import DescribeAclsRequest
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.wire.messages.produce import ProduceRequest
-from kohort.wire.schema import Message
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

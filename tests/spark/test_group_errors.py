@@ -12,6 +12,7 @@ from kohort.broker.context import Result
 from kohort.client.errors import BrokerError
 from kohort.client.membership.errors import FencedInstanceIdError
 from kohort.client.results import NewTopic
+from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode
 from kohort.spark.errors import DataLossError, FencedError, TopicMadeAgainError
 from kohort.testing import Broker
@@ -23,7 +24,6 @@ from kohort.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kohort.wire.schema import Message
 
 pytestmark = pytest.mark.slow
 _E = ErrorCode

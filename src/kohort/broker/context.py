@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any
 
+from kohort.codec.schema import Message
 from kohort.wire.apis import APIS
-from kohort.wire.schema import Message
 
 if TYPE_CHECKING:
     from kohort.broker.connection import Connection

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kohort.broker.connection import Buffers, Connection
 from kohort.broker.context import Context, Interceptor, Later, RawReply, Response, Result
 from kohort.broker.handlers import SERVED, Served
+from kohort.codec.compiled import DecodeError, decode_request, encode_parts
+from kohort.codec.schema import Message
 from kohort.log.background import describe
 from kohort.model.errors import ErrorCode, ProtocolError, RefusedError
 from kohort.wire.apis import ApiKey, api_spec
-from kohort.wire.codec import DecodeError, decode_request, encode_parts
 from kohort.wire.headers import read_request_header
-from kohort.wire.schema import Message
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kohort.broker.clock import Alarm, Clock
 from kohort.broker.context import Later
+from kohort.codec.schema import Message
 from kohort.groups.commands import Appended, AppendFailed, Command, TopicDeleted, Unload
 from kohort.groups.events import Event
 from kohort.groups.outcome import Append as GroupAppend
@@ -27,7 +28,6 @@ from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Instant, ReplyTo, TopicName
 from kohort.records.build import build_batch
 from kohort.records.record import NewRecord
-from kohort.wire.schema import Message
 
 logger = logging.getLogger("kohort.shard")
 

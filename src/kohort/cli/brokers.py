@@ -12,9 +12,9 @@ from kohort.client.cluster import Role
 from kohort.client.connection import Connection
 from kohort.client.errors import ApiNotServedError, BrokerError
 from kohort.client.results import ClusterInfo, LogDir
+from kohort.codec.schema import Versions
 from kohort.model.errors import KohortError
 from kohort.wire.apis import APIS
-from kohort.wire.schema import Versions
 
 # APIs of Kafka that have no messages here: only their names are known.
 _OTHER_NAMES = {

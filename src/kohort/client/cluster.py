@@ -18,12 +18,12 @@ from kohort.client.metadata import NOBODY, Metadata, Node, coordinator_in, merge
 from kohort.client.options import DEFAULTS, ClientOptions
 from kohort.client.pool import Pool, Purpose, reason
 from kohort.client.retry import Deadline, Retry
+from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import NodeId, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from kohort.wire.schema import Message
 
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")

@@ -22,12 +22,12 @@ from kohort.client.errors import (
 )
 from kohort.client.frames import ReplyFrames
 from kohort.client.options import DEFAULTS, ClientOptions
+from kohort.codec.compiled import decode, encode_parts
+from kohort.codec.schema import Message, Versions
 from kohort.model.errors import ErrorCode, KohortError, ProtocolError
 from kohort.wire.apis import APIS, ApiKey, ApiSpec
-from kohort.wire.codec import decode, encode_parts
 from kohort.wire.headers import RequestHeader, read_response_header, request_header
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kohort.wire.schema import Message, Versions
 
 R = TypeVar("R", bound=Message)
 Dial = Callable[[asyncio.Protocol, Address], Awaitable[None]]

@@ -15,9 +15,9 @@ KohortError
 from collections.abc import Sequence
 
 from kohort.client.addresses import Address
+from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.wire.apis import ApiSpec
-from kohort.wire.schema import Versions
 
 _HINTS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`kohort topics list` shows what there is",

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from struct import Struct
 from typing import Any, NamedTuple, TypeVar
 
+from kohort.codec.compiled import DecodeError, decode
+from kohort.codec.schema import Message
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
-from kohort.wire.codec import DecodeError, decode
 from kohort.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kohort.wire.messages.consumer_protocol import TopicPartition as TopicOfMember
-from kohort.wire.schema import Message
 
 SCHEMA_VERSION = 1
 GAP = "JournalGap"

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
 
 from kohort.broker.context import Context, RawReply, Response, Result
+from kohort.codec.compiled import encode
+from kohort.codec.schema import Message, Struct
 from kohort.model.errors import ProtocolError
 from kohort.wire.apis import ApiKey, api_spec
-from kohort.wire.codec import encode
-from kohort.wire.schema import Message, Struct
 
 Proceed = Callable[[], Result]
 

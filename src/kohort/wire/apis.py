@@ -9,7 +9,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Final, cast
 
-from kohort.wire.schema import Message, Versions
+from kohort.codec.schema import Message, Versions
 
 
 class ApiKey(IntEnum):

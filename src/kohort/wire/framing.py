@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from struct import Struct as Format
 from typing import Final, NoReturn
 
+from kohort.codec.schema import Buffer
 from kohort.model.errors import ProtocolError
 from kohort.wire.apis import APIS, ApiKey
-from kohort.wire.schema import Buffer
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB

@@ -7,10 +7,10 @@ two-byte length even there. A response has header 0 or, if flexible, header 1; f
 from struct import Struct as Format
 from typing import Final, NamedTuple
 
+from kohort.codec.decoder import skip_tags
+from kohort.codec.errors import DecodeError
 from kohort.model.errors import ProtocolError
 from kohort.wire.apis import APIS, ApiKey
-from kohort.wire.decoder import skip_tags
-from kohort.wire.errors import DecodeError
 
 
 class RequestHeader(NamedTuple):

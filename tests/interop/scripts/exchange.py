@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kohort.codec.compiled import decode, encode
+from kohort.codec.schema import Message
 from kohort.wire.apis import APIS, ApiKey
-from kohort.wire.codec import decode, encode
 from kohort.wire.headers import RequestHeader, read_response_header, request_header
-from kohort.wire.schema import Message
 
 REPLY_SECONDS: Final = 60.0
 CLIENT_ID: Final = "script"

@@ -6,8 +6,8 @@ from typing import Final
 from tests.interop.scripts.exchange import Answer, Exchange, Known, Reply
 from tests.interop.scripts.setting import ready_group, settle
 
+from kohort.codec.compiled import encode
 from kohort.model.errors import ErrorCode
-from kohort.wire.codec import encode
 from kohort.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol

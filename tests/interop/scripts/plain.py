@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from tests.interop.scripts.exchange import Answer, Closed, NoReply, Reply
 
+from kohort.codec.schema import Primitive, Struct
 from kohort.records.batch import batches, read_records
-from kohort.wire.schema import Primitive, Struct
 
 Plain = Any  # what JSON can hold
 Raw = Any  # what a message holds

@@ -13,6 +13,7 @@ from tests.broker.grouping import commit_request, find
 from tests.broker.raw import Raw, Reply
 from tests.rounds import ROUNDS
 
+from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode
 from kohort.testing.broker import Broker
 from kohort.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -29,7 +30,6 @@ from kohort.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kohort.wire.messages.metadata import MetadataRequest
-from kohort.wire.schema import Message
 
 pytestmark = pytest.mark.slow
 

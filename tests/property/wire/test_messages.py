@@ -21,10 +21,8 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 from tests.rounds import ROUNDS
 
-from kohort.wire.apis import APIS
-from kohort.wire.codec import DecodeError, decode, encode, encode_parts
-from kohort.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from kohort.wire.schema import (
+from kohort.codec.compiled import DecodeError, decode, encode, encode_parts
+from kohort.codec.schema import (
     BOOL,
     BYTES,
     RECORDS,
@@ -38,6 +36,8 @@ from kohort.wire.schema import (
     Primitive,
     Struct,
 )
+from kohort.wire.apis import APIS
+from kohort.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 pytestmark = pytest.mark.slow
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+from kohort.codec.schema import Message
 from kohort.groups.commands import (
     CommitOffsets,
     CommitRow,
@@ -36,7 +37,6 @@ from kohort.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from kohort.wire.schema import Message
 
 Answer = Callable[[Message], None]
 

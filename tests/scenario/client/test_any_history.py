@@ -12,9 +12,9 @@ from tests.scenario.client.world import GROUP, Consumer, Told, World
 from kohort.assign.assignor import RebalanceProtocol
 from kohort.client.membership.effects import CallbackKind
 from kohort.client.membership.state import MemberState
+from kohort.codec.schema import Message
 from kohort.model.ids import MemberId
 from kohort.model.topics import TopicPartition
-from kohort.wire.schema import Message
 
 MOST_CONSUMERS = 4
 DELAYS = st.lists(st.one_of(st.none(), st.integers(0, 4_000)), min_size=1, max_size=6)

@@ -46,6 +46,7 @@ from kohort.client.membership.settings import MembershipSettings
 from kohort.client.membership.snapshot import ClusterTopics
 from kohort.client.membership.state import MemberState
 from kohort.client.subscription import Subscriptions
+from kohort.codec.schema import Message
 from kohort.groups.settings import GroupSettings
 from kohort.model.ids import GroupId, InstanceId, Instant, Partition, TopicName
 from kohort.model.topics import TopicPartition
@@ -55,7 +56,6 @@ from kohort.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from kohort.wire.schema import Message
 
 GROUP = GroupId("g")
 Fate = Callable[[Message], int | None]

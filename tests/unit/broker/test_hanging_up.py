@@ -5,12 +5,12 @@ import struct
 from collections.abc import Awaitable
 
 from kohort.broker.context import Response, Result
+from kohort.codec.compiled import encode
+from kohort.codec.schema import Message
 from kohort.testing.broker import AsyncBroker
 from kohort.testing.intercept import Proceed, Seen
-from kohort.wire.codec import encode
 from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from kohort.wire.schema import Message
 
 
 def frame(request: Message, version: int) -> bytes:

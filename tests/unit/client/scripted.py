@@ -10,9 +10,10 @@ from kohort.client.addresses import Address
 from kohort.client.cluster import Cluster
 from kohort.client.options import ClientOptions
 from kohort.client.retry import Retry
+from kohort.codec.compiled import decode, encode
+from kohort.codec.schema import Message, Versions
 from kohort.model.errors import ErrorCode
 from kohort.wire.apis import APIS, ApiKey
-from kohort.wire.codec import decode, encode
 from kohort.wire.headers import RequestHeader, read_request_header, response_header
 from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
@@ -23,7 +24,6 @@ from kohort.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from kohort.wire.schema import Message, Versions
 
 P = ParamSpec("P")
 HASTY = ClientOptions(

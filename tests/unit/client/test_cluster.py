@@ -10,6 +10,7 @@ from kohort.client.cluster import Cluster, CoordinatorOf, KeyType, Role
 from kohort.client.errors import BrokerError, ClientClosedError, NoBrokerError, UnknownTopicError, check
 from kohort.client.options import ClientOptions
 from kohort.client.pool import Purpose
+from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NodeId, Partition, TopicName
 from kohort.model.topics import TopicPartition
@@ -21,7 +22,6 @@ from kohort.wire.messages.find_coordinator import (
 )
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
-from kohort.wire.schema import Versions
 
 
 def beat_checked(reply: HeartbeatResponse) -> None:

@@ -18,6 +18,7 @@ from kohort.client.addresses import Address
 from kohort.client.connection import Connection, open_connection
 from kohort.client.errors import ApiNotServedError, ConnectError, DisconnectedError, RequestTimeoutError
 from kohort.client.options import ClientOptions
+from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode, ProtocolError
 from kohort.wire.apis import ApiKey
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
@@ -25,7 +26,6 @@ from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
 from kohort.wire.messages.produce import ProduceRequest
-from kohort.wire.schema import Versions
 
 ADDRESS = Address("host", 9001)
 

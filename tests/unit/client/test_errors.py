@@ -2,9 +2,9 @@
 
 from kohort.client.addresses import Address
 from kohort.client.errors import ApiNotServedError, BrokerError, NoBrokerError, UnknownTopicError
+from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode
 from kohort.wire.apis import ApiKey, api_spec
-from kohort.wire.schema import Versions
 
 HERE = Address("127.0.0.1", 9092)
 

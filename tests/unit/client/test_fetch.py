@@ -7,6 +7,7 @@ from kohort.client.cluster import Cluster
 from kohort.client.errors import BrokerError, UnknownTopicError
 from kohort.client.fetch import Fetched, Progress, StartAt, plan, read
 from kohort.client.offset_admin import OffsetSpec
+from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Offset, Partition
 from kohort.records.batch import BatchFields, CorruptBatchError, NewRecord, build_batch
@@ -18,7 +19,6 @@ from kohort.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from kohort.wire.schema import Versions
 
 
 class Logs:

@@ -6,6 +6,7 @@ from tests.unit.client.scripted import ScriptedCluster, in_turn, on_loop
 from kohort.client.admin import Admin
 from kohort.client.errors import BrokerError
 from kohort.client.results import CommittedOffset, GroupInfo
+from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, Offset, Partition, TopicName
 from kohort.model.topics import TopicPartition
@@ -48,7 +49,6 @@ from kohort.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from kohort.wire.schema import Versions
 
 
 def tp(topic: str, number: int) -> TopicPartition:

@@ -6,9 +6,9 @@ import pytest
 
 from kohort.client.group_descriptions import classic_group, consumer_group, read_assignment
 from kohort.client.metadata import Node
+from kohort.codec.compiled import encode
 from kohort.model.ids import NodeId, Partition, TopicName
 from kohort.model.topics import TopicPartition
-from kohort.wire.codec import encode
 from kohort.wire.messages.consumer_group_describe import Assignment, Member, TopicPartitions
 from kohort.wire.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
 from kohort.wire.messages.consumer_protocol import ConsumerProtocolAssignment

@@ -7,6 +7,7 @@ from kohort.client.admin import Admin
 from kohort.client.errors import BrokerError, UnknownTopicError
 from kohort.client.offset_admin import OffsetSpec
 from kohort.client.results import CreatedTopic, LogSize, NewTopic
+from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Partition, TopicId, TopicName
 from kohort.model.topics import TopicPartition
@@ -45,7 +46,6 @@ from kohort.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from kohort.wire.schema import Versions
 
 
 def tp(topic: str, number: int) -> TopicPartition:

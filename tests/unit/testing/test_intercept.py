@@ -7,6 +7,7 @@ import pytest
 from kohort.client.addresses import parse_address
 from kohort.client.connection import Connection, open_connection
 from kohort.client.options import ClientOptions
+from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
 from kohort.testing.broker import AsyncBroker
 from kohort.testing.intercept import (
@@ -25,7 +26,6 @@ from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsReque
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from kohort.wire.schema import Message
 
 
 async def connect(broker: AsyncBroker, client_id: str = "c", timeout_ms: int = 5_000) -> Connection:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
+from kohort.codec.schema import Array, Field, Message, Primitive, Struct
 from kohort.wire.apis import APIS
 from kohort.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from kohort.wire.schema import Array, Field, Message, Primitive, Struct
 
 ROOT = Path(__file__).parents[3]
 LISTS = dict(

@@ -1,14 +1,14 @@
 """Whole frames as they go over the wire, byte by byte, written down by hand from the protocol."""
 
+from kohort.codec.compiled import decode, encode
+from kohort.codec.schema import Message
 from kohort.wire.apis import ApiKey, api_spec
-from kohort.wire.codec import decode, encode
 from kohort.wire.framing import FrameBuffer, frame
 from kohort.wire.headers import RequestHeader, read_request_header, request_header, response_header
 from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.messages.produce import ProduceResponse
-from kohort.wire.schema import Message
 
 
 def request_frame(message: Message, version: int, client_id: str) -> bytes:

@@ -4,9 +4,9 @@ import struct
 
 import pytest
 
+from kohort.codec.errors import DecodeError
 from kohort.model.errors import ProtocolError
 from kohort.wire.apis import ApiKey, api_spec
-from kohort.wire.errors import DecodeError
 from kohort.wire.headers import (
     RequestHeader,
     UnsupportedApiError,

@@ -8,9 +8,9 @@ from kohort.client.cluster import Cluster, Role
 from kohort.client.connection import Connection, Dial, open_connection
 from kohort.client.errors import ApiNotServedError, DisconnectedError
 from kohort.client.membership.effects import CoordinatorNode, Destination, Send
+from kohort.codec.schema import Message, Versions
 from kohort.model.errors import KohortError
 from kohort.wire.apis import APIS
-from kohort.wire.schema import Message, Versions
 
 
 class CoordinatorLink:

@@ -10,10 +10,10 @@ from typing import NewType, TypeAlias
 
 from kohort.client.membership.snapshot import ClusterTopics
 from kohort.client.subscription import OffsetAndMetadata
+from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
 from kohort.model.ids import Instant
 from kohort.model.topics import TopicPartition
-from kohort.wire.schema import Message
 
 RequestId = NewType("RequestId", int)
 CallbackId = NewType("CallbackId", int)

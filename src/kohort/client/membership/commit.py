@@ -23,11 +23,11 @@ from kohort.client.membership.errors import (
 from kohort.client.membership.reactions import Asked, reaction_to_silence
 from kohort.client.membership.state import MemberGeneration
 from kohort.client.subscription import OffsetAndMetadata
+from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
 from kohort.model.ids import Instant
 from kohort.model.topics import TopicPartition
 from kohort.wire.messages.offset_commit import OffsetCommitResponse
-from kohort.wire.schema import Message
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 BY_NAME = 9  # the last version that names topics; a member knows no topic ids

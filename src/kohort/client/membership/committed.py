@@ -13,6 +13,7 @@ from kohort.client.membership.effects import CommittedFetched, Destination
 from kohort.client.membership.errors import OffsetFetchTimeoutError, TopicAuthorizationFailedError
 from kohort.client.membership.reactions import Asked, Then, reaction_to, reaction_to_silence
 from kohort.client.subscription import OffsetAndMetadata
+from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
 from kohort.model.ids import Instant, Partition, TopicName
 from kohort.model.topics import TopicPartition
@@ -25,7 +26,6 @@ from kohort.wire.messages.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,
 )
-from kohort.wire.schema import Message
 
 BY_NAME = 9  # the last version that names topics
 Row = OffsetFetchResponsePartition | OffsetFetchResponsePartitions

@@ -21,9 +21,9 @@ from kohort.client.membership.settings import MembershipSettings
 from kohort.client.membership.snapshot import ClusterTopics
 from kohort.client.options import Dice, backoff_ms
 from kohort.client.subscription import Subscriptions
+from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
 from kohort.model.ids import Instant, TopicName
-from kohort.wire.schema import Message
 
 T = TypeVar("T")
 

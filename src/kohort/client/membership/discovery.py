@@ -18,10 +18,10 @@ from kohort.client.membership.effects import (
 from kohort.client.membership.errors import CoordinatorNotFoundError
 from kohort.client.membership.reactions import Asked, Then, reaction_to, reaction_to_silence
 from kohort.client.metadata import coordinator_in
+from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
 from kohort.model.ids import NodeId
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from kohort.wire.schema import Message
 
 _GROUP = 0
 

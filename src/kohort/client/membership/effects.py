@@ -7,10 +7,10 @@ from typing import TypeAlias
 
 from kohort.client.membership.commands import CallbackId, CommitId, FetchId, RequestId
 from kohort.client.subscription import OffsetAndMetadata
+from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
 from kohort.model.ids import NodeId, TopicName
 from kohort.model.topics import TopicPartition
-from kohort.wire.schema import Message
 
 
 class Destination(Enum):

@@ -18,10 +18,10 @@ from kohort.client.membership.errors import STALLED_HINT, FencedInstanceIdError
 from kohort.client.membership.leave import maybe_leave_group
 from kohort.client.membership.reactions import Asked, Loss, Reaction, Then, reaction_to, reaction_to_silence
 from kohort.client.membership.state import MemberGeneration, MemberState
+from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Instant
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.schema import Message
 
 
 class Heartbeats:

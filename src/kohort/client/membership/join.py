@@ -22,10 +22,10 @@ from kohort.client.membership.reactions import Asked, Then
 from kohort.client.membership.rebalance import Rebalance
 from kohort.client.membership.state import NO_GENERATION, MemberGeneration, MemberState
 from kohort.client.membership.sync import SyncGroup
+from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Generation, MemberId
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.schema import Message
 
 STATIC_MEMBERS_SINCE = 5  # the first JoinGroup that can say group.instance.id
 

@@ -8,9 +8,9 @@ from kohort.client.membership.discovery import Discovery
 from kohort.client.membership.effects import Destination
 from kohort.client.membership.member import LONGEST_REASON
 from kohort.client.membership.state import NO_GENERATION, MemberState
+from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from kohort.wire.schema import Message
 
 
 def maybe_leave_group(context: Context, discovery: Discovery, reason: str) -> None:

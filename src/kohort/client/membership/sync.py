@@ -13,9 +13,9 @@ from kohort.client.membership.failures import fail_attempt, refused, unanswered
 from kohort.client.membership.member import JoinAttempt
 from kohort.client.membership.reactions import Asked, Then
 from kohort.client.membership.state import MemberGeneration, MemberState
+from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from kohort.wire.schema import Message
 
 
 class SyncGroup:

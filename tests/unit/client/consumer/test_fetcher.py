@@ -12,6 +12,7 @@ from kohort.client.consumer.listening import invoke_here
 from kohort.client.consumer.settings import ConsumerOptions, ConsumerSettings
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.subscription import Position, Subscriptions
+from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
@@ -34,7 +35,6 @@ from kohort.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from kohort.wire.schema import Versions
 
 T0 = TopicPartition(TopicName("t"), Partition(0))
 

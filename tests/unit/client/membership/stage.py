@@ -43,6 +43,7 @@ from kohort.client.membership.machine import Membership
 from kohort.client.membership.settings import MembershipSettings
 from kohort.client.membership.snapshot import ClusterTopics
 from kohort.client.subscription import OffsetAndMetadata, Position, Subscriptions
+from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
 from kohort.model.ids import GroupId, Instant, Partition, TopicName
 from kohort.model.topics import TopicPartition
@@ -60,7 +61,6 @@ from kohort.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from kohort.wire.schema import Message
 
 R = TypeVar("R", bound=Message)
 E = TypeVar("E")

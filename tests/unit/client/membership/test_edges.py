@@ -11,6 +11,7 @@ from kohort.client.membership.commands import ConnectionLost, RequestFailed
 from kohort.client.membership.effects import CallbackKind
 from kohort.client.membership.errors import CallbackFailedError, IllegalMemberStateError
 from kohort.client.membership.state import MemberState
+from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Generation, MemberId, TopicName
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -24,7 +25,6 @@ from kohort.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
 )
 from kohort.wire.messages.sync_group import SyncGroupRequest
-from kohort.wire.schema import Message
 
 
 class Forgetful:

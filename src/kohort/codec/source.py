@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from struct import Struct as Format
 from typing import Any
 
-from kohort.wire.schema import Array, Field, Message, Primitive, Struct
+from kohort.codec.schema import Array, Field, Message, Primitive, Struct
 
 
 class Source:

@@ -1,7 +1,7 @@
 """What the compiler of encoders makes of a declaration."""
 
-from kohort.wire.codec import encode
-from kohort.wire.encoder import LARGE, compile_encoder, encoder_source
+from kohort.codec.compiled import encode
+from kohort.codec.encoder import LARGE, compile_encoder, encoder_source
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kohort.wire.messages.heartbeat import HeartbeatResponse
 from kohort.wire.messages.offset_commit import (

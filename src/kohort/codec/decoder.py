@@ -11,8 +11,8 @@ from collections.abc import Callable
 from struct import Struct as Format
 from struct import calcsize
 
-from kohort.wire.errors import DecodeError, TrailingBytesError
-from kohort.wire.schema import (
+from kohort.codec.errors import DecodeError, TrailingBytesError
+from kohort.codec.schema import (
     BYTES,
     RECORDS,
     STRING,
@@ -25,7 +25,7 @@ from kohort.wire.schema import (
     Primitive,
     Struct,
 )
-from kohort.wire.source import Formats, Source, describe, fields_in
+from kohort.codec.source import Formats, Source, describe, fields_in
 
 Decoder = Callable[[bytes, int], Message]
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from kohort.codec.compiled import DecodeError, EncodeError, decode, decode_request, encode, encode_parts
+from kohort.codec.schema import ZERO_UUID
 from kohort.model.errors import ErrorCode, ProtocolError
-from kohort.wire.codec import DecodeError, EncodeError, decode, decode_request, encode, encode_parts
 from kohort.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatResponse,
@@ -28,7 +29,6 @@ from kohort.wire.messages.offset_commit import (
 )
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from kohort.wire.schema import ZERO_UUID
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=7, member_id="m", group_instance_id=None)
 

@@ -3,8 +3,8 @@
 from struct import error as struct_error
 from struct import pack
 
-from kohort.wire.schema import RECORDS, STRING, UUID, Array, Field, FieldType, Message, Primitive, Struct
-from kohort.wire.source import describe, fields_in
+from kohort.codec.schema import RECORDS, STRING, UUID, Array, Field, FieldType, Message, Primitive, Struct
+from kohort.codec.source import describe, fields_in
 
 _LONGEST_STRING = 0x7FFF
 

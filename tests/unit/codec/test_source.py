@@ -4,8 +4,8 @@ import traceback
 
 import pytest
 
+from kohort.codec.source import Formats, Source, fields_in
 from kohort.wire.messages.fetch import PartitionData
-from kohort.wire.source import Formats, Source, fields_in
 
 
 def test_lines_and_blocks_become_a_function() -> None:

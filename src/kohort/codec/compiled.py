@@ -6,12 +6,12 @@ Decoders and encoders are compiled from the declarations when first used, and ke
 import struct
 from typing import TypeVar, cast
 
-from kohort.wire.decoder import Decoder, compile_decoder
-from kohort.wire.diagnosis import explain
-from kohort.wire.encoder import Encoder, compile_encoder
-from kohort.wire.errors import DecodeError, EncodeError, TrailingBytesError
-from kohort.wire.schema import Message
-from kohort.wire.source import describe
+from kohort.codec.decoder import Decoder, compile_decoder
+from kohort.codec.diagnosis import explain
+from kohort.codec.encoder import Encoder, compile_encoder
+from kohort.codec.errors import DecodeError, EncodeError, TrailingBytesError
+from kohort.codec.schema import Message
+from kohort.codec.source import describe
 
 __all__ = ["DecodeError", "EncodeError", "decode", "decode_request", "encode", "encode_parts"]
 

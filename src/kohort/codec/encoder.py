@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from struct import Struct as Format
 from struct import pack
 
-from kohort.wire.schema import (
+from kohort.codec.schema import (
     BOOL,
     RECORDS,
     STRING,
@@ -22,7 +22,7 @@ from kohort.wire.schema import (
     Primitive,
     Struct,
 )
-from kohort.wire.source import Formats, Source, describe, fields_in, struct_type
+from kohort.codec.source import Formats, Source, describe, fields_in, struct_type
 
 Encoder = Callable[[Message, list[bytes | memoryview], list[int]], None]
 """Of the message, the list to append to, and the list that gets the indexes of its large pieces."""

@@ -2,11 +2,11 @@
 
 import pytest
 
-from kohort.wire.codec import decode, encode
-from kohort.wire.decoder import compile_decoder, decoder_source, skip_tags
-from kohort.wire.errors import DecodeError
+from kohort.codec.compiled import decode, encode
+from kohort.codec.decoder import compile_decoder, decoder_source, skip_tags
+from kohort.codec.errors import DecodeError
+from kohort.codec.schema import BOOL, INT32, STRING, UUID, Array, Field, Message, Struct, Versions, since
 from kohort.wire.messages.heartbeat import HeartbeatRequest
-from kohort.wire.schema import BOOL, INT32, STRING, UUID, Array, Field, Message, Struct, Versions, since
 
 
 class Empty(Struct):

@@ -2,10 +2,7 @@
 
 import pytest
 
-from kohort.wire.messages.fetch import FetchRequest, FetchResponse
-from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from kohort.wire.schema import (
+from kohort.codec.schema import (
     BOOL,
     INT32,
     NEVER,
@@ -19,6 +16,9 @@ from kohort.wire.schema import (
     Versions,
     since,
 )
+from kohort.wire.messages.fetch import FetchRequest, FetchResponse
+from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 
 def test_a_range_of_versions_has_both_its_ends() -> None:

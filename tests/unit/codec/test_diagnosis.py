@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.wire.diagnosis import explain
+from kohort.codec.diagnosis import explain
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kohort.wire.messages.heartbeat import HeartbeatRequest

@@ -1,0 +1,1 @@
+"""Messages and records are declared as schemas; readers and writers are compiled from the declarations."""
