@@ -81,17 +81,21 @@ def _batch_cut_by(segments: Sequence[Segment], start: Offset) -> Stored | None:
 
 
 def _youngest_whole(segments: Sequence[Segment], start: Offset) -> tuple[int, Stored | None]:
-    """The first batch with the largest timestamp, of those that begin at ``start`` or later."""
+    """The first batch with the largest timestamp, of those that begin at ``start`` or later.
+
+    Where no record has a timestamp, that is the first batch.
+    """
     best, best_timestamp = None, NO_TIMESTAMP
     for segment in segments:
         timestamp, last_offset = _youngest_of(segment, start)
-        if timestamp > best_timestamp:
+        if segment.size and (best is None or timestamp > best_timestamp):
             best, best_timestamp = (segment, last_offset), timestamp
     if best is None:
         return NO_TIMESTAMP, None
     segment, last_offset = best
     position = segment.locate(last_offset)
-    assert position is not None, "an index names a batch that is not there"
+    if position is None:  # everything before the start, nothing after it
+        return NO_TIMESTAMP, None
     _, header = next(segment.headers(position))
     return best_timestamp, (segment.read_batch(position, header), header)
 

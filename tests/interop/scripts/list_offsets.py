@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from tests.interop.scripts.exchange import Answer, Exchange
 from tests.interop.scripts.setting import T0, append, batch, make_topic
 
-from kohort.records.batch import BatchFields
+from kohort.records.batch import BatchFields, NewRecord, build_batch
 from kohort.records.compression import Codec
 from kohort.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -31,7 +31,7 @@ def at(timestamp: int, index: int = 0, epoch: int = -1) -> ListOffsetsPartition:
 
 def list_offsets(x: Exchange) -> Steps:
     """A log of three batches, one compressed, with times that do not only grow; and an empty one."""
-    make_topic(x, TOPIC, 2)
+    make_topic(x, TOPIC, 3)
     append(x, TOPIC, batch("a", "b", "c", at=T0))
     append(x, TOPIC, batch("d", "e", at=T0 + 1000, fields=BatchFields(codec=Codec.GZIP)))
     append(x, TOPIC, batch("f", at=T0 + 500))
@@ -42,6 +42,10 @@ def list_offsets(x: Exchange) -> Steps:
         for version in VERSIONS:
             yield f"special {timestamp} v{version}", x.get(asking(TOPIC, at(timestamp)), version)
     yield from _times(x)
+    for number in range(2):
+        append(x, TOPIC, build_batch([NewRecord(-1, b"k", b"%d" % number)] * 2), 2)
+    for timestamp in (-1, -2, -3, 0):
+        yield f"no timestamps at {timestamp}", x.get(asking(TOPIC, at(timestamp, 2)), 11)
     yield from _refusals(x)
     deleted = DeleteRecordsPartition(partition_index=0, offset=2)
     topics = [DeleteRecordsTopic(name=TOPIC, partitions=[deleted])]
@@ -67,7 +71,7 @@ def _refusals(x: Exchange) -> Steps:
         yield f"leader epoch {epoch}", x.get(asking(TOPIC, at(-1, epoch=epoch)), 11)
     for version in (1, 3, 5, 11):
         yield f"unknown topic v{version}", x.get(asking("script.none", at(-1)), version)
-    yield "unknown partition", x.get(asking(TOPIC, at(-1, 2)), 11)
+    yield "unknown partition", x.get(asking(TOPIC, at(-1, 3)), 11)
     yield "negative partition", x.get(asking(TOPIC, at(-1, -1)), 11)
     yield "invalid name", x.get(asking("no good", at(-1)), 11)
     yield "the same partition twice", x.get(asking(TOPIC, at(-1), at(-2)), 11)
