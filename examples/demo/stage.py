@@ -139,7 +139,7 @@ class Watcher:
     """Looks at the group and shows it until something holds."""
 
     def __init__(
-        self, stage: Stage, admin: kohort.Admin, company: Company, shop: Shop, partitions: int
+        self, stage: Stage, admin: kohort.AsyncAdmin, company: Company, shop: Shop, partitions: int
     ) -> None:
         self._stage = stage
         self._admin = admin

@@ -61,7 +61,7 @@ class Tour:
         bootstrap, pace = self._broker.bootstrap, self._stage.pace
         self._company = Company(Place(bootstrap, TOPIC, GROUP, pace.session_ms, self._root))
         running.push_async_callback(self._company.end)
-        admin = await running.enter_async_context(kohort.Admin(bootstrap))
+        admin = await running.enter_async_context(kohort.AsyncAdmin(bootstrap))
         self._shop = Shop(bootstrap, TOPIC, pace.per_second)
         self._watcher = Watcher(self._stage, admin, self._company, self._shop, PARTITIONS)
         self._spark = await self._company.hire("spark", "Spark")  # it takes longest, so it begins now

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from examples.demo.company import Company
 
 import kohort
+from kohort.client.admin.topics import OffsetSpec
 from kohort.client.errors import BrokerError
-from kohort.client.offset_admin import OffsetSpec
 from kohort.model.ids import GroupId, Partition, TopicName
 from kohort.model.topics import TopicPartition
 
@@ -63,7 +63,7 @@ class GroupView:
         )
 
 
-async def look(admin: kohort.Admin, group: str, topic: str, partitions: int) -> GroupView:
+async def look(admin: kohort.AsyncAdmin, group: str, topic: str, partitions: int) -> GroupView:
     """Ask the broker, as ``kohort groups describe`` does. A member is called by its client id."""
     places = [TopicPartition(TopicName(topic), Partition(number)) for number in range(partitions)]
     described = (await admin.describe_groups([group]))[GroupId(group)]

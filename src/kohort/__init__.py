@@ -1,8 +1,8 @@
 """Kohort: Kafka's consumer-group system as one Python package.
 
-``kohort.Producer``, ``kohort.AsyncProducer``, ``kohort.Consumer``, ``kohort.AsyncConsumer`` and
-``kohort.Admin`` talk to Kohort and to Apache Kafka alike. They, and what they take, return and raise, are
-imported when first asked for.
+``kohort.Producer``, ``kohort.Consumer`` and ``kohort.Admin``, and their forms for programs with an event loop
+(``kohort.AsyncProducer`` …), talk to Kohort and to Apache Kafka alike. They, and what they take, return and
+raise, are imported when first asked for.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kohort.client.admin import Admin
+    from kohort.client.admin import Admin, AsyncAdmin
+    from kohort.client.admin.results import NewTopic
     from kohort.client.consumer import AsyncConsumer, Consumer
     from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, WakeupError
     from kohort.client.errors import BrokerError, NoBrokerError, UnknownTopicError
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
         RecordTooLargeError,
         SentRecord,
     )
-    from kohort.client.results import NewTopic
     from kohort.client.subscription import OffsetAndMetadata
     from kohort.model.errors import KohortError
     from kohort.model.topics import TopicPartition
@@ -37,6 +37,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Admin",
+    "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
     "BadRecordError",
@@ -80,7 +81,7 @@ def import_on_demand(package: str, homes: Mapping[str, str]) -> Callable[[str], 
 
 
 _HOMES = {
-    "kohort.client.admin": ["Admin"],
+    "kohort.client.admin": ["Admin", "AsyncAdmin"],
     "kohort.client.consumer": ["AsyncConsumer", "Consumer"],
     "kohort.client.consumer.errors": ["ConcurrentUseError", "ConsumerClosedError", "WakeupError"],
     "kohort.client.errors": ["BrokerError", "NoBrokerError", "UnknownTopicError"],
@@ -98,7 +99,7 @@ _HOMES = {
         "RecordTooLargeError",
         "SentRecord",
     ],
-    "kohort.client.results": ["NewTopic"],
+    "kohort.client.admin.results": ["NewTopic"],
     "kohort.client.subscription": ["OffsetAndMetadata"],
     "kohort.model.errors": ["KohortError"],
     "kohort.model.topics": ["TopicPartition"],

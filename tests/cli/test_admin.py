@@ -1,4 +1,4 @@
-"""``Admin`` and the small reader and writer against real brokers, groups of real consumers included."""
+"""``AsyncAdmin`` and the small reader and writer against real brokers, groups of real consumers included."""
 
 import asyncio
 import time
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer
 
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import CommittedOffset, GroupInfo, NewTopic, Resource, ResourceType
+from kohort.client.admin.topics import OffsetSpec
 from kohort.client.errors import BrokerError
 from kohort.client.fetch import StartAt, plan, read
-from kohort.client.offset_admin import OffsetSpec
 from kohort.client.producer.topic_writer import Outgoing, TopicWriter
-from kohort.client.results import CommittedOffset, GroupInfo, NewTopic, Resource, ResourceType
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, Offset, Partition, TopicName
 from kohort.model.topics import TopicPartition
@@ -21,9 +21,9 @@ from kohort.model.topics import TopicPartition
 JOIN_SECONDS = 30.0
 
 
-def with_admin(bootstrap: str, story: Callable[[Admin], Awaitable[None]]) -> None:
+def with_admin(bootstrap: str, story: Callable[[AsyncAdmin], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with Admin(bootstrap) as admin:
+        async with AsyncAdmin(bootstrap) as admin:
             await story(admin)
 
     asyncio.run(run())
@@ -57,7 +57,7 @@ def consumer_in(bootstrap: str, group: str, topic: str, **settings: str) -> Iter
 
 
 def test_records_are_trimmed_and_offsets_listed(broker: str, topic: str) -> None:
-    async def story(admin: Admin) -> None:
+    async def story(admin: AsyncAdmin) -> None:
         await admin.create_topic(NewTopic(name=topic))
         records = [Outgoing(b"%d" % number, timestamp=1_000 + number) for number in range(5)]
         await TopicWriter(admin.cluster, topic).write(records)
@@ -71,7 +71,7 @@ def test_records_are_trimmed_and_offsets_listed(broker: str, topic: str) -> None
 
 
 def test_batches_larger_than_the_topic_allows_are_split(broker: str, topic: str) -> None:
-    async def story(admin: Admin) -> None:
+    async def story(admin: AsyncAdmin) -> None:
         await admin.create_topic(NewTopic(name=topic, configs={"max.message.bytes": "1500"}))
         texts = [b"%04d" % number * 20 for number in range(100)]
         written = await TopicWriter(admin.cluster, topic).write([Outgoing(text) for text in texts])
@@ -90,7 +90,7 @@ def test_batches_larger_than_the_topic_allows_are_split(broker: str, topic: str)
 def test_configs_are_described_and_altered(broker: str, topic: str) -> None:
     resource = Resource(ResourceType.TOPIC, topic)
 
-    async def story(admin: Admin) -> None:
+    async def story(admin: AsyncAdmin) -> None:
         await admin.create_topic(NewTopic(name=topic))
         assert await admin.alter_configs({resource: {"retention.ms": "77"}}) == {resource: None}
         configs = (await admin.describe_configs([resource]))[resource]
@@ -104,7 +104,7 @@ def test_configs_are_described_and_altered(broker: str, topic: str) -> None:
 
 
 def test_offsets_of_a_group_without_members_are_set_read_and_deleted(broker: str, topic: str) -> None:
-    async def story(admin: Admin) -> None:
+    async def story(admin: AsyncAdmin) -> None:
         await admin.create_topic(NewTopic(name=topic, partitions=2))
         offsets = {
             tp(topic, 0): CommittedOffset(Offset(5), metadata="why"),
@@ -126,7 +126,7 @@ def test_offsets_of_a_group_without_members_are_set_read_and_deleted(broker: str
 
 
 def test_what_is_not_there_is_said_to_be_not_there(broker: str, topic: str) -> None:
-    async def story(admin: Admin) -> None:
+    async def story(admin: AsyncAdmin) -> None:
         described = (await admin.describe_groups([topic]))[GroupId(topic)]
         deleted = (await admin.delete_groups([topic]))[GroupId(topic)]
         committed = await admin.alter_group_offsets(topic, {tp("nowhere", 0): CommittedOffset(Offset(1))})
@@ -143,10 +143,10 @@ def test_what_is_not_there_is_said_to_be_not_there(broker: str, topic: str) -> N
 
 @pytest.mark.slow
 def test_a_group_is_described_with_its_members_and_guarded_from_outside(broker: str, topic: str) -> None:
-    async def prepare(admin: Admin) -> None:
+    async def prepare(admin: AsyncAdmin) -> None:
         await admin.create_topic(NewTopic(name=topic, partitions=2))
 
-    async def look(admin: Admin) -> None:
+    async def look(admin: AsyncAdmin) -> None:
         group = (await admin.describe_groups([topic]))[GroupId(topic)]
         assert isinstance(group, GroupInfo)
         assert (group.type, group.state, group.protocol_type) == ("classic", "Stable", "consumer")
@@ -171,12 +171,12 @@ def test_a_group_is_described_with_its_members_and_guarded_from_outside(broker: 
 def test_a_kip_848_group_shows_epochs_and_targets_where_there_are_any(broker: str, topic: str) -> None:
     served: list[bool] = []
 
-    async def prepare(admin: Admin) -> None:
+    async def prepare(admin: AsyncAdmin) -> None:
         await admin.create_topic(NewTopic(name=topic, partitions=2))
         connection = await admin.connection_to(1)
         served.append("group.version" in connection.features)  # the API is announced even where it is off
 
-    async def look(admin: Admin) -> None:
+    async def look(admin: AsyncAdmin) -> None:
         group = (await admin.describe_groups([topic]))[GroupId(topic)]
         assert isinstance(group, GroupInfo)
         assert group.type == "consumer"

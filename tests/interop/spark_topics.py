@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tests.interop.targets import Target
 
-from kohort.client.admin import Admin
-from kohort.client.results import NewTopic
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import NewTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,11 +35,11 @@ class Topics:
         self.spark = spark
         self.target = target
 
-    def ask(self, question: Callable[[Admin], Awaitable[T]]) -> T:
+    def ask(self, question: Callable[[AsyncAdmin], Awaitable[T]]) -> T:
         """Of an administrator."""
 
         async def work() -> T:
-            async with Admin(self.target.bootstrap) as admin:
+            async with AsyncAdmin(self.target.bootstrap) as admin:
                 return await question(admin)
 
         return asyncio.run(work())

@@ -18,12 +18,12 @@ from tests.interop.conftest import StartTarget, need
 from tests.interop.peers import BY_NAME, PeerProcess, started
 from tests.interop.targets import Target
 
+from kohort.client.admin.results import NewTopic
+from kohort.client.admin.topics import create_topics
 from kohort.client.cluster import Cluster
 from kohort.client.consumer import Consumer
 from kohort.client.membership.listener import Partitions
-from kohort.client.results import NewTopic
 from kohort.client.subscription import OffsetAndMetadata
-from kohort.client.topic_admin import create_topics
 from kohort.model.errors import KohortError
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]

@@ -10,10 +10,10 @@ from tests.clients.waiting import eventually
 from tests.interop.conftest import StartTarget
 from tests.spark.group_stage import Driven, group_reader
 
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import CommittedOffset, NewTopic
 from kohort.client.errors import BrokerError
 from kohort.client.producer import Producer
-from kohort.client.results import CommittedOffset, NewTopic
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Offset
 from kohort.spark.errors import TopicMadeAgainError
@@ -32,9 +32,9 @@ class Stage:
         self.topic = topic
         self._checkpoint = checkpoint
 
-    def ask(self, question: Callable[[Admin], Awaitable[T]]) -> T:
+    def ask(self, question: Callable[[AsyncAdmin], Awaitable[T]]) -> T:
         async def work() -> T:
-            async with Admin(self.bootstrap) as admin:
+            async with AsyncAdmin(self.bootstrap) as admin:
                 return await question(admin)
 
         return asyncio.run(work())

@@ -16,8 +16,8 @@ from tests.interop.spark_topics import OURS, SPARKS, Topics
 from tools.peers.kafka_tools import Tool, ToolShell
 from tools.peers.pins import Peer
 
+from kohort.client.admin.results import CommittedOffset
 from kohort.client.producer.records import partition_for_key
-from kohort.client.results import CommittedOffset
 from kohort.model.ids import Offset
 from kohort.spark.offsets import topic_partition
 

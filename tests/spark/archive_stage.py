@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import NewTopic
 from kohort.client.producer import Producer
-from kohort.client.results import NewTopic
 from kohort.spark.pipelines.archive import ArchiveOptions
 from kohort.spark.pipelines.parquet import read_columns
 from kohort.testing.plugin import Kohort
@@ -29,7 +29,7 @@ class Stage:
 
     def make_topic_again(self) -> None:
         async def work() -> None:
-            async with Admin(self.kohort.bootstrap) as admin:
+            async with AsyncAdmin(self.kohort.bootstrap) as admin:
                 await admin.delete_topics([self.topic])
                 await admin.create_topic(NewTopic(name=self.topic, partitions=4))
 

@@ -24,7 +24,7 @@ from tests.clients.waiting import Deadline
 from tests.spark.churn_driver import PATIENCE_SECONDS, Driver
 
 from kohort.broker.context import Response, Result
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
 from kohort.client.producer import Producer
 from kohort.model.ids import GroupId
 from kohort.spark.offsets import OffsetRange, topic_partition
@@ -266,9 +266,9 @@ class Churn:
         self._working.pop("feeder").result(PATIENCE_SECONDS)
         self.until("all records", lambda: self.wire.committed == self.feeder.sent)
 
-    def _ask(self, question: Callable[[Admin], Awaitable[T]]) -> T:
+    def _ask(self, question: Callable[[AsyncAdmin], Awaitable[T]]) -> T:
         async def work() -> T:
-            async with Admin(self._broker.bootstrap) as admin:
+            async with AsyncAdmin(self._broker.bootstrap) as admin:
                 return await question(admin)
 
         return asyncio.run(work())

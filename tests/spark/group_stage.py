@@ -12,7 +12,7 @@ from typing import TypeVar
 from pyspark.sql.types import StructType
 from tests.clients.waiting import Deadline
 
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
 from kohort.client.producer import Producer
 from kohort.model.topics import TopicPartition
 from kohort.spark.group import GroupStreamReader
@@ -110,11 +110,11 @@ class Stage:
     def query(self, end: GroupOffsetJson | None = None, **more: str) -> Driven:
         return Driven(group_reader(self.kohort.bootstrap, self.topic, self.group, **more), end)
 
-    def ask(self, question: Callable[[Admin], Awaitable[T]]) -> T:
+    def ask(self, question: Callable[[AsyncAdmin], Awaitable[T]]) -> T:
         """Of an administrator."""
 
         async def work() -> T:
-            async with Admin(self.kohort.bootstrap) as admin:
+            async with AsyncAdmin(self.kohort.bootstrap) as admin:
                 return await question(admin)
 
         return asyncio.run(work())

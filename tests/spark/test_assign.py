@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kohort import Producer
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
 from kohort.spark.lookup import Lookup
 from kohort.spark.offsets import topic_partition
 from kohort.spark.options import parse_source_options
@@ -106,9 +106,9 @@ def test_expired_records_stop_the_query_unless_they_may_be_missed(stage: Stage) 
     assert stage.run(failOnDataLoss="false", **start) == [(0, 7), (0, 8), (0, 9)]
 
 
-def _administer(stage: Stage, question: Callable[[Admin], Coroutine[Any, Any, object]]) -> None:
+def _administer(stage: Stage, question: Callable[[AsyncAdmin], Coroutine[Any, Any, object]]) -> None:
     async def ask() -> None:
-        async with Admin(stage.broker.bootstrap) as admin:
+        async with AsyncAdmin(stage.broker.bootstrap) as admin:
             await question(admin)
 
     asyncio.run(ask())

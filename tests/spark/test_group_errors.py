@@ -9,9 +9,9 @@ import pytest
 from tests.spark.group_stage import Stage, all_offsets, run, sorted_offsets
 
 from kohort.broker.context import Result
+from kohort.client.admin.results import NewTopic
 from kohort.client.errors import BrokerError
 from kohort.client.membership.errors import FencedInstanceIdError
-from kohort.client.results import NewTopic
 from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode
 from kohort.spark.errors import DataLossError, FencedError, TopicMadeAgainError

@@ -14,7 +14,7 @@ from tests.spark.group_stage import (
     sorted_offsets,
 )
 
-from kohort.client.results import CommittedOffset
+from kohort.client.admin.results import CommittedOffset
 from kohort.model.ids import Offset
 from kohort.spark.errors import OptionError
 from kohort.spark.group_offsets import GroupOffsetJson

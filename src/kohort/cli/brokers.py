@@ -7,11 +7,11 @@ import typer
 from kohort.cli.screen import Column, Table, show_bytes, show_facts, show_json, show_table
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, talk
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import ClusterInfo, LogDir
 from kohort.client.cluster import Role
 from kohort.client.connection import Connection
 from kohort.client.errors import ApiNotServedError, BrokerError
-from kohort.client.results import ClusterInfo, LogDir
 from kohort.codec.schema import Versions
 from kohort.model.errors import KohortError
 from kohort.wire.apis import APIS
@@ -55,7 +55,7 @@ _OTHER_NAMES = {
 def cluster(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
     """Show the brokers of the cluster, its controller, and their disks."""
 
-    async def command(admin: Admin) -> int:
+    async def command(admin: AsyncAdmin) -> int:
         found = await admin.describe_cluster()
         directories = await _log_dirs(admin)
         if as_json:
@@ -67,7 +67,7 @@ def cluster(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -
     talk(bootstrap, command)
 
 
-async def _log_dirs(admin: Admin) -> list[LogDir]:
+async def _log_dirs(admin: AsyncAdmin) -> list[LogDir]:
     try:
         return await admin.describe_log_dirs()
     except (ApiNotServedError, BrokerError):
@@ -144,7 +144,7 @@ def apis(
 ) -> None:
     """Show which APIs a broker serves, and in which versions."""
 
-    async def command(admin: Admin) -> int:
+    async def command(admin: AsyncAdmin) -> int:
         there = [one.node_id for one in (await admin.describe_cluster()).nodes]
         if node is not None and node not in there:
             raise KohortError(f"there is no broker {node}", hint=f"there are {', '.join(map(str, there))}")

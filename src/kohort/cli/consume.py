@@ -19,11 +19,11 @@ from kohort.cli.screen import is_terminal
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, PATIENCE, AsJson, Bootstrap, Quiet, refuse, run_command
 from kohort.cli.settings_text import InputError, parse_settings
+from kohort.client.admin.topics import OffsetSpec
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.fetch import StartAt
 from kohort.client.fetching.records import ConsumerRecord
-from kohort.client.offset_admin import OffsetSpec
 from kohort.model.errors import KohortError
 
 _WHERE = (

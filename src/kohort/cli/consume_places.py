@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from kohort.cli.settings_text import InputError
+from kohort.client.admin.topics import OffsetSpec
 from kohort.client.fetch import StartAt
-from kohort.client.offset_admin import OffsetSpec
 from kohort.model.topics import TopicPartition
 
 GROUP = "group"

@@ -20,9 +20,9 @@ from kohort.cli.screen import Table, is_terminal, note, say, show_json, show_jso
 from kohort.cli.serve import FAILED, OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Command, Yes, confirm, show_deleted, talk
 from kohort.cli.why import why
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import CommittedOffset, GroupInfo
 from kohort.client.errors import BrokerError
-from kohort.client.results import CommittedOffset, GroupInfo
 from kohort.groups.classic.transitions import Phase
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import GroupId
@@ -66,7 +66,7 @@ def list_(
 ) -> None:
     """List groups with their state, their type, and how many members they have."""
 
-    async def command(admin: Admin) -> int:
+    async def command(admin: AsyncAdmin) -> int:
         groups = await list_with_members(admin, state or ())
         _show(
             views.list_json(groups),
@@ -109,7 +109,7 @@ def describe(
 ) -> None:
     """Show every partition of groups: what is committed, how far behind it is, and whose it is."""
 
-    async def command(admin: Admin) -> int:
+    async def command(admin: AsyncAdmin) -> int:
         groups, missing = await _find(admin, names)
         found = [(group, await lag_of(admin, group)) for group in groups]
         empty = "no committed offsets and no members"
@@ -130,7 +130,7 @@ def describe(
     _talk_on(bootstrap, command, watch, as_json)
 
 
-async def _find(admin: Admin, names: list[str]) -> tuple[list[GroupInfo], list[KohortError]]:
+async def _find(admin: AsyncAdmin, names: list[str]) -> tuple[list[GroupInfo], list[KohortError]]:
     groups: list[GroupInfo] = []
     missing: list[KohortError] = []
     for name in dict.fromkeys(names):
@@ -160,7 +160,7 @@ def members(
 ) -> None:
     """Show who is in a group, from where, and with how many partitions."""
 
-    async def command(admin: Admin) -> int:
+    async def command(admin: AsyncAdmin) -> int:
         group = await find_group(admin, name)
         empty = f"group {name} has no members"
         table = views.members_table(group, verbose=verbose)
@@ -174,7 +174,7 @@ def members(
 def offsets(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
     """Show what a group has committed, with the metadata, and where the logs begin and end."""
 
-    async def command(admin: Admin) -> int:
+    async def command(admin: AsyncAdmin) -> int:
         group = await find_group(admin, name)
         partitions = await lag_of(admin, group)
         empty = f"group {name} has committed nothing"
@@ -194,7 +194,7 @@ def state(
 ) -> None:
     """Show a group's coordinator, assignor, state and size."""
 
-    async def command(admin: Admin) -> int:
+    async def command(admin: AsyncAdmin) -> int:
         group = await find_group(admin, name)
         _show(views.state_json(group), views.state_table(group), _Style(as_json, watch is not None, ""))
         return OK
@@ -216,7 +216,7 @@ def delete(
     """Delete groups with all their offsets. Asks first when typed at a terminal."""
     confirm(f"Delete {', '.join(names)} with all committed offsets?", given=yes or as_json)
 
-    async def command(admin: Admin) -> int:
+    async def command(admin: AsyncAdmin) -> int:
         results = await admin.delete_groups(list(dict.fromkeys(names)))
         show_deleted("group", results, as_json)
         for group, error in results.items():
@@ -227,7 +227,7 @@ def delete(
     talk(bootstrap, command)
 
 
-async def _explained(admin: Admin, group: GroupId, error: BrokerError) -> KohortError:
+async def _explained(admin: AsyncAdmin, group: GroupId, error: BrokerError) -> KohortError:
     """The refusal of a broker with what can be found out about it."""
     try:
         found = await find_group(admin, group)
@@ -251,7 +251,7 @@ def delete_offsets(
     """Delete what a group has committed for topics or partitions nobody in it subscribes to."""
     wanted = [parse_topic_parts(text) for text in topic]
 
-    async def command(admin: Admin) -> int:
+    async def command(admin: AsyncAdmin) -> int:
         await find_group(admin, name)
         committed = await admin.list_group_offsets(name)
         chosen = _committed_in(name, wanted, committed)

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import CommittedOffset, GroupInfo, ListedGroup, MemberInfo
+from kohort.client.admin.topics import OffsetSpec
 from kohort.client.errors import BrokerError
 from kohort.client.metadata import NOBODY
-from kohort.client.offset_admin import OffsetSpec
-from kohort.client.results import CommittedOffset, GroupInfo, ListedGroup, MemberInfo
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import GroupId, TopicName
 from kohort.model.topics import TopicPartition
@@ -55,7 +55,7 @@ def show_members(members: Sequence[MemberInfo]) -> str:
     return f"{count}: {', '.join(named)}" + (f" and {more} more" if more else "")
 
 
-async def find_group(admin: Admin, group_id: str) -> GroupInfo:
+async def find_group(admin: AsyncAdmin, group_id: str) -> GroupInfo:
     """One group; raises UnknownGroupError. Older brokers say of a missing one that it is dead."""
     found = (await admin.describe_groups([group_id]))[GroupId(group_id)]
     if isinstance(found, BrokerError):
@@ -73,7 +73,7 @@ class Listed(NamedTuple):
     members: int | None
 
 
-async def list_with_members(admin: Admin, states: Collection[str]) -> list[Listed]:
+async def list_with_members(admin: AsyncAdmin, states: Collection[str]) -> list[Listed]:
     """All groups, or those in these states, each with the number of its members."""
     groups = await admin.list_groups(states=states)
     turn = asyncio.Semaphore(_AT_ONCE)
@@ -102,7 +102,7 @@ class PartitionLag(NamedTuple):
         return self.end - self.committed.offset
 
 
-async def lag_of(admin: Admin, group: GroupInfo) -> list[PartitionLag]:
+async def lag_of(admin: AsyncAdmin, group: GroupInfo) -> list[PartitionLag]:
     """Every partition the group has committed for, or a member has."""
     committed = await admin.list_group_offsets(group.group_id)
     owners = {partition: member for member in group.members for partition in member.assignment}
@@ -115,7 +115,7 @@ async def lag_of(admin: Admin, group: GroupInfo) -> list[PartitionLag]:
 
 
 async def log_ranges(
-    admin: Admin, partitions: Collection[TopicPartition]
+    admin: AsyncAdmin, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, int]]:
     """First and next offset of these partitions, as far as they exist and have a leader."""
     led = await _led(admin, partitions)
@@ -124,7 +124,7 @@ async def log_ranges(
     return {one: (starts[one], ends[one]) for one in led if one in starts and one in ends}
 
 
-async def _led(admin: Admin, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
+async def _led(admin: AsyncAdmin, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
     if not partitions:
         return []
     topics = await admin.describe_topics({one.topic for one in partitions})
@@ -139,7 +139,7 @@ async def _led(admin: Admin, partitions: Collection[TopicPartition]) -> list[Top
 
 
 async def _offsets(
-    admin: Admin, partitions: Collection[TopicPartition], spec: OffsetSpec
+    admin: AsyncAdmin, partitions: Collection[TopicPartition], spec: OffsetSpec
 ) -> dict[TopicPartition, int]:
     listed = await admin.list_offsets(dict.fromkeys(partitions, int(spec)))
     return {one: found.offset for one, found in listed.items() if not isinstance(found, BrokerError)}

@@ -26,9 +26,9 @@ from kohort.cli.record_text import show_time
 from kohort.cli.screen import Column, Table, counted, note, say, show_json, show_table
 from kohort.cli.serve import FAILED, OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, talk
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import CommittedOffset
 from kohort.client.errors import BrokerError
-from kohort.client.results import CommittedOffset
 from kohort.model.errors import KohortError
 from kohort.model.ids import Offset
 from kohort.model.topics import TopicPartition
@@ -132,7 +132,7 @@ def reset_offsets(  # noqa: PLR0913 - each parameter is an option
     if (wish.kind is Kind.FILE) == bool(order.topics or all_topics) or (order.topics and all_topics):
         raise refuse("say what to reset", "either --topic or --all-topics, and neither with --from-file")
 
-    async def command(admin: Admin) -> int:
+    async def command(admin: AsyncAdmin) -> int:
         resets = await _plan(admin, order)
         results: dict[TopicPartition, BrokerError | None] = {}
         if execute:
@@ -190,7 +190,7 @@ def _read(path: Path, group: str) -> dict[TopicPartition, int]:
     return offsets
 
 
-async def _plan(admin: Admin, order: _Order) -> list[Reset]:
+async def _plan(admin: AsyncAdmin, order: _Order) -> list[Reset]:
     """Refuses while the group has members: they would not notice, and overwrite it with their next commit."""
     await _check_unused(admin, order.group)
     committed = {one: found.offset for one, found in (await admin.list_group_offsets(order.group)).items()}
@@ -203,7 +203,7 @@ async def _plan(admin: Admin, order: _Order) -> list[Reset]:
 
 
 async def _offsets_at(
-    admin: Admin, partitions: Collection[TopicPartition], timestamp: int
+    admin: AsyncAdmin, partitions: Collection[TopicPartition], timestamp: int
 ) -> dict[TopicPartition, int]:
     offsets: dict[TopicPartition, int] = {}
     for one, found in (await admin.list_offsets(dict.fromkeys(partitions, timestamp))).items():
@@ -213,7 +213,7 @@ async def _offsets_at(
     return offsets
 
 
-async def _check_unused(admin: Admin, name: str) -> None:
+async def _check_unused(admin: AsyncAdmin, name: str) -> None:
     try:
         group = await find_group(admin, name)
     except UnknownGroupError as error:
@@ -225,7 +225,7 @@ async def _check_unused(admin: Admin, name: str) -> None:
 
 
 async def _partitions(
-    admin: Admin, order: _Order, committed: Collection[TopicPartition]
+    admin: AsyncAdmin, order: _Order, committed: Collection[TopicPartition]
 ) -> list[TopicPartition]:
     if order.wish.kind is Kind.FILE:
         return list(order.wish.offsets)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kohort.cli.groups_lookup import Listed, PartitionLag
 from kohort.cli.screen import Column, Table
-from kohort.client.results import GroupInfo, MemberInfo
+from kohort.client.admin.results import GroupInfo, MemberInfo
 from kohort.model.topics import TopicPartition
 
 Json = dict[str, object]

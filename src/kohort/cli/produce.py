@@ -17,7 +17,7 @@ from kohort.cli.record_input import Input, InputStyle, parse_header, parse_recor
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Quiet, refuse, talk
 from kohort.cli.settings_text import InputError, parse_settings
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
 from kohort.client.producer import ProducerSettings
 from kohort.client.producer.topic_writer import Outgoing, TopicWriter
 from kohort.model.errors import KohortError
@@ -201,7 +201,7 @@ def produce(  # noqa: PLR0913 - each parameter is an option
     if synthetic is not None:
         commentary.expect(min(synthetic.count, limit or synthetic.count))
 
-    async def command(admin: Admin) -> int:
+    async def command(admin: AsyncAdmin) -> int:
         if synthetic is not None:
             rounds = synthetic.rounds()
         elif given:
@@ -247,7 +247,7 @@ async def _one_round(records: list[Outgoing]) -> Rounds:
 # The work
 
 
-async def _write(admin: Admin, job: Job, receipts: Receipts, commentary: Commentary) -> int:
+async def _write(admin: AsyncAdmin, job: Job, receipts: Receipts, commentary: Commentary) -> int:
     """Write it all; whatever ends it, what was written by then is shown."""
     try:
         with commentary:

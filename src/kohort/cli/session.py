@@ -10,7 +10,7 @@ import typer
 from kohort.cli.screen import say, show_json, stop_printing
 from kohort.cli.serve import FAILED, OK, USAGE, report
 from kohort.client.addresses import AddressError
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
 from kohort.client.errors import BrokerError, NoBrokerError
 from kohort.client.options import ClientOptions
 from kohort.model.errors import KohortError
@@ -36,16 +36,16 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no prog
 PATIENCE = ClientOptions(client_id="kohort-cli", connect_timeout_ms=5_000, api_timeout_ms=10_000)
 
 _Name = TypeVar("_Name", bound=str)
-Command = Callable[[Admin], Coroutine[None, None, int]]
+Command = Callable[[AsyncAdmin], Coroutine[None, None, int]]
 
 
 def talk(bootstrap: str, command: Command) -> None:
-    """Run a command with a connected Admin and leave with its exit code."""
+    """Run a command with a connected AsyncAdmin and leave with its exit code."""
     raise typer.Exit(run_command(lambda: _connected(bootstrap, command)))
 
 
 async def _connected(bootstrap: str, command: Command) -> int:
-    async with Admin(bootstrap, PATIENCE) as admin:
+    async with AsyncAdmin(bootstrap, PATIENCE) as admin:
         return await command(admin)
 
 

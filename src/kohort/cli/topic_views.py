@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kohort.cli.screen import Column, Table, counted, show_bytes, show_facts, show_table
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import Config, Resource, ResourceType
+from kohort.client.admin.topics import OffsetSpec
 from kohort.client.errors import ApiNotServedError, BrokerError
 from kohort.client.metadata import NOBODY, PartitionInfo, TopicInfo
-from kohort.client.offset_admin import OffsetSpec
-from kohort.client.results import Config, Resource, ResourceType
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition, show_topic_id
 
@@ -51,7 +51,9 @@ def _total(numbers: Sequence[int]) -> int:
     return UNKNOWN if UNKNOWN in numbers else sum(numbers)
 
 
-async def survey(admin: Admin, topics: Collection[TopicInfo], *, configs: bool = False) -> list[TopicView]:
+async def survey(
+    admin: AsyncAdmin, topics: Collection[TopicInfo], *, configs: bool = False
+) -> list[TopicView]:
     """Offsets, sizes and perhaps configs of these topics."""
     if not topics:
         return []
@@ -78,7 +80,7 @@ async def survey(admin: Admin, topics: Collection[TopicInfo], *, configs: bool =
 
 
 async def _offsets(
-    admin: Admin, partitions: Collection[TopicPartition], spec: OffsetSpec
+    admin: AsyncAdmin, partitions: Collection[TopicPartition], spec: OffsetSpec
 ) -> dict[TopicPartition, int]:
     listed = await admin.list_offsets(dict.fromkeys(partitions, int(spec)))
     return {
@@ -87,7 +89,7 @@ async def _offsets(
 
 
 async def _sizes(
-    admin: Admin, partitions: Collection[TopicPartition]
+    admin: AsyncAdmin, partitions: Collection[TopicPartition]
 ) -> dict[tuple[TopicPartition, int], int]:
     try:
         directories = await admin.describe_log_dirs(partitions)
@@ -101,7 +103,7 @@ async def _sizes(
     }
 
 
-async def _configs(admin: Admin, names: Collection[TopicName]) -> dict[TopicName, dict[str, Config]]:
+async def _configs(admin: AsyncAdmin, names: Collection[TopicName]) -> dict[TopicName, dict[str, Config]]:
     described = await admin.describe_configs([Resource(ResourceType.TOPIC, name) for name in names])
     return {
         TopicName(resource.name): found

@@ -9,9 +9,9 @@ from kohort.cli import topic_views
 from kohort.cli.screen import counted, note, say, show_json
 from kohort.cli.serve import FAILED, OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, confirm, refuse, show_deleted, talk
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import BROKER_DEFAULT, CreatedTopic, NewTopic, Resource, ResourceType
 from kohort.client.errors import BrokerError
-from kohort.client.results import BROKER_DEFAULT, CreatedTopic, NewTopic, Resource, ResourceType
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicName
 from kohort.model.topics import show_topic_id
@@ -34,7 +34,7 @@ def list_(
 ) -> None:
     """List topics with their partitions, records and size."""
 
-    async def command(admin: Admin) -> int:
+    async def command(admin: AsyncAdmin) -> int:
         topics = await topic_views.survey(
             admin, [t for t in await admin.list_topics() if internal or not t.is_internal]
         )
@@ -58,7 +58,7 @@ def describe(
 ) -> None:
     """Show leaders, replicas, offsets, sizes and configs of topics."""
 
-    async def command(admin: Admin) -> int:
+    async def command(admin: AsyncAdmin) -> int:
         described = await admin.describe_topics(names)
         missing = [found for found in described.values() if isinstance(found, BrokerError)]
         there = [found for found in described.values() if not isinstance(found, BrokerError)]
@@ -102,7 +102,7 @@ def create(  # noqa: PLR0913 - each parameter is an option
         configs=_pairs(config or []),
     )
 
-    async def command(admin: Admin) -> int:
+    async def command(admin: AsyncAdmin) -> int:
         result = (await admin.create_topics([topic]))[TopicName(name)]
         if isinstance(result, BrokerError):
             if not (if_not_exists and result.code == ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -159,7 +159,7 @@ def alter(  # noqa: PLR0913 - each parameter is an option
     if partitions is None and not changes:
         raise refuse("nothing to alter", "give --partitions, --config or --delete-config")
 
-    async def command(admin: Admin) -> int:
+    async def command(admin: AsyncAdmin) -> int:
         if changes:
             await _alter_configs(admin, name, changes)
         if partitions is not None:
@@ -176,7 +176,7 @@ def alter(  # noqa: PLR0913 - each parameter is an option
     talk(bootstrap, command)
 
 
-async def _alter_configs(admin: Admin, name: str, changes: Mapping[str, str | None]) -> None:
+async def _alter_configs(admin: AsyncAdmin, name: str, changes: Mapping[str, str | None]) -> None:
     resource = Resource(ResourceType.TOPIC, name)
     error = (await admin.alter_configs({resource: changes}))[resource]
     if error is not None:
@@ -193,7 +193,7 @@ def delete(
     """Delete topics with everything in them. Asks first when typed at a terminal."""
     confirm(f"Delete {', '.join(names)} with all records?", given=yes or as_json)
 
-    async def command(admin: Admin) -> int:
+    async def command(admin: AsyncAdmin) -> int:
         results = await admin.delete_topics(names)
         failed = [error for error in results.values() if error is not None]
         show_deleted("topic", results, as_json)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.cli.parts import Row
 from kohort.cli.up_archive import GROUP, ArchiveView, Phase
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
 from kohort.client.errors import BrokerError
 from kohort.client.options import ClientOptions
 from kohort.model.errors import KohortError
@@ -70,7 +70,7 @@ class Picture:
 class Observer:
     """Asks the broker, as any client would, and the archive's ledgers."""
 
-    def __init__(self, admin: Admin, archive: Path | None) -> None:
+    def __init__(self, admin: AsyncAdmin, archive: Path | None) -> None:
         self._admin = admin
         self._archive = archive
         self._ends: dict[str, tuple[float, int]] = {}
@@ -233,7 +233,7 @@ async def show_until(
     """Keep the picture on the terminal until told to stop; trouble with looking is shown, not raised."""
     from rich.live import Live
 
-    async with Admin(sight.bootstrap, _CLIENT) as admin:
+    async with AsyncAdmin(sight.bootstrap, _CLIENT) as admin:
         observer = Observer(admin, sight.archive)
         with Live(draw(picture, clock()), auto_refresh=False, vertical_overflow="crop") as live:
             while not stopping.is_set():

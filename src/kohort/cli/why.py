@@ -8,8 +8,8 @@ from kohort.cli.groups_lookup import UnknownGroupError, find_group
 from kohort.cli.screen import show_json
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, talk
-from kohort.client.admin import Admin
-from kohort.client.results import GroupInfo
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import GroupInfo
 
 DEFAULT_LAST = 5
 
@@ -29,7 +29,7 @@ def why(
     from kohort.cli.why_text import show_story
     from kohort.groups.story_json import story_json
 
-    async def command(admin: Admin) -> int:
+    async def command(admin: AsyncAdmin) -> int:
         group = await _present(admin, name)
         found = await read_story(admin.cluster, name, last)
         if found is None:
@@ -48,7 +48,7 @@ def why(
     talk(bootstrap, command)
 
 
-async def _present(admin: Admin, name: str) -> GroupInfo | None:
+async def _present(admin: AsyncAdmin, name: str) -> GroupInfo | None:
     try:
         return await find_group(admin, name)
     except UnknownGroupError:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from kohort.cli.screen import counted, is_terminal, say
-from kohort.client.results import GroupInfo
+from kohort.client.admin.results import GroupInfo
 from kohort.groups.story import Story
 from kohort.groups.story_text import ShowTime, story_lines, unowned_line
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from kohort.client.admin.topics import OffsetSpec, list_offsets
 from kohort.client.cluster import Cluster
 from kohort.client.errors import BrokerError, UnknownTopicError, check
 from kohort.client.metadata import TopicInfo
-from kohort.client.offset_admin import OffsetSpec, list_offsets
 from kohort.client.pool import Purpose
 from kohort.model.ids import NO_TOPIC_ID, NodeId, Offset, Partition, TopicName
 from kohort.model.topics import TopicPartition

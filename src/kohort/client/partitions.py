@@ -39,3 +39,11 @@ def as_partitions(partitions: Iterable[AnyPartition] | str) -> list[TopicPartiti
 def is_whole(number: object) -> bool:
     """Whether it is a whole number; those of other libraries count, too."""
     return hasattr(number, "__index__")
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[TopicName, list[Partition]]:
+    """The partition numbers of each topic, as the messages of the protocol list them."""
+    numbers: dict[TopicName, list[Partition]] = {}
+    for topic, number in partitions:
+        numbers.setdefault(topic, []).append(number)
+    return numbers

@@ -7,14 +7,13 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from kohort.client.admin import Admin
+from kohort.client.admin import Admin, AsyncAdmin
+from kohort.client.admin.results import CommittedOffset, ListedOffset
+from kohort.client.admin.topics import OffsetSpec
 from kohort.client.consumer.settings import consumer_settings
 from kohort.client.errors import BrokerError, UnknownTopicError
-from kohort.client.loop_thread import LoopThread
 from kohort.client.metadata import TopicInfo
-from kohort.client.offset_admin import OffsetSpec
 from kohort.client.options import ClientOptions
-from kohort.client.results import CommittedOffset, ListedOffset
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Offset, TopicName
 from kohort.model.topics import TopicPartition
@@ -50,33 +49,24 @@ class Lookup:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._loop: LoopThread | None = None
         self._admin: Admin | None = None
         self._known: tuple[float, list[TopicInfo]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_loop": None, "_admin": None, "_known": None}
+        return {"_options": self._options, "_admin": None, "_known": None}
 
     def close(self) -> None:
         """Give up the connections; the next question opens new ones."""
-        if self._loop is None or self._admin is None:
-            return
-        loop, admin = self._loop, self._admin
-        self._loop = self._admin = None
-        loop.run(_close(admin))
-        loop.stop()
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
 
-    def _ask(self, question: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
-        if self._loop is None or self._admin is None:
-            loop = LoopThread("kohort spark lookup")
+    def _ask(self, question: Callable[[AsyncAdmin], Coroutine[Any, Any, T]]) -> T:
+        if self._admin is None:
             admin = Admin(self._options.bootstrap, client_options(self._options))
-            try:
-                loop.run(admin.__aenter__())
-            except BaseException:
-                loop.stop()
-                raise
-            self._loop, self._admin = loop, admin
-        return self._loop.run(question(self._admin))
+            admin.start()
+            self._admin = admin
+        return self._admin.run(question)
 
     # Topics
 
@@ -115,7 +105,7 @@ class Lookup:
         """
         wanted = dict.fromkeys(partitions, OffsetSpec.LATEST)
 
-        async def both(admin: Admin) -> tuple[_Described, _Listed | BaseException]:
+        async def both(admin: AsyncAdmin) -> tuple[_Described, _Listed | BaseException]:
             listing = asyncio.ensure_future(self._listed(admin, wanted))
             try:
                 described = await admin.describe_topics({where.topic for where in partitions})
@@ -185,7 +175,9 @@ class Lookup:
             offsets[where] = found.offset
         return offsets
 
-    def _listed(self, admin: Admin, wanted: Mapping[TopicPartition, int]) -> Coroutine[Any, Any, _Listed]:
+    def _listed(
+        self, admin: AsyncAdmin, wanted: Mapping[TopicPartition, int]
+    ) -> Coroutine[Any, Any, _Listed]:
         committed = self._options.isolation_level == "read_committed"
         return admin.list_offsets(wanted, read_committed=committed)
 
@@ -233,7 +225,3 @@ def _existing(described: _Described, missing_ok: bool) -> list[TopicInfo]:
 
 def _ids(topics: Iterable[TopicInfo]) -> dict[TopicName, bytes]:
     return {topic.name: bytes(topic.topic_id) for topic in topics}
-
-
-async def _close(admin: Admin) -> None:
-    admin.cluster.close()

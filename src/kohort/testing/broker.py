@@ -14,8 +14,11 @@ from typing import Any, Self, TypeVar, Unpack
 from kohort.broker.clock import VirtualClock
 from kohort.broker.server import Server
 from kohort.broker.settings import Settings
+from kohort.broker.topics import NewTopic
 from kohort.client.addresses import parse_address
+from kohort.client.admin import AsyncAdmin
 from kohort.client.loop_thread import LoopThread
+from kohort.client.partitions import PartitionKey
 from kohort.testing.intercept import Action, Interceptions, Rule, Where, rule
 from kohort.testing.ports import HeldPort
 
@@ -101,6 +104,20 @@ class AsyncBroker:
         self.server = Server(self._settings, clock=self.clock)
         await self._start()
 
+    async def create_topic(
+        self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a topic; raises the broker's refusal."""
+        new = NewTopic(name, partitions, configs=dict(configs or {}))
+        await self.server.broker.topics.create(new)
+
+    async def create_group(self, group_id: str, offsets: Mapping[PartitionKey, int]) -> None:
+        """Make a group without members that has committed these offsets; raises the broker's refusal."""
+        async with AsyncAdmin(self.bootstrap) as admin:
+            for refusal in (await admin.alter_group_offsets(group_id, offsets)).values():
+                if refusal is not None:
+                    raise refusal
+
     def intercept(self, action: Action, **where: Unpack[Where]) -> Rule:
         """Apply an action of :mod:`kohort.testing.intercept` to the requests that match every filter."""
         return self._interceptions.add(rule(action, **where))
@@ -163,6 +180,16 @@ class Broker:
     def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Run a coroutine on the broker's loop and wait for its result."""
         return self._loop.submit(coroutine).result()
+
+    def create_topic(
+        self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> None:
+        """As :meth:`AsyncBroker.create_topic`."""
+        self.run(self._broker.create_topic(name, partitions=partitions, configs=configs))
+
+    def create_group(self, group_id: str, offsets: Mapping[PartitionKey, int]) -> None:
+        """As :meth:`AsyncBroker.create_group`."""
+        self.run(self._broker.create_group(group_id, offsets))
 
     def advance(self, milliseconds: int) -> None:
         """Move virtual time on; everything that comes due has happened when this returns."""

@@ -29,11 +29,8 @@ class Kohort:
 
     def topic(self, *, partitions: int = 1, configs: dict[str, str] | None = None) -> str:
         """Create a topic for this test alone and return its name."""
-        from kohort.broker.topics import NewTopic
-
         name = self._unique("topic")
-        new = NewTopic(name, partitions, configs=configs)
-        self.broker.run(self.broker.server.broker.topics.create(new))
+        self.broker.create_topic(name, partitions=partitions, configs=configs)
         return name
 
     def group(self) -> str:

@@ -7,10 +7,10 @@ from typing import cast
 import pytest
 
 from kohort.cli.groups_lookup import GroupInUseError, UnknownGroupError, find_group, list_with_members
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import GroupInfo, ListedGroup, MemberInfo
 from kohort.client.errors import BrokerError
 from kohort.client.metadata import Node
-from kohort.client.results import GroupInfo, ListedGroup, MemberInfo
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, NodeId
 
@@ -32,7 +32,7 @@ def group(name: str, *members: MemberInfo, state: str = "Stable") -> GroupInfo:
 
 
 class Groups:
-    """As much of an Admin as looking up groups takes."""
+    """As much of an AsyncAdmin as looking up groups takes."""
 
     def __init__(self, **described: GroupInfo | BrokerError) -> None:
         self._described = described
@@ -46,8 +46,8 @@ class Groups:
             ListedGroup(GroupId(name), "consumer", "Stable", "classic", NodeId(1)) for name in self._described
         ]
 
-    def admin(self) -> Admin:
-        return cast(Admin, self)
+    def admin(self) -> AsyncAdmin:
+        return cast(AsyncAdmin, self)
 
 
 def test_a_group_that_is_there_is_found() -> None:

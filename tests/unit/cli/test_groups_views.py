@@ -5,8 +5,8 @@ import json
 from kohort.cli import groups_views as views
 from kohort.cli.groups_lookup import Listed, PartitionLag
 from kohort.cli.screen import plain_lines
+from kohort.client.admin.results import CommittedOffset, GroupInfo, ListedGroup, MemberInfo
 from kohort.client.metadata import Node
-from kohort.client.results import CommittedOffset, GroupInfo, ListedGroup, MemberInfo
 from kohort.model.ids import GroupId, LeaderEpoch, NodeId, Offset, Partition, TopicName
 from kohort.model.topics import TopicPartition
 

@@ -4,8 +4,8 @@ import pytest
 
 from kohort.cli import why_text
 from kohort.cli.why_text import show_story
+from kohort.client.admin.results import GroupInfo
 from kohort.client.metadata import Node
-from kohort.client.results import GroupInfo
 from kohort.groups.story import End, Incident, Lost, Rebalance, Story, Unowned
 from kohort.model.ids import GroupId, NodeId, Partition, TopicName
 from kohort.model.topics import TopicPartition

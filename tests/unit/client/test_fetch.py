@@ -3,10 +3,10 @@
 import pytest
 from tests.unit.client.scripted import Answer, Hangup, ScriptedCluster, in_turn, on_loop
 
+from kohort.client.admin.topics import OffsetSpec
 from kohort.client.cluster import Cluster
 from kohort.client.errors import BrokerError, UnknownTopicError
 from kohort.client.fetch import Fetched, Progress, StartAt, plan, read
-from kohort.client.offset_admin import OffsetSpec
 from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Offset, Partition

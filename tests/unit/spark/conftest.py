@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kohort import Producer
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
 from kohort.spark.options import SourceOptions, parse_source_options
 from kohort.testing.plugin import Kohort
 
@@ -18,7 +18,7 @@ if str(ROOT) not in sys.path:  # `tests` is no installed package
     sys.path.insert(0, str(ROOT))
 
 Feed = Callable[..., None]
-Administer = Callable[[Callable[[Admin], Coroutine[Any, Any, Any]]], Any]
+Administer = Callable[[Callable[[AsyncAdmin], Coroutine[Any, Any, Any]]], Any]
 OptionsOf = Callable[..., SourceOptions]
 
 
@@ -59,8 +59,8 @@ def options_of(kohort: Kohort) -> OptionsOf:
 def administer(kohort: Kohort) -> Administer:
     """``administer(lambda admin: admin.delete_topics([…]))``, and wait for it."""
 
-    async def ask(question: Callable[[Admin], Coroutine[Any, Any, Any]]) -> object:
-        async with Admin(kohort.bootstrap) as admin:
+    async def ask(question: Callable[[AsyncAdmin], Coroutine[Any, Any, Any]]) -> object:
+        async with AsyncAdmin(kohort.bootstrap) as admin:
             return await question(admin)
 
     return lambda question: asyncio.run(ask(question))

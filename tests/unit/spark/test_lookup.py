@@ -9,7 +9,7 @@ from tests.unit.spark.conftest import Feed, OptionsOf
 
 from kohort import Consumer
 from kohort.broker.topics import NewTopic
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
 from kohort.client.errors import NoBrokerError, UnknownTopicError
 from kohort.spark.errors import GroupInUseError
 from kohort.spark.lookup import Lookup, client_options, task_client_options
@@ -52,7 +52,7 @@ def test_ids_and_ends_come_together_or_without_ends_that_are_not_told_at_once(
         patient.setattr("kohort.spark.lookup._AT_ONCE_S", 30)
         assert lookup.ids_and_ends([first]) == (ids, {first: 5})
     assert lookup.ids_and_ends([first, nowhere]) == (ids, None)
-    monkeypatch.setattr(Admin, "list_offsets", lambda *_, **__: asyncio.Event().wait())  # no leader
+    monkeypatch.setattr(AsyncAdmin, "list_offsets", lambda *_, **__: asyncio.Event().wait())  # no leader
     assert lookup.ids_and_ends([first]) == (ids, None)
 
 

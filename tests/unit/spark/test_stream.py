@@ -10,7 +10,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 from tests.unit.spark.conftest import Administer, Feed, OptionsOf
 
 from kohort import Consumer
-from kohort.client.results import NewTopic
+from kohort.client.admin.results import NewTopic
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import DataLossError, GroupInUseError
 from kohort.spark.lookup import Lookup

@@ -9,9 +9,9 @@ import pytest
 from pyarrow import lib as pa
 from tests.unit.spark.conftest import Administer, Feed, OptionsOf
 
+from kohort.client.admin.results import NewTopic
 from kohort.client.columnar import ReadTimeoutError
 from kohort.client.errors import BrokerError
-from kohort.client.results import NewTopic
 from kohort.model.errors import ErrorCode
 from kohort.records.batch import CorruptBatchError
 from kohort.spark.errors import DataLossError

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from kohort.client.admin import Admin
 from kohort.client.cluster import Cluster
+from kohort.client.errors import BrokerError
 from kohort.client.producer.topic_writer import Outgoing, TopicWriter
+from kohort.model.errors import KohortError
 from kohort.testing.broker import AsyncBroker, Broker
 from kohort.testing.intercept import watch
 from kohort.testing.ports import HeldPort
@@ -53,3 +56,16 @@ def test_a_broker_in_memory_comes_back_empty_on_its_port() -> None:
 def test_a_port_can_be_chosen() -> None:
     with HeldPort() as port, Broker(port=port.number) as broker:
         assert broker.bootstrap == f"127.0.0.1:{port.number}"
+
+
+def test_a_test_can_make_topics_and_groups() -> None:
+    with Broker() as broker, Admin(broker.bootstrap) as admin:
+        broker.create_topic("orders", partitions=3, configs={"retention.ms": "1234"})
+        broker.create_group("billing", {("orders", 2): 0})
+
+        assert len(admin.describe_topic("orders").partitions) == 3
+        assert list(admin.list_group_offsets("billing")) == [("orders", 2)]
+        with pytest.raises(KohortError, match="already exists"):
+            broker.create_topic("orders")
+        with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            broker.create_group("billing", {("bills", 0): 0})

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from kohort.assign.registry import choose_assignors
+from kohort.client.admin.topics import OffsetSpec
 from kohort.client.columnar.options import COLUMNS, take_table
 from kohort.client.connection import dial_tcp
 from kohort.client.consumer import arguments
@@ -21,7 +22,6 @@ from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.membership.commands import AutoCommitIfDue, EnforceRebalance, SubscriptionChanged
 from kohort.client.membership.listener import RebalanceListener
 from kohort.client.membership.state import MemberGeneration
-from kohort.client.offset_admin import OffsetSpec
 from kohort.client.partitions import AnyPartition, PartitionKey, as_partition, as_partitions
 from kohort.client.subscription import (
     OffsetAndMetadata,

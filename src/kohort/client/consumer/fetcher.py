@@ -16,9 +16,9 @@ from kohort.client.fetching.positions import Positions
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.fetching.session import FetchSession, Order, SessionRequest
 from kohort.client.metadata import Leader, Node, adopt_leaders
+from kohort.client.partitions import by_topic
 from kohort.client.pool import Purpose
 from kohort.client.subscription import PartitionState, Position, Subscriptions
-from kohort.client.topic_admin import by_topic
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import NO_TOPIC_ID, Instant, LeaderEpoch, NodeId, Partition, TopicName
 from kohort.model.topics import TopicPartition

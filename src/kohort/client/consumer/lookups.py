@@ -2,15 +2,15 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from kohort.client.admin.topics import list_offsets
 from kohort.client.cluster import Cluster
 from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.consumer.tasks import Tasks
 from kohort.client.consumer.watch import MetadataWatch
 from kohort.client.errors import ApiNotServedError, BrokerError
 from kohort.client.fetching.positions import Positions, Reset, Validation
-from kohort.client.offset_admin import list_offsets
+from kohort.client.partitions import by_topic
 from kohort.client.subscription import OffsetAndMetadata, PartitionState
-from kohort.client.topic_admin import by_topic
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import NodeId, Partition, TopicName
 from kohort.model.topics import TopicPartition

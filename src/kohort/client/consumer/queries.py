@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from kohort.client.admin.results import ListedOffset
+from kohort.client.admin.topics import OffsetSpec, list_offsets
 from kohort.client.cluster import Cluster
 from kohort.client.consumer.arguments import as_times, as_topics
 from kohort.client.errors import BrokerError
-from kohort.client.offset_admin import OffsetSpec, list_offsets
 from kohort.client.partitions import AnyPartition, PartitionKey, as_partitions
-from kohort.client.results import ListedOffset
 from kohort.model.topics import TopicPartition
 
 

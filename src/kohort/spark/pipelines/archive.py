@@ -3,20 +3,19 @@
 What makes it exact is in ``landing`` and ``table``; here is the process around them.
 """
 
-import asyncio
 import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from kohort.client.admin import Admin
+from kohort.client.admin.topics import OffsetSpec
 from kohort.client.errors import BrokerError, UnknownTopicError
-from kohort.client.offset_admin import OffsetSpec
 from kohort.client.options import ClientOptions
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicName
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-T = TypeVar("T")
 
 _LOOK_SECONDS = 0.1
 _LAST_BATCH_SECONDS = 60.0
@@ -114,7 +112,9 @@ def plan_of(checkpoint: Path, batch: int) -> Plan:
 def topic_ids(bootstrap: str, topics: Collection[str]) -> dict[str, str]:
     """The ids of topics now, as text; "" for a topic that is gone, and from brokers that have none."""
     ids: dict[str, str] = {}
-    for name, found in _ask(bootstrap, lambda admin: admin.describe_topics(topics)).items():
+    with Admin(bootstrap, _CLIENT) as admin:
+        described = admin.describe_topics(topics)
+    for name, found in described.items():
         if isinstance(found, UnknownTopicError):
             ids[name] = ""
         elif isinstance(found, BrokerError):
@@ -133,7 +133,8 @@ def lag_behind(bootstrap: str, done: Plan) -> int | None:
 
     latest = dict.fromkeys(wanted, OffsetSpec.LATEST)
     try:
-        ends = _ask(bootstrap, lambda admin: admin.list_offsets(latest))
+        with Admin(bootstrap, _CLIENT) as admin:
+            ends = admin.list_offsets(latest)
     except KohortError:
         return None
     return sum(
@@ -145,15 +146,8 @@ def lag_behind(bootstrap: str, done: Plan) -> int | None:
 
 def cluster_id(bootstrap: str) -> str:
     """Which cluster it is; raises NoBrokerError at once rather than after Spark has started."""
-    return _ask(bootstrap, lambda admin: admin.describe_cluster()).cluster_id or "none"
-
-
-def _ask(bootstrap: str, question: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
-    async def work() -> T:
-        async with Admin(bootstrap, _CLIENT) as admin:
-            return await question(admin)
-
-    return asyncio.run(work())
+    with Admin(bootstrap, _CLIENT) as admin:
+        return admin.describe_cluster().cluster_id or "none"
 
 
 def archive(

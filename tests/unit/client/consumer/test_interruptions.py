@@ -7,10 +7,10 @@ import pytest
 from tests.unit.client.consumer.stage import Stage, joined, on_stage
 from tests.unit.client.interrupted import every_interruption
 
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import GroupInfo
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.membership.listener import Partitions
-from kohort.client.results import GroupInfo
 from kohort.model.ids import GroupId
 
 
@@ -41,7 +41,7 @@ async def test_a_close_that_is_cancelled_anywhere_leaves_the_group_and_closes_it
 
     async for where in every_interruption(prepare):
         await stage.broker.server.all_closed()
-        async with Admin(stage.broker.bootstrap) as admin:
+        async with AsyncAdmin(stage.broker.bootstrap) as admin:
             described = (await admin.describe_groups(["g"]))[GroupId("g")]
         assert isinstance(described, GroupInfo), where
         assert not described.members, where

@@ -8,11 +8,11 @@ from tests.unit.client.consumer.stage import P0, Stage, on_stage, read, spoiled
 from tests.unit.records.markers import end_marker
 
 from kohort.broker.context import Response, Result
+from kohort.client.admin.topics import delete_topics
 from kohort.client.cluster import Cluster
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.fetching.errors import BadRecordError, LogTruncationError, NoOffsetForPartitionError
 from kohort.client.subscription import OffsetAndMetadata
-from kohort.client.topic_admin import delete_topics
 from kohort.records.build import BatchFields, build_batch
 from kohort.records.control import ControlType
 from kohort.records.record import NewRecord

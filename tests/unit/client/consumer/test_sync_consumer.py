@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import GroupInfo
 from kohort.client.cluster import Cluster
 from kohort.client.consumer import Consumer
 from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, NoGroupError, WakeupError
 from kohort.client.errors import BrokerError
 from kohort.client.membership.listener import Partitions
 from kohort.client.producer.topic_writer import Outgoing, TopicWriter
-from kohort.client.results import GroupInfo
 from kohort.client.subscription import SubscriptionError
 from kohort.model.errors import KohortError
 from kohort.model.ids import GroupId
@@ -122,7 +122,7 @@ def test_an_interrupt_of_a_close_does_not_keep_it_from_leaving(
 
 
 async def _describe(bootstrap: str, group: str) -> GroupInfo | BrokerError:
-    async with Admin(bootstrap) as admin:
+    async with AsyncAdmin(bootstrap) as admin:
         return (await admin.describe_groups([group]))[GroupId(group)]
 
 

@@ -5,9 +5,9 @@ import logging
 import pytest
 from tests.unit.client.consumer.stage import TURNS, Stage, on_stage, read
 
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import NewTopic
 from kohort.client.consumer import AsyncConsumer
-from kohort.client.results import NewTopic
 from kohort.testing.intercept import cut_off
 
 
@@ -32,7 +32,7 @@ async def test_a_topic_that_is_created_later_is_read_soon_and_asked_for_aloud_un
         if not later:
             consumer.assign([("later", 0)])
         await _until_said(consumer, caplog, "there is no topic 'later'")
-        async with Admin(stage.broker.bootstrap) as admin:
+        async with AsyncAdmin(stage.broker.bootstrap) as admin:
             await admin.create_topic(NewTopic("later", partitions=1))
         await stage.write_to("later", b"at last")
         assert [record.value for record in await read(consumer, 1)] == [b"at last"]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from kohort.broker.context import Result
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import NewTopic
 from kohort.client.errors import BrokerError, NoBrokerError, UnknownTopicError
 from kohort.client.producer import Producer, ProducerClosedError, WaitInCallbackError
-from kohort.client.results import NewTopic
 from kohort.testing import Broker
 from kohort.testing.intercept import Proceed, Seen, swallow
 
@@ -221,5 +221,5 @@ def test_whoever_still_waits_when_the_producer_is_closed_is_told() -> None:
 
 
 async def _create(bootstrap: str, topic: str) -> None:
-    async with Admin(bootstrap) as admin:
+    async with AsyncAdmin(bootstrap) as admin:
         await admin.create_topic(NewTopic(name=topic, partitions=1))

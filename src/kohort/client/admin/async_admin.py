@@ -8,14 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
-from kohort.client import config_admin, group_admin, offset_admin, topic_admin
-from kohort.client.cluster import Cluster, CoordinatorOf, Target
-from kohort.client.connection import Connection
-from kohort.client.errors import BrokerError
-from kohort.client.metadata import Node, TopicInfo
-from kohort.client.options import DEFAULTS, ClientOptions
-from kohort.client.partitions import AnyPartition, PartitionKey, as_partition, as_partitions
-from kohort.client.results import (
+from kohort.client.admin import configs, groups
+from kohort.client.admin import topics as topic_calls
+from kohort.client.admin.results import (
     ClusterInfo,
     CommittedOffset,
     Config,
@@ -27,16 +22,22 @@ from kohort.client.results import (
     NewTopic,
     Resource,
 )
+from kohort.client.cluster import Cluster, CoordinatorOf, Target
+from kohort.client.connection import Connection
+from kohort.client.errors import BrokerError
+from kohort.client.metadata import Node, TopicInfo
+from kohort.client.options import DEFAULTS, ClientOptions
+from kohort.client.partitions import AnyPartition, PartitionKey, as_partition, as_partitions
 from kohort.model.ids import GroupId, Offset, TopicName
 from kohort.model.topics import TopicPartition
 
 T = TypeVar("T")
 
 
-class Admin:
-    """``async with Admin("host:9092") as admin``; or on a Cluster that somebody else closes.
+class AsyncAdmin:
+    """``async with AsyncAdmin("host:9092") as admin``; or on a Cluster that its owner closes.
 
-    For programs with an event loop; one without runs ``asyncio.run``. A partition may be a plain pair.
+    A partition may be a plain pair of topic and number.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Admin:
             self.cluster = Cluster(",".join(servers), options)
 
     def __repr__(self) -> str:
-        return f"<Admin of {','.join(map(str, self.cluster.bootstrap))}>"
+        return f"<{type(self).__name__} of {','.join(map(str, self.cluster.bootstrap))}>"
 
     async def __aenter__(self) -> Self:
         await self.cluster.__aenter__()
@@ -63,7 +64,7 @@ class Admin:
     # The cluster
 
     async def describe_cluster(self) -> ClusterInfo:
-        return await topic_admin.describe_cluster(self.cluster)
+        return await topic_calls.describe_cluster(self.cluster)
 
     async def connection_to(self, target: Target) -> Connection:
         """A connection to one broker: what it serves (``api_versions``, ``features``), and raw requests."""
@@ -71,16 +72,16 @@ class Admin:
 
     async def describe_log_dirs(self, partitions: Collection[AnyPartition] | None = None) -> list[LogDir]:
         """The directories of all brokers with the size of these partitions, or of all."""
-        return await topic_admin.describe_log_dirs(self.cluster, _partitions(partitions))
+        return await topic_calls.describe_log_dirs(self.cluster, _partitions(partitions))
 
     # Topics
 
     async def list_topics(self) -> list[TopicInfo]:
         """All topics the caller may see, internal ones included, by name."""
-        return await topic_admin.list_topics(self.cluster)
+        return await topic_calls.list_topics(self.cluster)
 
     async def describe_topics(self, names: Collection[str]) -> dict[TopicName, TopicInfo | BrokerError]:
-        return await topic_admin.describe_topics(self.cluster, _several(names))
+        return await topic_calls.describe_topics(self.cluster, _several(names))
 
     async def describe_topic(self, name: str) -> TopicInfo:
         """One topic; raises UnknownTopicError."""
@@ -92,7 +93,7 @@ class Admin:
         for topic in topics:
             if not isinstance(topic, NewTopic):
                 raise TypeError(f"{topic!r} is no NewTopic, as in NewTopic('orders', partitions=3)")
-        return await topic_admin.create_topics(self.cluster, topics, validate_only=validate_only)
+        return await topic_calls.create_topics(self.cluster, topics, validate_only=validate_only)
 
     async def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> CreatedTopic:
         """Create one topic, or raise the broker's refusal."""
@@ -100,32 +101,32 @@ class Admin:
         return _only(created)
 
     async def delete_topics(self, names: Collection[str]) -> dict[TopicName, BrokerError | None]:
-        return await topic_admin.delete_topics(self.cluster, _several(names))
+        return await topic_calls.delete_topics(self.cluster, _several(names))
 
     async def create_partitions(
         self, totals: Mapping[str, int], *, validate_only: bool = False
     ) -> dict[TopicName, BrokerError | None]:
         """Let topics grow to these numbers of partitions."""
-        return await topic_admin.create_partitions(self.cluster, totals, validate_only=validate_only)
+        return await topic_calls.create_partitions(self.cluster, totals, validate_only=validate_only)
 
     async def delete_records(
         self, before: Mapping[PartitionKey, int]
     ) -> dict[TopicPartition, Offset | BrokerError]:
         """Drop what is before these offsets (-1: everything there is); the new first offsets."""
-        return await topic_admin.delete_records(self.cluster, _by_partition(before))
+        return await topic_calls.delete_records(self.cluster, _by_partition(before))
 
     # Configs
 
     async def describe_configs(
         self, resources: Collection[Resource]
     ) -> dict[Resource, dict[str, Config] | BrokerError]:
-        return await config_admin.describe_configs(self.cluster, resources)
+        return await configs.describe_configs(self.cluster, resources)
 
     async def alter_configs(
         self, changes: Mapping[Resource, Mapping[str, str | None]], *, validate_only: bool = False
     ) -> dict[Resource, BrokerError | None]:
         """Set these configs and leave all others alone; None goes back to the default."""
-        return await config_admin.alter_configs(self.cluster, changes, validate_only=validate_only)
+        return await configs.alter_configs(self.cluster, changes, validate_only=validate_only)
 
     # Offsets of partitions
 
@@ -133,7 +134,7 @@ class Admin:
         self, wanted: Mapping[PartitionKey, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, ListedOffset | BrokerError]:
         """Where ``OffsetSpec.EARLIEST``, ``LATEST`` or a timestamp lies in each partition."""
-        return await offset_admin.list_offsets(
+        return await topic_calls.list_offsets(
             self.cluster, _by_partition(wanted), read_committed=read_committed
         )
 
@@ -146,13 +147,13 @@ class Admin:
         self, *, states: Collection[str] = (), types: Collection[str] = ()
     ) -> list[ListedGroup]:
         """All groups by id, or those in these states (``Stable`` …) and of these types (``classic`` …)."""
-        return await group_admin.list_groups(self.cluster, states=_several(states), types=_several(types))
+        return await groups.list_groups(self.cluster, states=_several(states), types=_several(types))
 
     async def describe_groups(self, group_ids: Collection[str]) -> dict[GroupId, GroupInfo | BrokerError]:
         described: dict[GroupId, GroupInfo | BrokerError] = {}
         for group_id in map(GroupId, _several(group_ids)):
             try:
-                described[group_id] = await group_admin.describe_group(self.cluster, group_id)
+                described[group_id] = await groups.describe_group(self.cluster, group_id)
             except BrokerError as error:
                 described[group_id] = error
         return described
@@ -165,7 +166,7 @@ class Admin:
         require_stable: bool = False,
     ) -> dict[TopicPartition, CommittedOffset]:
         """What a group has committed, for these partitions or for all; nothing for one without a commit."""
-        return await group_admin.list_group_offsets(
+        return await groups.list_group_offsets(
             self.cluster, group_id, _partitions(partitions), require_stable=require_stable
         )
 
@@ -177,15 +178,15 @@ class Admin:
             partition: CommittedOffset(Offset(offset)) if isinstance(offset, int) else offset
             for partition, offset in _by_partition(offsets).items()
         }
-        return await group_admin.alter_group_offsets(self.cluster, group_id, places)
+        return await groups.alter_group_offsets(self.cluster, group_id, places)
 
     async def delete_groups(self, group_ids: Collection[str]) -> dict[GroupId, BrokerError | None]:
-        return await group_admin.delete_groups(self.cluster, _several(group_ids))
+        return await groups.delete_groups(self.cluster, _several(group_ids))
 
     async def delete_group_offsets(
         self, group_id: str, partitions: Collection[AnyPartition]
     ) -> dict[TopicPartition, BrokerError | None]:
-        return await group_admin.delete_group_offsets(self.cluster, group_id, as_partitions(partitions))
+        return await groups.delete_group_offsets(self.cluster, group_id, as_partitions(partitions))
 
 
 def _several(names: Collection[str]) -> Collection[str]:

@@ -1,9 +1,9 @@
-"""Configs through ``Admin``."""
+"""Configs through ``AsyncAdmin``."""
 
 from tests.unit.client.scripted import ScriptedCluster, on_loop
 
-from kohort.client.admin import Admin
-from kohort.client.results import Config, Resource, ResourceType, Source
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import Config, Resource, ResourceType, Source
 from kohort.model.errors import ErrorCode
 from kohort.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -53,7 +53,7 @@ def altered(request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsR
 async def test_configs_are_described_where_they_are_known() -> None:
     brokers = ScriptedCluster(nodes=2)
     brokers.on(DescribeConfigsRequest, described)
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         found = await admin.describe_configs([TOPIC, BROKER_2, ALL_BROKERS])
     assert set(found) == {TOPIC, BROKER_2, ALL_BROKERS}
     configs = found[TOPIC]
@@ -77,7 +77,7 @@ async def test_a_resource_that_is_not_there_has_its_own_error() -> None:
         resource_type=2, resource_name="t", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
     brokers.on(DescribeConfigsRequest, lambda _: DescribeConfigsResponse(results=[missing]))
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         found = await admin.describe_configs([TOPIC])
     assert "describe the configs of topic 't': UNKNOWN_TOPIC_OR_PARTITION" in str(found[TOPIC])
 
@@ -86,7 +86,7 @@ async def test_a_resource_that_is_not_there_has_its_own_error() -> None:
 async def test_configs_are_set_and_removed_one_by_one() -> None:
     brokers = ScriptedCluster()
     brokers.on(IncrementalAlterConfigsRequest, altered)
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         results = await admin.alter_configs(
             {TOPIC: {"retention.ms": "9", "segment.ms": None}, ALL_BROKERS: {"num.partitions": "3"}},
             validate_only=True,

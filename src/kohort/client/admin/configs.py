@@ -1,11 +1,11 @@
-"""Configs of topics, brokers and groups. Functions behind ``Admin``."""
+"""Configs of topics, brokers and groups. Functions behind ``AsyncAdmin``."""
 
 from collections.abc import Collection, Iterable, Mapping
 
+from kohort.client.admin.results import Config, Resource, ResourceType, Source
+from kohort.client.admin.topics import controller_takes, outcome
 from kohort.client.cluster import Cluster, Role, Target
 from kohort.client.errors import BrokerError
-from kohort.client.results import Config, Resource, ResourceType, Source
-from kohort.client.topic_admin import controller_takes, outcome
 from kohort.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

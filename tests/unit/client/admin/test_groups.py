@@ -1,11 +1,11 @@
-"""Groups through ``Admin``."""
+"""Groups through ``AsyncAdmin``."""
 
 import pytest
 from tests.unit.client.scripted import ScriptedCluster, in_turn, on_loop
 
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import CommittedOffset, GroupInfo
 from kohort.client.errors import BrokerError
-from kohort.client.results import CommittedOffset, GroupInfo
 from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, Offset, Partition, TopicName
@@ -62,7 +62,7 @@ async def test_groups_are_listed_from_every_broker() -> None:
     second = ListGroupsResponse(groups=[ListedGroup(group_id="a", protocol_type="consumer")])
     loading = ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     brokers.on(ListGroupsRequest, in_turn(loading, first, second))
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         groups = await admin.list_groups(states=["Stable"], types=["classic"])
     assert [group.group_id for group in groups] == ["a", "b"]
     assert {one.node_id for one in brokers.asked(ListGroupsRequest)} == {1, 2}
@@ -76,7 +76,7 @@ async def test_a_kip_848_group_is_described_as_such() -> None:
     brokers = ScriptedCluster()
     group = ConsumerGroup(group_id="g", group_state="Stable", group_epoch=3, assignor_name="uniform")
     brokers.on(ConsumerGroupDescribeRequest, lambda _: ConsumerResponse(groups=[group]))
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         found = (await admin.describe_groups(["g"]))[GroupId("g")]
     assert isinstance(found, GroupInfo)
     assert (found.type, found.epoch, found.assignor) == ("consumer", 3, "uniform")
@@ -93,7 +93,7 @@ async def test_a_classic_group_is_asked_for_when_it_is_no_other(served: bool) ->
     brokers.on(ConsumerGroupDescribeRequest, lambda _: ConsumerResponse(groups=[no_such]))
     group = DescribedGroup(group_id="g", group_state="Empty", protocol_type="consumer")
     brokers.on(DescribeGroupsRequest, lambda _: DescribeGroupsResponse(groups=[group]))
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         found = (await admin.describe_groups(["g"]))[GroupId("g")]
     assert isinstance(found, GroupInfo)
     assert (found.type, found.state, found.coordinator.node_id) == ("classic", "Empty", 2)
@@ -113,7 +113,7 @@ async def test_a_group_that_is_not_there_has_its_error_as_result() -> None:
         in_turn(ConsumerResponse(groups=[no_such]), ConsumerResponse(groups=[denied])),
     )
     brokers.on(DescribeGroupsRequest, lambda _: DescribeGroupsResponse(groups=[classic]))
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         found = await admin.describe_groups(["g", "h"])
     assert "cannot describe group 'g': Group g not found" in str(found[GroupId("g")])
     assert "GROUP_AUTHORIZATION_FAILED" in str(found[GroupId("h")])
@@ -141,7 +141,7 @@ async def test_committed_offsets_are_listed_in_old_versions_and_new(highest: int
     brokers = ScriptedCluster()
     brokers.peers[1].served[ApiKey.OFFSET_FETCH] = Versions(1, highest)
     brokers.on(OffsetFetchRequest, lambda _: fetched(highest))
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         everything = await admin.list_group_offsets("g")
         await admin.list_group_offsets("g", [tp("t", 0), tp("t", 1)], require_stable=True)
     assert everything == {tp("t", 0): CommittedOffset(Offset(5), metadata="m")}
@@ -165,7 +165,7 @@ async def test_an_unreadable_offset_is_an_error_and_an_unstable_one_is_waited_fo
     denied = fetched(9)
     denied.groups[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
     brokers.on(OffsetFetchRequest, in_turn(unstable, fetched(9), denied))
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         assert len(await admin.list_group_offsets("g")) == 1
         with pytest.raises(BrokerError, match="list the offsets of group 'g': GROUP_AUTHORIZATION_FAILED"):
             await admin.list_group_offsets("g")
@@ -186,7 +186,7 @@ async def test_offsets_are_set_for_a_group_without_members() -> None:
         ),
     )
     offsets = {tp("t", 0): CommittedOffset(Offset(7), metadata="note")}
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         assert await admin.alter_group_offsets("g", offsets) == {tp("t", 0): None}
         refused = (await admin.alter_group_offsets("g", offsets))[tp("t", 0)]
     assert "while the group has no members" in str(refused)
@@ -208,7 +208,7 @@ async def test_groups_are_deleted_each_at_its_coordinator() -> None:
         return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=group, error_code=codes[group])])
 
     brokers.on(DeleteGroupsRequest, delete)
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         deleted = await admin.delete_groups(["g", "h"])
     assert deleted[GroupId("g")] is None
     assert "stop its members first" in str(deleted[GroupId("h")])
@@ -221,7 +221,7 @@ async def test_offsets_of_single_partitions_are_deleted() -> None:
     some = OffsetDeleteResponse(topics=[OffsetDeleteResponseTopic(name="t", partitions=[partition])])
     none = OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
     brokers.on(OffsetDeleteRequest, in_turn(some, none))
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         refused = (await admin.delete_group_offsets("g", [tp("t", 0)]))[tp("t", 0)]
         assert "a member still subscribes" in str(refused)
         with pytest.raises(BrokerError, match="delete offsets of group 'g': GROUP_ID_NOT_FOUND"):
@@ -232,5 +232,5 @@ async def test_offsets_of_single_partitions_are_deleted() -> None:
 async def test_the_coordinator_of_a_group_can_be_asked_for() -> None:
     brokers = ScriptedCluster(nodes=2)
     brokers.coordinator = 2
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         assert (await admin.find_coordinator("g")).node_id == 2

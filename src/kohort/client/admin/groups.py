@@ -1,24 +1,33 @@
-"""Groups seen from outside: list, describe, their offsets, delete. Functions behind ``Admin``."""
+"""Groups seen from outside: list, describe, their offsets, delete. Functions behind ``AsyncAdmin``."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
 
+from kohort.assign.protocol import decode_assignment
+from kohort.client.admin.results import CommittedOffset, GroupInfo, ListedGroup, MemberInfo
+from kohort.client.admin.topics import outcome
 from kohort.client.cluster import Cluster, CoordinatorOf, Terms
 from kohort.client.errors import BrokerError, check
-from kohort.client.group_descriptions import classic_group, consumer_group
 from kohort.client.metadata import Node
-from kohort.client.results import CommittedOffset, GroupInfo, ListedGroup
-from kohort.client.topic_admin import by_topic, outcome
-from kohort.model.errors import ErrorCode
+from kohort.client.partitions import by_topic
+from kohort.model.errors import ErrorCode, ProtocolError
 from kohort.model.ids import GroupId, LeaderEpoch, NodeId, Offset, Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.wire.apis import ApiKey
 from kohort.wire.messages.consumer_group_describe import (
+    Assignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+    Member,
 )
+from kohort.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from kohort.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from kohort.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -275,3 +284,76 @@ async def delete_group_offsets(
         for one in topic.partitions
         for partition in [TopicPartition(TopicName(topic.name), Partition(one.partition_index))]
     }
+
+
+# What consumers put into assignments; Connect and others write blobs of their own there.
+_CONSUMER_PROTOCOL = ("consumer", "")
+
+
+def classic_group(group: DescribedGroup, coordinator: Node) -> GroupInfo:
+    readable = group.protocol_type in _CONSUMER_PROTOCOL
+    return GroupInfo(
+        group_id=GroupId(group.group_id),
+        type="classic",
+        state=group.group_state,
+        protocol_type=group.protocol_type,
+        assignor=group.protocol_data,
+        coordinator=coordinator,
+        members=tuple(_classic_member(member, readable) for member in group.members),
+    )
+
+
+def _classic_member(member: DescribedGroupMember, readable: bool) -> MemberInfo:
+    return MemberInfo(
+        member_id=member.member_id,
+        instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        assignment=read_assignment(member.member_assignment) if readable else (),
+    )
+
+
+def read_assignment(blob: bytes) -> tuple[TopicPartition, ...]:
+    """The partitions in a member's assignment; none if it is empty or of a format that is not ours."""
+    try:
+        return tuple(sorted(decode_assignment(blob).partitions))
+    except ProtocolError:
+        return ()
+
+
+def consumer_group(group: DescribedConsumerGroup, coordinator: Node) -> GroupInfo:
+    return GroupInfo(
+        group_id=GroupId(group.group_id),
+        type="consumer",
+        state=group.group_state,
+        protocol_type="consumer",
+        assignor=group.assignor_name,
+        coordinator=coordinator,
+        members=tuple(_consumer_member(member) for member in group.members),
+        epoch=group.group_epoch,
+    )
+
+
+def _consumer_member(member: Member) -> MemberInfo:
+    return MemberInfo(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        assignment=_partitions(member.assignment),
+        target=_partitions(member.target_assignment),
+        epoch=member.member_epoch,
+        subscribed=tuple(member.subscribed_topic_names),
+    )
+
+
+def _partitions(assignment: Assignment | None) -> tuple[TopicPartition, ...]:
+    if assignment is None:
+        return ()
+    return tuple(
+        sorted(
+            TopicPartition(TopicName(topic.topic_name), Partition(number))
+            for topic in assignment.topic_partitions
+            for number in topic.partitions
+        )
+    )

@@ -1,14 +1,19 @@
-"""Topics: list, create, delete, grow, trim, and how much disk they take. Functions behind ``Admin``."""
+"""Topics: list, create, delete, grow, trim; their offsets, and how much disk they take.
+
+Functions behind ``AsyncAdmin``.
+"""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import IntEnum
 
+from kohort.client.admin.results import ClusterInfo, CreatedTopic, ListedOffset, LogDir, LogSize, NewTopic
 from kohort.client.cluster import Cluster, Role
 from kohort.client.errors import BrokerError, check
 from kohort.client.metadata import TopicInfo
-from kohort.client.results import ClusterInfo, CreatedTopic, LogDir, LogSize, NewTopic
+from kohort.client.partitions import by_topic
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import NodeId, Offset, Partition, TopicId, TopicName
+from kohort.model.ids import LeaderEpoch, NodeId, Offset, Partition, TopicId, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -32,6 +37,12 @@ from kohort.wire.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+)
+from kohort.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
 )
 
 
@@ -182,14 +193,6 @@ async def delete_records(
     return await cluster.ask_leaders(before, ask)
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[TopicName, list[Partition]]:
-    """The partition numbers of each topic, as the messages of the protocol list them."""
-    numbers: dict[TopicName, list[Partition]] = {}
-    for topic, number in partitions:
-        numbers.setdefault(topic, []).append(number)
-    return numbers
-
-
 async def describe_log_dirs(cluster: Cluster, topics: Collection[TopicPartition] | None) -> list[LogDir]:
     asked = None
     if topics is not None:
@@ -233,3 +236,59 @@ def _log_dirs(node: NodeId, reply: DescribeLogDirsResponse) -> Iterable[LogDir]:
             total_bytes=found.total_bytes,
             usable_bytes=found.usable_bytes,
         )
+
+
+_CONSUMER = -1
+
+
+class OffsetSpec(IntEnum):
+    """Places in a log that have a name; any other is a timestamp in milliseconds since 1970."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+
+
+async def list_offsets(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+) -> dict[TopicPartition, ListedOffset | BrokerError]:
+    """Where each partition's ``OffsetSpec`` or timestamp lies."""
+
+    async def ask(
+        node: NodeId, partitions: list[TopicPartition]
+    ) -> dict[TopicPartition, ListedOffset | BrokerError]:
+        request = ListOffsetsRequest(
+            replica_id=_CONSUMER,
+            isolation_level=1 if read_committed else 0,
+            topics=[
+                ListOffsetsTopic(
+                    name=topic,
+                    partitions=[
+                        ListOffsetsPartition(
+                            partition_index=number, timestamp=wanted[TopicPartition(topic, number)]
+                        )
+                        for number in numbers
+                    ],
+                )
+                for topic, numbers in by_topic(partitions).items()
+            ],
+            timeout_ms=cluster.options.request_timeout_ms,
+        )
+        connection = await cluster.connection(node)
+        return _offsets(await connection.send(request, ListOffsetsResponse))
+
+    return await cluster.ask_leaders(wanted, ask)
+
+
+def _offsets(reply: ListOffsetsResponse) -> dict[TopicPartition, ListedOffset | BrokerError]:
+    found: dict[TopicPartition, ListedOffset | BrokerError] = {}
+    for topic in reply.topics:
+        for one in topic.partitions:
+            partition = TopicPartition(TopicName(topic.name), Partition(one.partition_index))
+            if one.error_code:
+                found[partition] = BrokerError(one.error_code, f"list the offsets of {partition}")
+            else:
+                found[partition] = ListedOffset(
+                    Offset(one.offset), one.timestamp, LeaderEpoch(one.leader_epoch)
+                )
+    return found

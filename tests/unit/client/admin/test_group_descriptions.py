@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from kohort.client.group_descriptions import classic_group, consumer_group, read_assignment
+from kohort.client.admin.groups import classic_group, consumer_group, read_assignment
 from kohort.client.metadata import Node
 from kohort.codec.compiled import encode
 from kohort.model.ids import NodeId, Partition, TopicName

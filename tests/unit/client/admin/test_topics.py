@@ -1,12 +1,12 @@
-"""Topics through ``Admin``."""
+"""Topics through ``AsyncAdmin``."""
 
 import pytest
 from tests.unit.client.scripted import ScriptedCluster, in_turn, on_loop
 
-from kohort.client.admin import Admin
+from kohort.client.admin import AsyncAdmin
+from kohort.client.admin.results import CreatedTopic, LogSize, NewTopic
+from kohort.client.admin.topics import OffsetSpec
 from kohort.client.errors import BrokerError, UnknownTopicError
-from kohort.client.offset_admin import OffsetSpec
-from kohort.client.results import CreatedTopic, LogSize, NewTopic
 from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Partition, TopicId, TopicName
@@ -56,7 +56,7 @@ def tp(topic: str, number: int) -> TopicPartition:
 async def test_the_cluster_is_described_by_its_brokers_and_controller() -> None:
     brokers = ScriptedCluster(nodes=2)
     brokers.controller = 2
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         found = await admin.describe_cluster()
     assert (found.cluster_id, found.controller_id) == ("scripted", 2)
     assert [str(node.address) for node in found.nodes] == ["host:9001", "host:9002"]
@@ -66,14 +66,14 @@ async def test_the_cluster_is_described_by_its_brokers_and_controller() -> None:
 async def test_what_one_broker_serves_can_be_seen() -> None:
     brokers = ScriptedCluster(nodes=2)
     brokers.peers[2].served[ApiKey.FETCH] = Versions(4, 11)
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         assert (await admin.connection_to(2)).api_versions[ApiKey.FETCH] == Versions(4, 11)
 
 
 @on_loop
 async def test_topics_are_listed_by_name_and_described_one_by_one() -> None:
     brokers = ScriptedCluster(topics={"b": [1], "a": [1, 1]})
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         assert [topic.name for topic in await admin.list_topics()] == ["a", "b"]
         described = await admin.describe_topics(["a", "gone"])
         assert isinstance(described[TopicName("gone")], UnknownTopicError)
@@ -92,7 +92,7 @@ async def test_creating_says_for_each_topic_what_became_of_it() -> None:
         ),
     ]
     brokers.on(CreateTopicsRequest, lambda _: CreateTopicsResponse(topics=results))
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         created = await admin.create_topics(
             [NewTopic(name="new", partitions=3, configs={"retention.ms": "1"}), NewTopic(name="old")],
             validate_only=True,
@@ -113,7 +113,7 @@ async def test_creating_one_topic_raises_the_refusal() -> None:
     brokers = ScriptedCluster()
     refused = CreatableTopicResult(name="t", error_code=ErrorCode.INVALID_PARTITIONS, error_message="zero")
     brokers.on(CreateTopicsRequest, lambda _: CreateTopicsResponse(topics=[refused]))
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         with pytest.raises(BrokerError, match="zero"):
             await admin.create_topic(NewTopic(name="t", partitions=0))
 
@@ -129,7 +129,7 @@ async def test_a_broker_that_is_not_the_controller_is_left_for_the_one_that_is()
 
     done = DeleteTopicsResponse(responses=[DeletableTopicResult(name="t")])
     brokers.on(DeleteTopicsRequest, in_turn(elsewhere, done))
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         assert await admin.delete_topics(["t"]) == {"t": None}
     assert [one.node_id for one in brokers.asked(DeleteTopicsRequest)] == [1, 2]
 
@@ -142,7 +142,7 @@ async def test_a_deleted_topic_is_forgotten() -> None:
         DeletableTopicResult(name="u", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     brokers.on(DeleteTopicsRequest, lambda _: DeleteTopicsResponse(responses=answers))
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         await admin.cluster.topics(["t"])
         deleted = await admin.delete_topics(["t", "u"])
         assert "t" not in admin.cluster.metadata.topics
@@ -155,7 +155,7 @@ async def test_a_topic_grows_to_a_total_of_partitions() -> None:
     brokers = ScriptedCluster(topics={"t": [1]})
     refused = CreatePartitionsTopicResult(name="t", error_code=ErrorCode.INVALID_PARTITIONS)
     brokers.on(CreatePartitionsRequest, lambda _: CreatePartitionsResponse(results=[refused]))
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         result = (await admin.create_partitions({"t": 1}))[TopicName("t")]
     assert "give topic 't' 1 partitions: INVALID_PARTITIONS" in str(result)
     request = brokers.asked(CreatePartitionsRequest)[0].request
@@ -176,7 +176,7 @@ async def test_offsets_are_listed_at_the_leaders() -> None:
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=topic.name, partitions=[found])])
 
     brokers.on(ListOffsetsRequest, listed)
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         found = await admin.list_offsets(
             {tp("t", 0): OffsetSpec.EARLIEST, tp("t", 1): 500}, read_committed=True
         )
@@ -197,7 +197,7 @@ async def test_records_are_deleted_at_the_leaders_and_the_new_starts_come_back()
     ]
     topic = DeleteRecordsTopicResult(name="t", partitions=results)
     brokers.on(DeleteRecordsRequest, lambda _: DeleteRecordsResponse(topics=[topic]))
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         deleted = await admin.delete_records({tp("t", 0): 5, tp("t", 1): -1})
     assert deleted[tp("t", 0)] == 5
     assert "delete records of t-1: POLICY_VIOLATION" in str(deleted[tp("t", 1)])
@@ -211,7 +211,7 @@ async def test_log_directories_of_all_brokers_are_listed() -> None:
         log_dir="/data", topics=[DescribeLogDirsTopic(name="t", partitions=[size])], total_bytes=9
     )
     brokers.on(DescribeLogDirsRequest, lambda _: DescribeLogDirsResponse(results=[found]))
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         everything = await admin.describe_log_dirs()
         await admin.describe_log_dirs([tp("t", 0)])
     assert [one.node_id for one in everything] == [1, 2]
@@ -228,6 +228,6 @@ async def test_a_directory_that_failed_is_an_error() -> None:
     brokers = ScriptedCluster()
     broken = DescribeLogDirsResult(log_dir="/data", error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     brokers.on(DescribeLogDirsRequest, lambda _: DescribeLogDirsResponse(results=[broken]))
-    async with Admin(brokers.client()) as admin:
+    async with AsyncAdmin(brokers.client()) as admin:
         with pytest.raises(BrokerError, match="/data of broker 1: KAFKA_STORAGE_ERROR"):
             await admin.describe_log_dirs()
