@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 3
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10
 
-.PHONY: help run demo check lint types test interop coverage bench soak fuzz explore docs lock clean
+.PHONY: help run demo check lint types test interop coverage bench soak fuzz explore docs build release lock clean
 
 help: ## what there is to run
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -74,9 +74,16 @@ bench: $(READY) ## measure, side by side with what is there to compare with
 docs: $(READY) ## regenerate the generated pages
 	$(BIN)/python tools/generate_docs.py
 
-lock: ## pin dependencies anew (needs uv)
+build: $(READY) ## wheel and sdist, in dist/
+	@rm -rf dist
+	@$(BIN)/python -m hatchling build -d dist -t sdist -t wheel
+
+release: $(READY) ## gather changes/ into CHANGELOG.md, set the version, commit and tag: make release VERSION=0.2.0
+	@$(BIN)/python tools/release.py $(VERSION)
+
+lock: ## pin dependencies again (needs uv)
 	uv pip compile pyproject.toml --extra spark --extra fast --group dev --generate-hashes --universal --python-version 3.11 \
 	  --no-header --upgrade -o requirements.lock
 
 clean: ## remove what was built, not your data
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache dist

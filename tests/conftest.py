@@ -22,6 +22,7 @@ _ELSEWHERE = (
     "tests/spark/test_demo.py",
     "tests/spark/test_pages.py::test_the_commands_that_start_spark_themselves_run",
     "tests/spark/test_submit.py",
+    "tests/spark/test_wheel.py",
 )
 
 # How long an example takes says more about the machine than about the code.
