@@ -20,13 +20,16 @@ from tests.broker.asking import (
     stored,
     values,
 )
+from tests.broker.grouping import GROUP, commit_request, find
 from tests.broker.raw import Raw
 
 from kohort.model.errors import ErrorCode
+from kohort.model.steady_time import PATIENCE_MS
 from kohort.records.batch import BatchFields, NewRecord, build_batch
 from kohort.records.compression import Codec
 from kohort.records.header import batches
 from kohort.testing.broker import Broker
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
 CHECK_MS = 300_000  # log.retention.check.interval.ms
 CLEAN_MS = 15_000  # log.cleaner.backoff.ms
@@ -52,6 +55,15 @@ def left(raw: Raw) -> list[tuple[str, str | None]]:
         ((record.key or b"").decode(), None if record.value is None else record.value.decode())
         for record in stored(raw, "t", starts_at(raw))
     ]
+
+
+def committed(raw: Raw) -> int:
+    """The offset that the group has committed for the first partition of topic ``t``."""
+    asked = OffsetFetchRequest(
+        group_id=GROUP, topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
+    )
+    offset: int = raw.send(asked, 5).topics[0].partitions[0].committed_offset
+    return offset
 
 
 def in_time(broker: Broker, step: int, is_true: Callable[[], bool]) -> None:
@@ -80,6 +92,32 @@ def test_records_older_than_retention_ms_go(raw: Raw, broker: Broker, where: str
     in_time(broker, CHECK_MS, lambda: starts_at(raw) == 1)
     assert fetch(raw, "t").error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert append(raw, "t", batch("new")) == 1
+
+
+def test_a_wall_clock_set_forward_deletes_nothing_before_it_has_lasted(
+    raw: Raw, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    week = 7 * 24 * HOUR
+    create(raw, "t")
+    append(raw, "t", batch("a"))
+    find(raw)
+    raw.send(commit_request((0, 1)), 9)
+    clock = broker._broker.clock
+    assert clock is not None
+    clock.set_wall(week + HOUR)
+    for hours in (1, 5):
+        broker.advance(hours * HOUR)  # in this time both retentions look several times
+        create(raw, f"old-{hours}", retention_ms=1)
+        append(raw, f"old-{hours}", batch("old", at=T0 - week))
+        in_time(broker, CHECK_MS, lambda: starts_at(raw, f"old-{hours}") == 1)  # noqa: B023 - called at once
+    assert values(raw, "t") == ["a"]
+    assert committed(raw) == 1
+    warnings = [record.getMessage() for record in caplog.records if "wall clock" in record.getMessage()]
+    assert len(warnings) == 1
+    assert "went forward by 7 days, 1:00:00" in warnings[0]
+    broker.advance(PATIENCE_MS)
+    in_time(broker, CHECK_MS, lambda: starts_at(raw) == 1)
+    in_time(broker, CHECK_MS, lambda: committed(raw) == -1)
 
 
 def test_minus_one_keeps_records_for_ever(raw: Raw, broker: Broker) -> None:

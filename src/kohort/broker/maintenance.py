@@ -7,12 +7,15 @@ from theirs; it has its next turn with them.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from functools import partial
 
 from kohort.broker.broker import Broker
 from kohort.broker.clock import pause
 from kohort.log.background import Background, report
 from kohort.log.log import Log
+from kohort.model.ids import WallTime
+from kohort.model.steady_time import PATIENCE_MS, SteadyTime
 from kohort.model.topics import TopicPartition
 
 logger = logging.getLogger("kohort.maintenance")
@@ -26,6 +29,8 @@ class Maintenance:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._background = Background(partial(pause, broker.clock))
+        self._deletion_time = SteadyTime()
+        self._deletion_time.at(broker.clock.now())
 
     def start(self) -> None:
         configs, every = self._broker.configs, self._background.every
@@ -51,7 +56,7 @@ class Maintenance:
         await self._broker.storage.checkpoint()
 
     async def _retain_one(self, log: Log) -> None:
-        now = self._broker.clock.now().wall
+        now = self._now()
         dropped = log.apply_retention(now)
         log.expire_producers(now, self._broker.configs.number("producer.id.expiration.ms"))
         if dropped:
@@ -62,9 +67,26 @@ class Maintenance:
         await self._each("compaction", self._compact_one)
 
     async def _compact_one(self, log: Log) -> None:
-        now = self._broker.clock.now().wall
+        now = self._now()
         if log.failure is None and log.is_cleanable(now):
             await self._broker.storage.compact(log.partition, now)
+
+    def _now(self) -> WallTime:
+        """The time that deletion goes by; logs when the wall clock jumps, and when that is over."""
+        before = self._deletion_time.jump
+        wall = self._deletion_time.at(self._broker.clock.now())
+        jump = self._deletion_time.jump
+        if jump is not None and jump is not before:
+            ahead, patience = timedelta(milliseconds=jump.ahead_ms), timedelta(milliseconds=PATIENCE_MS)
+            logger.warning(
+                "the wall clock went forward by %s: nothing is deleted on account of that for %s, or until "
+                "a restart; set the clock right if it is wrong",
+                ahead,
+                patience,
+            )
+        elif jump is None and before is not None:
+            logger.warning("retention and compaction go by the wall clock again")
+        return wall
 
     async def _reopen(self) -> None:
         """A log whose disk failed answers errors; recover each from its files once they can be read again."""

@@ -13,6 +13,7 @@ from kohort.groups.settings import GroupSettings
 from kohort.groups.timers import TimingWheel
 from kohort.groups.writes import InFlight, Write
 from kohort.model.ids import GroupId
+from kohort.model.steady_time import SteadyTime
 
 if TYPE_CHECKING:
     from kohort.groups.outcome import Outcome
@@ -32,6 +33,7 @@ class State:
     groups: dict[GroupId, Group] = field(default_factory=dict)
     members_bytes: int = 0  # memory the members and handed-out ids of all groups take, about
     offsets: OffsetTable = field(default_factory=OffsetTable)
+    deletion_time: SteadyTime = field(default_factory=SteadyTime)
     position: int = 0  # of the newest batch handed to the log
     in_flight: dict[int, InFlight] = field(default_factory=dict)  # by position, oldest first
 

@@ -37,6 +37,7 @@ class DelayedSweep(DelayedOperation[Outcome]):
 def schedule_sweep(out: Outcome, rest: tuple[GroupId, ...] | None = None) -> None:
     """Look again after the check interval, or go on in a moment if groups are left."""
     delay = out.state.settings.offsets_retention_check_interval_ms if rest is None else _PAUSE_MS
+    out.state.deletion_time.at(out.now)  # a jump of the wall clock is measured from here
     deadline = Instant(out.now.instant + delay)
     out.state.housekeeping.replace(DelayedSweep(rest), SWEEP_KEY, deadline, out)
 
@@ -83,7 +84,7 @@ def _expired(
 ) -> tuple[PartitionKey, ...]:
     if not _may_expire(group):
         return ()
-    now, retention = out.now.wall, out.state.settings.offsets_retention_ms
+    now, retention = out.state.deletion_time.at(out.now), out.state.settings.offsets_retention_ms
     # A group that was used lives on from when it became empty, whatever its last commits were.
     since = group.state_timestamp if group.protocol_type is not None and group.phase is Phase.EMPTY else None
     gone: list[PartitionKey] = []
