@@ -202,7 +202,7 @@ def test_clients_that_hang_up_at_any_moment_leave_nothing_behind(broker: Broker)
                 stream.send_bytes(frame[: len(frame) - round_ % 3])
                 reset(stream) if round_ % 2 else stream.close()
         eventually(lambda: connections(broker) == 1)
-        assert waiting_fetches(broker) == 0
+        eventually(lambda: waiting_fetches(broker) == 0)  # given up in the turn after their connections
         assert metadata(other, "t").topics[0].error_code == 0
 
 

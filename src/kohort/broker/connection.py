@@ -27,12 +27,15 @@ _READ_AHEAD = 64 * 1024
 
 
 class Parked(Protocol):
-    """A request whose reply is not ready. ``parts`` may be called once ``future`` is done."""
+    """A request whose reply is not ready. ``parts`` may be called once ``future`` is done.
+
+    It returns the bytes of the reply, ``None`` for no reply at all, or what there is still to wait for.
+    """
 
     @property
     def future(self) -> asyncio.Future[object]: ...
 
-    def parts(self) -> Buffers | None: ...
+    def parts(self) -> "Buffers | Parked | None": ...
 
     def abandon(self) -> None:
         """Nobody is left to hear the reply."""
@@ -179,7 +182,11 @@ class Connection(asyncio.Protocol):
         self._parked = None
         self.last_active = self._loop.time()
         try:
-            self._write(parked.parts() or [])
+            answer = parked.parts()
+            if answer is not None and not isinstance(answer, list):
+                self._park(answer)
+                return
+            self._write(answer or [])
         except Exception as error:
             self._fail(error)
             return

@@ -4,17 +4,19 @@ import asyncio
 import importlib
 import logging
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kohort.broker.connection import Buffers, Connection
+from kohort.broker.connection import Buffers, Connection, Parked
 from kohort.broker.context import Context, Interceptor, Later, RawReply, Response, Result
 from kohort.broker.handlers import SERVED, Served
-from kohort.codec.compiled import DecodeError, decode_request, encode_parts
+from kohort.codec.compiled import NO_LIMIT, DecodeError, TooManyElementsError, decode_request, encode_parts
 from kohort.codec.schema import Message
 from kohort.log.background import describe
 from kohort.model.errors import ErrorCode, ProtocolError, RefusedError
 from kohort.wire.apis import ApiKey, api_spec
+from kohort.wire.framing import DEFAULT_ELEMENTS, ELEMENTS
 from kohort.wire.headers import read_request_header
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ logger = logging.getLogger("kohort.dispatch")
 
 _PREFIX = struct.Struct(">ii")  # size of the frame, correlation id
 _NEVER = 2**15  # above any version
+AT_ONCE = 2_000  # elements of arrays that are read or written without a thread: some milliseconds
 _GROUP_APIS = frozenset(
     {
         ApiKey.OFFSET_COMMIT,
@@ -64,10 +67,15 @@ def load_handler(served: Served) -> Handler:
 class ParkedRequest:
     """A request that waits; the connection asks for its bytes when the future is done."""
 
-    __slots__ = ("_context", "_handler", "_make", "_request", "future")
+    __slots__ = ("_context", "_encode", "_handler", "_make", "_request", "future")
 
     def __init__(
-        self, result: Awaitable[Response], handler: Handler, request: Message, context: Context
+        self,
+        result: Awaitable[Response],
+        encode: "Encode",
+        handler: Handler,
+        request: Message,
+        context: Context,
     ) -> None:
         self.future: asyncio.Future[Any]
         self._make: Callable[[Any], Message] | None = None
@@ -75,23 +83,46 @@ class ParkedRequest:
             self.future, self._make = result.future, result.make
         else:
             self.future = asyncio.ensure_future(result)
+        self._encode = encode
         self._handler = handler
         self._request = request
         self._context = context
 
-    def parts(self) -> Buffers | None:
+    def parts(self) -> Buffers | Parked | None:
         try:
             response = self.future.result()
             if self._make is not None:
                 response = self._make(response)
         except Exception as error:
             response = refusal(error, self._handler, self._request, self._context)
-        return encode_reply(response, self._handler.first_tagged_reply, self._context)
+        return self._encode(response, self._handler, self._context)
 
     def abandon(self) -> None:
         """What was begun is finished, or a topic could be half made; only a wait for news is given up."""
         if self._handler.served.only_waits:
             self.future.cancel()
+
+
+class LargeMessage:
+    """A request that is being read, or a reply that is being written, in a thread."""
+
+    __slots__ = ("_only_waits", "future")
+
+    def __init__(self, work: Coroutine[Any, Any, Buffers | Parked | None], handler: Handler) -> None:
+        self.future: asyncio.Future[Any] = asyncio.ensure_future(work)
+        self._only_waits = handler.served.only_waits
+
+    def parts(self) -> Buffers | Parked | None:
+        answer: Buffers | Parked | None = self.future.result()
+        return answer
+
+    def abandon(self) -> None:
+        """As of any request."""
+        if self._only_waits:
+            self.future.cancel()
+
+
+Encode = Callable[[Response, Handler, Context], Buffers | Parked | None]
 
 
 class Dispatch:
@@ -104,7 +135,7 @@ class Dispatch:
         self._running: set[asyncio.Future[Any]] = set()
         self.interceptor: Interceptor | None = None
 
-    def serve(self, frame: bytes, connection: Connection) -> Buffers | ParkedRequest | None:
+    def serve(self, frame: bytes, connection: Connection) -> Buffers | Parked | None:
         """Answer one frame, or raise ProtocolError with a text that names client, API and reason."""
         header, position = read_request_header(frame)
         context = Context(*header, connection)
@@ -112,9 +143,14 @@ class Dispatch:
         if handler is None:
             return _unsupported(context)
         try:
-            request = decode_request(handler.request_class, context.version, frame, position)
+            request = decode_request(handler.request_class, context.version, frame, position, AT_ONCE)
+        except TooManyElementsError:
+            return self._started(LargeMessage(self._serve_large(frame, position, handler, context), handler))
         except DecodeError as error:
             raise ProtocolError(f"{context} cannot be read: {error}") from error
+        return self._answer(handler, request, context)
+
+    def _answer(self, handler: Handler, request: Message, context: Context) -> Buffers | Parked | None:
         try:
             if self.interceptor is None:
                 result = handler.handle(self._broker, request, context)
@@ -123,8 +159,29 @@ class Dispatch:
         except Exception as error:
             result = refusal(error, handler, request, context)
         if result is None or isinstance(result, _REPLIES):
-            return encode_reply(result, handler.first_tagged_reply, context)
-        parked = ParkedRequest(result, handler, request, context)
+            return self._encode(result, handler, context)
+        return self._started(ParkedRequest(result, self._encode, handler, request, context))
+
+    def _encode(self, response: Response, handler: Handler, context: Context) -> Buffers | Parked | None:
+        """The frame of a reply, at once or, if there is much to write, later."""
+        try:
+            return encode_reply(response, handler.first_tagged_reply, context, AT_ONCE)
+        except TooManyElementsError:
+            work = partial(encode_reply, response, handler.first_tagged_reply, context)
+            return self._started(LargeMessage(self._broker.heavy_work.call(work), handler))
+
+    async def _serve_large(
+        self, frame: bytes, position: int, handler: Handler, context: Context
+    ) -> Buffers | Parked | None:
+        most = ELEMENTS.get(context.api_key, DEFAULT_ELEMENTS)
+        read = partial(decode_request, handler.request_class, context.version, frame, position, most)
+        try:
+            request = await self._broker.heavy_work.call(read)
+        except DecodeError as error:
+            raise ProtocolError(f"{context} cannot be read: {error} ({most:,} are allowed)") from error
+        return self._answer(handler, request, context)
+
+    def _started(self, parked: ParkedRequest | LargeMessage) -> Parked:
         self._running.add(parked.future)
         parked.future.add_done_callback(self._finished)
         return parked
@@ -188,14 +245,16 @@ def _unsupported(context: Context) -> Buffers | None:
     return encode_reply(unsupported_version(), _NEVER, context)
 
 
-def encode_reply(response: Response, first_tagged: int, context: Context) -> Buffers | None:
+def encode_reply(
+    response: Response, first_tagged: int, context: Context, at_most: int = NO_LIMIT
+) -> Buffers | None:
     """The frame of a reply: size, header (with tags from version ``first_tagged`` on), body."""
     if response is None:
         return None
     if isinstance(response, RawReply):
         body: Buffers = [response.body]
     else:
-        body = encode_parts(response, context.version)
+        body = encode_parts(response, context.version, at_most)
     tags = b"\0" if context.version >= first_tagged else b""
     if len(body) == 1:
         only = body[0]

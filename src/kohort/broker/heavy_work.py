@@ -18,6 +18,30 @@ knew of topics and logs may not be so any more.
 """
 
 
+IN_A_SLICE = 10_000  # microseconds, about: what is done for one request before others have their turn
+
+
+class Slice:
+    """Counts what a request has cost since others had their turn.
+
+    ``if slice_.is_full(price): yield None`` in steps, or ``await asyncio.sleep(0)`` in a coroutine. Prices
+    are about microseconds, and counted, not measured: a request is cut at the same places every time.
+    """
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = IN_A_SLICE
+
+    def is_full(self, price: int) -> bool:
+        """Whether it is time to give way; the next slice then begins."""
+        self._left -= price
+        if self._left > 0:
+            return False
+        self._left = IN_A_SLICE
+        return True
+
+
 class HeavyWork:
     """Runs steps. One for a broker: one call at a time is in a thread, for each may need much memory."""
 
@@ -43,7 +67,7 @@ class HeavyWork:
             try:
                 while True:
                     try:
-                        answer = await (asyncio.sleep(0) if step is None else self._called(step))
+                        answer = await (asyncio.sleep(0) if step is None else self.call(step))
                     except Exception as error:
                         step = steps.throw(error)
                     else:
@@ -52,6 +76,7 @@ class HeavyWork:
                 result: R = end.value
                 return result
 
-    async def _called(self, work: Callable[[], T]) -> T:
+    async def call(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns, which runs in a thread when it is its turn."""
         async with self._turn:
             return await in_thread(self._threads, work)

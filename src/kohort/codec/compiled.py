@@ -9,11 +9,21 @@ from typing import TypeVar, cast
 from kohort.codec.decoder import Decoder, compile_decoder
 from kohort.codec.diagnosis import explain
 from kohort.codec.encoder import Encoder, compile_encoder
-from kohort.codec.errors import DecodeError, EncodeError, TrailingBytesError
+from kohort.codec.errors import DecodeError, EncodeError, TooManyElementsError, TrailingBytesError
 from kohort.codec.schema import Message
 from kohort.codec.source import describe
 
-__all__ = ["DecodeError", "EncodeError", "decode", "decode_request", "encode", "encode_parts"]
+__all__ = [
+    "DecodeError",
+    "EncodeError",
+    "TooManyElementsError",
+    "decode",
+    "decode_request",
+    "encode",
+    "encode_parts",
+]
+
+NO_LIMIT = 2**62
 
 M = TypeVar("M", bound=Message)
 
@@ -21,31 +31,32 @@ _decoders: dict[tuple[type[Message], int], Decoder] = {}
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 
 
-def decode(message: type[M], version: int, data: bytes, position: int = 0) -> M:
+def decode(message: type[M], version: int, data: bytes, position: int = 0, at_most: int = NO_LIMIT) -> M:
     """Read a message of that version from ``position`` to the end of ``data``.
 
     Whatever the bytes are, the result is a message or a DecodeError, in time and memory bounded by their
     number. Values are copies, except ``records``: a view of ``data``, which keeps all of it alive. Fields
-    the version lacks have their defaults; unknown tagged fields are skipped.
+    the version lacks have their defaults; unknown tagged fields are skipped. More than ``at_most`` elements
+    in all arrays together are a TooManyElementsError, raised before the array that has them is read.
     """
     decoder = _decoders.get((message, version))
     if decoder is None:
         decoder = _decoder(message, version)
     try:
-        return cast(M, decoder(data, position))
+        return cast(M, decoder(data, position, at_most))
     except (struct.error, IndexError) as error:
         raise DecodeError(f"{describe(message, version)}: ends in the middle of a field") from error
     except UnicodeDecodeError as error:
         raise DecodeError(f"{describe(message, version)}: a string is not UTF-8: {error.reason}") from error
 
 
-def decode_request(message: type[M], version: int, data: bytes, position: int) -> M:
+def decode_request(message: type[M], version: int, data: bytes, position: int, at_most: int = NO_LIMIT) -> M:
     """As ``decode``, but what follows the message is ignored, as Kafka ignores it.
 
     librdkafka relies on that: its Metadata request for all topics has three bytes too many.
     """
     try:
-        return decode(message, version, data, position)
+        return decode(message, version, data, position, at_most)
     except TrailingBytesError as error:
         return cast(M, error.message)
 
@@ -58,18 +69,22 @@ def encode(message: Message, version: int) -> bytes:
     """
     out: list[bytes | memoryview] = []
     try:
-        _encoder(type(message), version)(message, out, [])
+        _encoder(type(message), version)(message, out, [], NO_LIMIT)
         return b"".join(out)
     except _UNWRITABLE as error:
         raise EncodeError(explain(message, version, error)) from error
 
 
-def encode_parts(message: Message, version: int) -> list[bytes | memoryview]:
-    """As ``encode``, but in parts to be sent one after the other: large ``records`` are not copied."""
+def encode_parts(message: Message, version: int, at_most: int = NO_LIMIT) -> list[bytes | memoryview]:
+    """As ``encode``, but in parts to be sent one after the other: large ``records`` are not copied.
+
+    More than ``at_most`` elements in all arrays together (those of numbers are not counted) are a
+    TooManyElementsError.
+    """
     out: list[bytes | memoryview] = []
     large: list[int] = []
     try:
-        _encoder(type(message), version)(message, out, large)
+        _encoder(type(message), version)(message, out, large, at_most)
         if not large:
             return [b"".join(out)]
         parts: list[bytes | memoryview] = []

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from struct import Struct as Format
 from struct import calcsize
 
-from kohort.codec.errors import DecodeError, TrailingBytesError
+from kohort.codec.errors import DecodeError, TooManyElementsError, TrailingBytesError
 from kohort.codec.schema import (
     BYTES,
     RECORDS,
@@ -27,11 +27,14 @@ from kohort.codec.schema import (
 )
 from kohort.codec.source import Formats, Source, describe, fields_in
 
-Decoder = Callable[[bytes, int], Message]
+Decoder = Callable[[bytes, int, int], Message]
 
 
 def compile_decoder(message: type[Message], version: int) -> Decoder:
-    """A function of ``(data, position)`` that reads a message up to the end of ``data``."""
+    """A function of ``(data, position, room)`` that reads a message up to the end of ``data``.
+
+    If its arrays have more than ``room`` elements together, it raises TooManyElementsError.
+    """
     return _Compiler(message, version).compile().build(f"decoder of {describe(message, version)}")
 
 
@@ -45,7 +48,7 @@ class _Compiler:
         self._message = message
         self._version = version
         self._is_flexible = message.is_flexible(version)
-        self._source = Source("decode(data, p)")
+        self._source = Source("decode(data, p, room)")
         self._run: list[tuple[str, str]] = []  # fixed-width reads not yet written: letter, target
         for name, value in _RUNTIME.items():
             self._source.define(name, value)
@@ -53,8 +56,6 @@ class _Compiler:
     def compile(self) -> Source:
         source = self._source
         source.add("end = len(data)")
-        if self._message.max_elements is not None:
-            source.add(f"room = {self._message.max_elements}")
         message = self._struct(self._message, "")
         self._flush()
         with source.block("if p != end:"):
@@ -223,10 +224,9 @@ class _Compiler:
         size = max(1, self._least_size(of))
         with source.block(f"if {count} * {size} > end - p:"):
             source.add(f"raise too_many({self._where(path)!r}, {count}, end - p)")
-        if self._message.max_elements is not None:
-            source.add(f"room -= {count}")
-            with source.block("if room < 0:"):
-                source.add(f"raise over_limit({self._where(path)!r}, {self._message.max_elements})")
+        source.add(f"room -= {count}")
+        with source.block("if room < 0:"):
+            source.add(f"raise over_limit({self._where(path)!r})")
         if isinstance(of, Primitive) and of.is_fixed:
             if of is UUID:
                 source.add(f"{target} = [data[q : q + 16] for q in range(p, p + 16 * {count}, 16)]")
@@ -334,10 +334,6 @@ def _too_many(where: str, count: int, left: int) -> DecodeError:
     return DecodeError(f"{where}: {count} elements announced, {left} bytes left")
 
 
-def _over_limit(where: str, limit: int) -> DecodeError:
-    return DecodeError(f"{where}: more than {limit} elements in one request")
-
-
 def _wrong_tag_size(where: str) -> DecodeError:
     return DecodeError(f"{where}: the tagged field is not as long as announced")
 
@@ -353,6 +349,6 @@ _RUNTIME: dict[str, object] = {
     "unexpected_null": _unexpected_null,
     "too_long": _too_long,
     "too_many": _too_many,
-    "over_limit": _over_limit,
+    "over_limit": TooManyElementsError,
     "wrong_tag_size": _wrong_tag_size,
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from struct import Struct as Format
 from struct import pack
 
+from kohort.codec.errors import TooManyElementsError
 from kohort.codec.schema import (
     BOOL,
     RECORDS,
@@ -24,8 +25,10 @@ from kohort.codec.schema import (
 )
 from kohort.codec.source import Formats, Source, describe, fields_in, struct_type
 
-Encoder = Callable[[Message, list[bytes | memoryview], list[int]], None]
-"""Of the message, the list to append to, and the list that gets the indexes of its large pieces."""
+Encoder = Callable[[Message, list[bytes | memoryview], list[int], int], None]
+"""Of the message, the list to append to, the list that gets the indexes of its large pieces, and the room:
+how many elements its arrays (those of numbers left out) may have together before TooManyElementsError.
+"""
 
 LARGE = 4096
 """Record batches from this size on are handed through instead of copied."""
@@ -45,7 +48,7 @@ class _Compiler:
         self._message = message
         self._version = version
         self._is_flexible = message.is_flexible(version)
-        self._source = Source("encode(m, out, large)")
+        self._source = Source("encode(m, out, large, room)")
         self._out = "out"  # the list that pieces go to; another one inside a tagged field
         self._run: list[tuple[str, str]] = []  # fixed-width values not yet packed: letter, expression
         self._pieces: list[str] = []  # expressions of bytes not yet appended
@@ -226,6 +229,9 @@ class _Compiler:
             return
         self._flush()
         with self._source.block(f"if {items}:"):
+            self._source.add(f"room -= len({items})")
+            with self._source.block("if room < 0:"):
+                self._source.add("raise over_limit('an answer')")
             self._elements(of, items)
 
     def _elements(self, of: Primitive | type[Struct], items: str) -> None:
@@ -314,4 +320,5 @@ _RUNTIME: dict[str, object] = {
     "uvarint": _uvarint,
     "compact": _COMPACT,
     "put_records": _put_records,
+    "over_limit": TooManyElementsError,
 }

@@ -124,7 +124,6 @@ class Message(Struct):
 
     __slots__: Sequence[str] = ()
     api_key: ClassVar[int | None] = None
-    max_elements: ClassVar[int | None] = None
     versions: ClassVar[Versions] = NEVER
     first_flexible: ClassVar[int | None] = None
 
@@ -135,14 +134,9 @@ class Message(Struct):
 
 
 class Request(Message):
-    """A request: what any stranger may send.
-
-    All its arrays together have no more elements than ``max_elements``: twice the partitions of a very large
-    cluster. 16 MB of entries of three bytes would take seven seconds to read alone.
-    """
+    """A request: what any stranger may send. ``wire.framing`` says how large it may be."""
 
     __slots__: Sequence[str] = ()
-    max_elements: ClassVar[int | None] = 200_000
 
 
 class Array(NamedTuple):

@@ -53,6 +53,26 @@ LIMITS: Final[Mapping[int, int]] = {
 }
 """The largest request of each API; Produce has a setting of its own, any other API the default."""
 
+ELEMENTS: Final[Mapping[int, int]] = dict.fromkeys(
+    (
+        ApiKey.METADATA,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.SYNC_GROUP,
+    ),
+    50_000,
+)
+"""How many elements the arrays of a request may have together: ten times the partitions and groups that
+Kafka's operators give one broker. Other APIs have ``DEFAULT_ELEMENTS``.
+"""
+
+DEFAULT_ELEMENTS: Final = 10_000
+
 _SIZE: Final = Format(">i")
 _SIZE_AND_API: Final = Format(">ih")
 

@@ -95,9 +95,9 @@ def test_a_struct_the_version_lacks_reads_as_a_new_default() -> None:
     assert first is not second
 
 
-def test_a_decoder_is_a_function_of_bytes_and_position() -> None:
+def test_a_decoder_is_a_function_of_bytes_position_and_room() -> None:
     decoder = compile_decoder(Drawing, 0)
-    assert decoder(b"header" + bytes(16), 6) == Drawing()
+    assert decoder(b"header" + bytes(16), 6, 0) == Drawing()
 
 
 @pytest.mark.parametrize("count", [0, 1, 200])

@@ -31,7 +31,7 @@ def test_an_encoder_notes_which_pieces_are_large() -> None:
     reply = FetchResponse(responses=[FetchableTopicResponse(partitions=[PartitionData(records=pieces)])])
     out: list[bytes | memoryview] = []
     large: list[int] = []
-    compile_encoder(FetchResponse, 12)(reply, out, large)
+    compile_encoder(FetchResponse, 12)(reply, out, large, 10)
     assert [out[index] for index in large] == pieces[1:]
     assert b"".join(out) == encode(reply, 12)
 
