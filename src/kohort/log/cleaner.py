@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
-from kohort.log.log import LogConfig
+from kohort.log.log import Cleanup, LogConfig
 from kohort.log.retention import Aged, largest_timestamp
 from kohort.model.ids import Offset, WallTime
 from kohort.records.batch import BatchHeader, Record, read_records, rebuild_batch
@@ -86,9 +86,12 @@ def count_cleanable(
 
 
 def is_worth_it(
-    segments: Sequence[Aged], count: int, first_dirty: Offset, config: LogConfig, now: WallTime
+    segments: Sequence[Aged], first_dirty: Offset, high_watermark: Offset, config: LogConfig, now: WallTime
 ) -> bool:
-    """Whether enough of the first ``count`` segments is dirty, or something waits for too long."""
+    """Whether enough of what may be cleaned is dirty, or something waits for too long."""
+    if Cleanup.COMPACT not in config.cleanup:
+        return False
+    count = count_cleanable(segments, first_dirty, high_watermark, config, now)
     clean = sum(following.base_offset <= first_dirty for following in segments[1:])
     dirty_bytes = sum(segment.size for segment in segments[clean:count])
     if not dirty_bytes:

@@ -51,6 +51,12 @@ class LogConfig:
     log_append_time: bool = False  # message.timestamp.type=LogAppendTime
     internal: bool = False  # chooses the sync policy: the node has one for internal topics, one for data
 
+    @property
+    def longest_open_ms(self) -> int:
+        """How old a segment becomes before another is begun: it must be closed to be compacted in time."""
+        compacted = Cleanup.COMPACT in self.cleanup
+        return min(self.segment_ms, self.max_compaction_lag_ms) if compacted else self.segment_ms
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSpec:

@@ -12,18 +12,7 @@ from kohort.log.checkpoints import write_epochs
 from kohort.log.cleaner import count_cleanable, is_worth_it
 from kohort.log.compaction import Round, compact, put_in_place
 from kohort.log.disk import File
-from kohort.log.log import (
-    Append,
-    Appended,
-    Cleanup,
-    EpochEnd,
-    LogConfig,
-    LogSpec,
-    Search,
-    Slice,
-    Steps,
-    SyncPolicy,
-)
+from kohort.log.log import Append, Appended, EpochEnd, LogConfig, LogSpec, Search, Slice, Steps, SyncPolicy
 from kohort.log.partition_files import make_directory, rewrite, snapshots, write_snapshot
 from kohort.log.reading import View, read, readable_bytes
 from kohort.log.recovery import Recovered, load_producers
@@ -146,10 +135,7 @@ class SegmentedLog:
         config = self.config
         if segment.size > config.segment_bytes - size or not segment.has_room(last):
             return True
-        longest = config.segment_ms
-        if Cleanup.COMPACT in config.cleanup:
-            longest = min(longest, config.max_compaction_lag_ms)
-        return segment.open_for(timestamp, now) > longest
+        return segment.open_for(timestamp, now) > config.longest_open_ms
 
     def _roll(self, now: WallTime) -> Segment:
         """Close the last segment and begin another. The new file comes last: a failure leaves no trace."""
@@ -311,17 +297,13 @@ class SegmentedLog:
     # -- compacting ------------------------------------------------------------------------------------
 
     def is_cleanable(self, now: WallTime) -> bool:
-        if Cleanup.COMPACT not in self.config.cleanup or self.failure is not None:
-            return False
         first_dirty = max(self.cleaned_up_to, self.start_offset)
-        return is_worth_it(self._segments, self._count_cleanable(now), first_dirty, self.config, now)
-
-    def _count_cleanable(self, now: WallTime) -> int:
-        first_dirty = max(self.cleaned_up_to, self.start_offset)
-        return count_cleanable(self._segments, first_dirty, self.high_watermark, self.config, now)
+        due = is_worth_it(self._segments, first_dirty, self.high_watermark, self.config, now)
+        return due and self.failure is None
 
     def compact(self, now: WallTime) -> Steps:
-        count = self._count_cleanable(now)
+        first_dirty = max(self.cleaned_up_to, self.start_offset)
+        count = count_cleanable(self._segments, first_dirty, self.high_watermark, self.config, now)
         if count == 0 or self.failure is not None:
             return
         plan = Round(

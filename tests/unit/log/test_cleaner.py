@@ -1,12 +1,12 @@
 """What compaction keeps of a batch, and of a log."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from kohort.log.cleaner import Cleaning, clean_batch, count_cleanable, groups, is_worth_it, note_keys
-from kohort.log.log import LogConfig
+from kohort.log.log import Cleanup, LogConfig
 from kohort.model.ids import Offset, WallTime
 from kohort.records.batch import BatchFields, NewRecord, build_batch, read_header, read_records
 from kohort.records.compression import Codec
@@ -159,7 +159,9 @@ def cleanable(segments: list[Piece], config: LogConfig, *, high_watermark: int =
 def is_due(closed: list[Piece], first_dirty: int, config: LogConfig) -> bool:
     """Whether to clean closed segments that all may be cleaned; another is open after them."""
     active = Piece(Offset(10 * len(closed)))
-    return is_worth_it([*closed, active], len(closed), Offset(first_dirty), config, NOW)
+    compacted = replace(config, cleanup=Cleanup.COMPACT)
+    assert not is_worth_it([*closed, active], Offset(first_dirty), Offset(99), config, NOW)
+    return is_worth_it([*closed, active], Offset(first_dirty), Offset(99), compacted, NOW)
 
 
 def test_closed_segments_below_the_high_watermark_can_be_cleaned() -> None:
