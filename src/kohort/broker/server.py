@@ -65,7 +65,7 @@ class Server:
             self.dispatch = Dispatch(self.broker)
             address = await self._listen()
         except BaseException:
-            await storage.close()
+            await storage.close(started=False)
             raise
         self._maintenance = Maintenance(self.broker)
         self._maintenance.start()

@@ -12,24 +12,24 @@ from typing import NamedTuple
 
 from kohort.log.background import describe, finish, in_thread
 from kohort.log.catalog import Topic
-from kohort.log.catalog_state import CatalogState, Record, decode, encode
-from kohort.log.directory import DataDirectory
+from kohort.log.catalog_state import CATALOG, CatalogState, Record, decode, encode
+from kohort.log.directory import DataDirectory, repair_hint
 from kohort.log.disk import File, write_all, write_aside
 from kohort.log.log import Repair
 from kohort.model.errors import ErrorCode, KohortError, RefusedError
 from kohort.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId, TopicName
 from kohort.model.topics import TopicPartition, collision_key, show_topic_id
+from kohort.primitives.crc import crc32c
 
 logger = logging.getLogger("kohort.catalog")
 
-CATALOG = "kohort.catalog"
 PRODUCER_ID_BLOCK = 1_000
 _MOST_HISTORY = 1_000
 _FIRST_EPOCH = LeaderEpoch(0)
 
 
 class CorruptCatalogError(KohortError):
-    """A catalog with damage in the middle, which no crash explains."""
+    """A catalog that is lost, or has damage that no crash explains."""
 
 
 class Identity(NamedTuple):
@@ -65,12 +65,20 @@ class FileCatalog:
         catalog = cls(directory, CatalogState(), executor)
         catalog._replay()
         state = catalog._state
-        cluster_id = state.cluster_id or directory.identity().get("cluster.id") or identity.cluster_id
-        directory.identify(cluster_id, identity.node_id)
+        known_id = directory.identity().get("cluster.id")
+        if not state.cluster_id and directory.has_been_used():
+            raise CorruptCatalogError(
+                f"{catalog._path!r} is empty or lost, but the data directory has been in use",
+                hint=repair_hint(directory.path),
+            )
+        cluster_id = state.cluster_id or known_id or identity.cluster_id
+        directory.check_identity(cluster_id, identity.node_id)
+        directory.begin_changes()
         if not state.cluster_id:
             await catalog._change(
                 lambda: {"type": "cluster", "cluster_id": cluster_id, "node_id": identity.node_id}
             )
+        directory.identify(cluster_id, identity.node_id)
         await catalog._change(lambda: {"type": "starts", "count": state.starts + 1})
         directory.disk.sync_directory(directory.path)
         return catalog
@@ -262,6 +270,12 @@ class FileCatalog:
     def _replay(self) -> None:
         """Apply every line; a damaged tail was never acknowledged and is cut off."""
         content = self._file.read(self._size, 0)
+        noted = self._directory.inventory.catalog
+        if noted is not None and noted != (len(content), crc32c(content)):
+            raise CorruptCatalogError(
+                f"{self._path!r} is damaged: it has {len(content)} bytes, and is not what the last run wrote",
+                hint=repair_hint(self._directory.path),
+            )
         lines = content.split(b"\n")
         position = 0
         for number, line in enumerate(lines[:-1]):
@@ -282,5 +296,5 @@ class FileCatalog:
         if any(decode(line) is not None for line in following):
             raise CorruptCatalogError(
                 f"{self._path!r} is damaged at byte {position}, and not at its end",
-                hint="restore the file from a backup; the logs of all topics are untouched",
+                hint=repair_hint(self._directory.path),
             )

@@ -11,6 +11,8 @@ from kohort.model.ids import LeaderEpoch, NodeId, TopicId, TopicName
 from kohort.model.topics import collision_key, show_topic_id
 from kohort.primitives.crc import crc32c
 
+CATALOG = "kohort.catalog"
+
 Record = Mapping[str, Any]  # one JSON object; "type" says which
 
 

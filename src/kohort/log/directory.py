@@ -1,9 +1,11 @@
 """The data directory of a node: one process at a time, and the memory of how the last one ended."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from kohort.log.background import report
+from kohort.log.catalog_state import decode, encode
 from kohort.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEAN_SHUTDOWN_CONTENT,
@@ -16,13 +18,24 @@ from kohort.log.checkpoints import (
     write_offsets,
 )
 from kohort.log.disk import Disk, read_file, remove_if_there, replace_file
+from kohort.log.inventory import INVENTORY, NOTHING_NOTED, read_inventory
+from kohort.log.log import Repair
 from kohort.model.errors import KohortError
 from kohort.model.ids import NodeId, Offset
 from kohort.model.topics import TopicPartition
+from kohort.primitives.crc import crc32c
+
+CHECKSUMS = "kohort.checksums"
+"""The checksums of the checkpoints, whose own format is Kafka's and has none."""
 
 
 class ForeignDirectoryError(KohortError):
     """The directory belongs to another cluster or node."""
+
+
+def repair_hint(path: str) -> str:
+    """What to do about damage that a start does not mend by itself."""
+    return f"stop the broker, look with `kohort data check {path}`, then run `kohort data repair {path}`"
 
 
 class DataDirectory:
@@ -36,6 +49,7 @@ class DataDirectory:
         if is_new:
             disk.sync_directory(os.path.dirname(path))  # or a crash could take the whole directory away
         self._lock = disk.lock(f"{path}/{LOCK}")
+        self.inventory = NOTHING_NOTED
         try:
             self.was_closed_cleanly = self._take_marker()
         except BaseException:
@@ -45,7 +59,10 @@ class DataDirectory:
     def _take_marker(self) -> bool:
         """Whether the last run ended cleanly. From here on a crash is a crash, whatever it left."""
         marker = f"{self.path}/{CLEAN_SHUTDOWN}"
-        clean = read_file(self.disk, marker) is not None or not self._has_partitions()
+        content = read_file(self.disk, marker)
+        if content == CLEAN_SHUTDOWN_CONTENT:  # Kafka's own says another broker epoch
+            self.inventory = read_inventory(read_file(self.disk, f"{self.path}/{INVENTORY}") or b"")
+        clean = content is not None or not self._has_partitions()
         remove_if_there(self.disk, marker)
         self.disk.sync_directory(self.path)
         return clean
@@ -57,37 +74,82 @@ class DataDirectory:
         """What ``meta.properties`` says; empty in a new directory."""
         return read_meta_properties(read_file(self.disk, f"{self.path}/{META_PROPERTIES}") or b"")
 
-    def identify(self, cluster_id: str, node_id: NodeId) -> None:
-        """Write ``meta.properties``, or check that it says the same; raises ``ForeignDirectoryError``."""
-        wanted = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id)}
+    def check_identity(self, cluster_id: str, node_id: NodeId) -> None:
+        """Raise ``ForeignDirectoryError`` if ``meta.properties`` names another cluster or node."""
+        wanted = {"cluster.id": cluster_id, "node.id": str(node_id)}
         known = self.identity()
         for name, value in wanted.items():
-            if name != "version" and known.get(name, value) != value:
+            if known.get(name, value) != value:
                 raise ForeignDirectoryError(
                     f"the data directory {self.path!r} belongs to {name} {known[name]}, not {value}",
-                    hint=f"start with {name} {known[name]}, or with another data directory",
+                    hint=f"start with {name} {known[name]}, or with another data directory; "
+                    f"if {META_PROPERTIES} is damaged, run `kohort data repair {self.path}`",
                 )
-        if not known:
+
+    def identify(self, cluster_id: str, node_id: NodeId) -> None:
+        """Write ``meta.properties``, or check that it says the same; raises ``ForeignDirectoryError``."""
+        self.check_identity(cluster_id, node_id)
+        wanted = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id)}
+        if not wanted.keys() <= self.identity().keys():
             replace_file(self.disk, f"{self.path}/{META_PROPERTIES}", write_meta_properties(wanted))
 
-    def read_checkpoint(self, name: str) -> dict[TopicPartition, Offset]:
-        """The offsets in a checkpoint; none if it is missing or damaged, which costs a longer recovery."""
-        content = read_file(self.disk, f"{self.path}/{name}")
-        try:
-            return {} if content is None else read_offsets(content)
-        except CorruptCheckpointError:
-            return {}
+    def read_checkpoints(self, names: Sequence[str]) -> "Checkpoints":
+        """The offsets in checkpoints: none where one is missing or damaged; recovery takes longer then."""
+        known = self._checksums()
+        found = Checkpoints({}, {name in known for name in names} == {True}, [])
+        for name in names:
+            content = read_file(self.disk, f"{self.path}/{name}") or b""
+            try:
+                if name in known and crc32c(content) not in known[name]:
+                    raise CorruptCheckpointError("its checksum is wrong")
+                found.offsets[name] = read_offsets(content) if content else {}
+            except CorruptCheckpointError as error:
+                found.offsets[name] = {}
+                found.repairs.append(
+                    Repair(f"{self.path}/{name}", f"{error}; all it says is learnt from the logs again")
+                )
+        return found
 
-    def write_checkpoint(self, name: str, offsets: Mapping[TopicPartition, Offset]) -> None:
+    def write_checkpoints(self, checkpoints: Mapping[str, Mapping[TopicPartition, Offset]]) -> None:
         """Durable when it returns. Raises ``OSError``."""
-        replace_file(self.disk, f"{self.path}/{name}", write_offsets(offsets))
+        contents = {name: write_offsets(offsets) for name, offsets in checkpoints.items()}
+        known = self._checksums()
+        # Both are right while files are replaced one after the other.
+        both = {name: [crc32c(content), *known.get(name, [])[:1]] for name, content in contents.items()}
+        replace_file(self.disk, f"{self.path}/{CHECKSUMS}", encode({"checksums": both}))
+        for name, content in contents.items():
+            replace_file(self.disk, f"{self.path}/{name}", content)
 
-    def close(self, *, clean: bool) -> None:
+    def _checksums(self) -> Mapping[str, list[int]]:
+        content = read_file(self.disk, f"{self.path}/{CHECKSUMS}") or b""
+        record = decode(content.removesuffix(b"\n")) if content else None
+        checksums: Mapping[str, list[int]] = record["checksums"] if record else {}
+        return checksums
+
+    def has_been_used(self) -> bool:
+        """Whether a broker of Kohort has stored checkpoints here: then there was a catalog, too."""
+        return any(entry.name == CHECKSUMS for entry in self.disk.entries(self.path))
+
+    def begin_changes(self) -> None:
+        """From here on files may differ from what the last run has noted."""
+        remove_if_there(self.disk, f"{self.path}/{INVENTORY}")
+
+    def close(self, *, clean: bool, inventory: bytes | None = None) -> None:
         """Give the directory to the next process; ``clean`` says that all logs are closed and synced."""
         try:
             if clean:
+                if inventory is not None:
+                    replace_file(self.disk, f"{self.path}/{INVENTORY}", inventory)
                 replace_file(self.disk, f"{self.path}/{CLEAN_SHUTDOWN}", CLEAN_SHUTDOWN_CONTENT)
         except (OSError, MemoryError) as error:
             report(f"writing {self.path}/{CLEAN_SHUTDOWN}", error, "; the next start recovers all logs")
         finally:
             self._lock.release()
+
+
+class Checkpoints(NamedTuple):
+    """The offsets of all partitions in the checkpoints of a data directory."""
+
+    offsets: dict[str, dict[TopicPartition, Offset]]  # by the name of the checkpoint
+    have_checksums: bool  # what is there was compared with a checksum
+    repairs: list[Repair]

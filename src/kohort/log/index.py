@@ -39,6 +39,11 @@ class OffsetIndex:
         """Where the batch of the last entry starts; 0 when there is none."""
         return self._positions[-1] if self._positions else 0
 
+    @property
+    def last_offset(self) -> int | None:
+        """The relative last offset of the batch of the last entry; ``None`` when there is none."""
+        return self._offsets[-1] if self._offsets else None
+
     def add(self, relative_offset: int, position: int) -> None:
         self._offsets.append(relative_offset)
         self._positions.append(position)

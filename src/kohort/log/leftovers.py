@@ -1,10 +1,12 @@
 """What an interrupted deletion or compaction leaves in the directory of a partition."""
 
 from collections.abc import Collection
+from os.path import basename, dirname
 
 from kohort.log.disk import Disk, remove_if_there
+from kohort.log.quarantine import Quarantine
+from kohort.log.scan import Damage, salvage
 from kohort.log.segment import LOG, SEGMENT_SUFFIXES
-from kohort.log.walk import headers
 
 CLEANED, SWAP, DELETED = ".cleaned", ".swap", ".deleted"
 
@@ -40,25 +42,36 @@ def tidy(disk: Disk, directory: str, names: Collection[str]) -> list[str]:
 
 def _finish(disk: Disk, directory: str, named: dict[str, int], swaps: dict[str, int]) -> list[str]:
     """Put complete ``.swap`` files in the place of the segments they were made from."""
-    ranges = [
-        (base, _next_offset(disk, f"{directory}/{name}"))
-        for name, base in swaps.items()
-        if name.endswith(LOG + SWAP)
-    ]
-    if ranges:
-        first, end = min(base for base, _ in ranges), max(end for _, end in ranges)
-        for name, base in named.items():
-            if first <= base < end and name.endswith(SEGMENT_SUFFIXES):
-                remove_if_there(disk, f"{directory}/{name}")
+    done = []
+    for name, base in [item for item in swaps.items() if item[0].endswith(LOG + SWAP)]:
+        next_offset, is_intact = _read(disk, f"{directory}/{name}", base)
+        if not is_intact and name.removesuffix(SWAP) in named:
+            # Nothing of what it was made from is gone yet, so that is what counts.
+            kept = Quarantine(disk, dirname(directory)).keep_whole(
+                f"{basename(directory)}/{name}", "a compaction was interrupted, and its result is damaged"
+            )
+            done.append(f"{name} is damaged and went to {kept}; what it was made from is there")
+            for other in [other for other, its_base in swaps.items() if its_base == base]:
+                del swaps[other]
+                remove_if_there(disk, f"{directory}/{other}")
+            continue
+        for other, its_base in named.items():
+            if base <= its_base < max(next_offset, base + 1) and other.endswith(SEGMENT_SUFFIXES):
+                remove_if_there(disk, f"{directory}/{other}")
     for name in swaps:
         disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
     disk.sync_directory(directory)
-    return [f"put {name.removesuffix(SWAP)} in place, made by an interrupted compaction" for name in swaps]
+    put = [f"put {name.removesuffix(SWAP)} in place, made by an interrupted run" for name in swaps]
+    return done + put
 
 
-def _next_offset(disk: Disk, path: str) -> int:
+def _read(disk: Disk, path: str, base: int) -> tuple[int, bool]:
+    """The offset after the last intact batch of a file, and whether there is nothing but intact batches."""
     file = disk.open(path)
-    next_offset = 0
-    for _, header in headers(file, 0, file.size()):
-        next_offset = header.next_offset
-    return next_offset
+    next_offset, is_intact = base, True
+    for found in salvage(file, file.size(), base):
+        if isinstance(found, Damage):
+            is_intact = False
+        else:
+            next_offset = found.header.next_offset
+    return next_offset, is_intact

@@ -292,6 +292,9 @@ class Storage(Protocol):
         """What recovery did since the last call."""
         ...
 
-    async def close(self) -> None:
-        """Sync, checkpoint, mark the shutdown as clean. Nothing may be called afterwards."""
+    async def close(self, *, started: bool = True) -> None:
+        """Sync, checkpoint, mark the shutdown as clean. Nothing may be called afterwards.
+
+        ``started`` is false when not all logs were opened: those must be recovered by the next start, too.
+        """
         ...

@@ -249,6 +249,33 @@ class Segment:
         self._sealed = False
         return next_offset
 
+    def looks_whole(self, upper: int | None) -> bool:
+        """Whether file and saved indexes agree on where a closed segment begins and ends, before ``upper``.
+
+        Reads the indexes, the first header and the batches after the last index entry: a file that is cut,
+        is empty or has the name of another one is noticed, a wrong byte in the middle is not.
+        """
+        disk = self._place.disk
+        try:
+            index = OffsetIndex.decode(read_file(disk, self.path + INDEX), self.size)
+            relative_youngest = TimeIndex.decode(read_file(disk, self.path + TIME_INDEX)).last[1]
+            if self.size == 0:
+                return index.count == 0 and relative_youngest == 0
+            file = self.file()
+            first = read_header(file.read(HEADER_SIZE, 0)).base_offset
+            found = list(spans(file, index.last_position, self.size))
+        except (CorruptIndexError, CorruptBatchError):
+            return False
+        if not found or found[-1][1] != self.size:
+            return False
+        last = found[-1][2]
+        return (
+            self.base_offset <= first <= last
+            and (upper is None or last < upper)
+            and self.base_offset + relative_youngest <= last
+            and index.last_offset in (None, found[0][2] - self.base_offset)
+        )
+
     def save_indexes(self, suffix: str = "") -> list[File]:
         """Write both indexes, closed with the youngest timestamp; returns the files, which want a sync."""
         youngest, its_offset = self.youngest

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kohort.log.background import describe, in_thread, report
+from kohort.log.catalog_state import CATALOG
 from kohort.log.checkpoints import (
     CLEANED_UP_TO,
     LOG_STARTS,
@@ -19,6 +20,7 @@ from kohort.log.checkpoints import (
 from kohort.log.directory import DataDirectory, ForeignDirectoryError
 from kohort.log.disk import read_file, remove_tree
 from kohort.log.flusher import Flusher, Results, Waiting
+from kohort.log.inventory import take, write_inventory
 from kohort.log.log import AdvanceListener, Append, LogSpec, Repair, SyncPolicy
 from kohort.log.partition_files import make_directory
 from kohort.log.recovery import Trust, recover
@@ -67,9 +69,12 @@ class LogStorage:
         self._flusher = Flusher(self._notify, settings.sync_interval_ms, settings.sync_threads, executor)
         self._deleted: dict[str, str] = {}  # directories of deleted logs, and what they are to be called
         self._unremoved: set[str] = set()  # those that have that name and are to be removed
-        self._recovery_points = directory.read_checkpoint(RECOVERY_POINTS)
-        self._starts = directory.read_checkpoint(LOG_STARTS)
-        self._cleaned = directory.read_checkpoint(CLEANED_UP_TO)
+        checkpoints = directory.read_checkpoints((RECOVERY_POINTS, LOG_STARTS, CLEANED_UP_TO))
+        self._repairs += checkpoints.repairs
+        self._has_checksums = checkpoints.have_checksums
+        self._recovery_points = checkpoints.offsets[RECOVERY_POINTS]
+        self._starts = checkpoints.offsets[LOG_STARTS]
+        self._cleaned = checkpoints.offsets[CLEANED_UP_TO]
         self._checkpointing = asyncio.Lock()
 
     # -- logs ------------------------------------------------------------------------------------------
@@ -95,7 +100,14 @@ class LogStorage:
             self._set_aside(path)
         clean = self._directory.was_closed_cleanly
         recovery_point = self._recovery_points.get(partition, _START)
-        log = self._recover(spec, Trust(clean, recovery_point, self._starts.get(partition, _START)))
+        trust = Trust(
+            clean,
+            recovery_point,
+            self._starts.get(partition, _START),
+            has_checksums=self._has_checksums,
+            files=self._directory.inventory.logs.get(str(partition)) if clean else None,
+        )
+        log = self._recover(spec, trust)
         log.cleaned_up_to = min(self._cleaned.get(partition, _START), log.end_offset)
         return log
 
@@ -232,7 +244,9 @@ class LogStorage:
                 CLEANED_UP_TO: dict(self._cleaned),
             }
             try:
-                await self._blocking(partial(_write_checkpoints, self._directory, offsets))
+                await self._blocking(
+                    partial(self._directory.write_checkpoints, {k: _given(v) for k, v in offsets.items()})
+                )
             except (OSError, MemoryError) as error:
                 raise RefusedError(
                     ErrorCode.KAFKA_STORAGE_ERROR, f"checkpoints could not be written: {describe(error)}"
@@ -280,7 +294,7 @@ class LogStorage:
         self._notify(log)
         return log
 
-    async def close(self) -> None:
+    async def close(self, *, started: bool = True) -> None:
         await self._round()
         try:
             for log in self._logs.values():
@@ -292,10 +306,26 @@ class LogStorage:
             clean = False
         else:
             clean = not any(log.failure for log in self._logs.values())
+        if not started:  # some logs may not have been looked at
+            clean &= self._directory.was_closed_cleanly
+        inventory = self._take_inventory() if clean and started else None
         for log in self._logs.values():
             log.release()
         self._flusher.close()
-        self._directory.close(clean=clean)
+        self._directory.close(clean=clean, inventory=inventory)
+
+    def _take_inventory(self) -> bytes | None:
+        """What a clean shutdown notes; ``None`` if that cannot be read: the next start takes longer."""
+        disk, path = self._directory.disk, self._directory.path
+        try:
+            logs = {
+                str(partition): take(disk, self._path(partition), log.end_offset)
+                for partition, log in self._logs.items()
+                if log.end_offset
+            }
+            return write_inventory(logs, read_file(disk, f"{path}/{CATALOG}") or b"")
+        except (OSError, MemoryError):
+            return None
 
     async def _round(self) -> None:
         """Wait until everything that is asked to be synced by now is."""
@@ -339,10 +369,5 @@ class LogStorage:
         return True
 
 
-def _write_checkpoints(
-    directory: DataDirectory, checkpoints: Mapping[str, Mapping[TopicPartition, Offset]]
-) -> None:
-    for name, offsets in checkpoints.items():
-        directory.write_checkpoint(
-            name, {partition: offset for partition, offset in offsets.items() if offset}
-        )
+def _given(offsets: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset]:
+    return {partition: offset for partition, offset in offsets.items() if offset}

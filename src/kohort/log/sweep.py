@@ -1,24 +1,30 @@
 """Making a data directory agree with the catalog when a node starts.
 
 The catalog decides what exists; directories follow. A crash between the two leaves directories of topics that
-are deleted already. Those go. A directory that nobody has ever heard of is reported and left alone: it may be
-somebody's data.
+are deleted already. Those go. A directory with records that the catalog does not know is a reason not to
+start: a catalog that is cut or lost looks like that. Other directories are reported and left alone.
 """
 
+import os
 import re
 from collections.abc import Mapping
 
 from kohort.log.catalog import Catalog, Topic
 from kohort.log.checkpoints import PARTITION_METADATA, CorruptCheckpointError, read_partition_metadata
-from kohort.log.directory import DataDirectory
+from kohort.log.directory import DataDirectory, repair_hint
 from kohort.log.disk import Disk, read_file, remove_tree
+from kohort.log.leftovers import base_of
 from kohort.log.log import Repair
+from kohort.log.quarantine import QUARANTINE
+from kohort.log.segment import LOG
+from kohort.model.errors import KohortError
 from kohort.model.ids import TopicId, TopicName
 from kohort.model.topics import TopicPartition
 
 _DOOMED = re.compile(r"\.[0-9a-f]{32}-delete\Z")
 _LONGEST_NAME = 255
-_BESIDE = frozenset({"archive"})  # what `kohort up` keeps here beside the log; no partition is called so
+_BESIDE = frozenset({"archive", QUARANTINE})  # no partition is called so
+_METADATA_TOPIC = "__cluster_metadata"  # of Kafka
 _STRAY = "is of no topic in the catalog; left as it is"
 
 
@@ -28,16 +34,25 @@ def doomed_name(partition: TopicPartition, topic_id: TopicId) -> str:
     return str(partition)[: _LONGEST_NAME - len(suffix)] + suffix
 
 
+class StrayDataError(KohortError):
+    """There are records of partitions that the catalog does not know: it is damaged, or not the right one."""
+
+
 async def sweep(directory: DataDirectory, catalog: Catalog) -> list[Repair]:
     """Remove the directories of deleted topics, and have the catalog forget those topics."""
     disk, repairs = directory.disk, []
-    for entry in disk.entries(directory.path):
-        if not entry.is_directory or entry.name in _BESIDE:
-            continue
-        path = f"{directory.path}/{entry.name}"
-        what = _judge(disk, path, entry.name, catalog.topics, catalog.deleted)
-        if what is None:
-            continue
+    strays = [
+        path for path, what in _judged(directory, catalog) if what is _STRAY and has_records(disk, path)
+    ]
+    if strays:
+        raise StrayDataError(
+            f"{strays[0]!r}"
+            + (f" and {len(strays) - 1} more directories" if len(strays) > 1 else "")
+            + " hold records, but the catalog knows no such partition",
+            hint=f"{repair_hint(directory.path)} (it takes them into the catalog);"
+            " or move the directories elsewhere",
+        )
+    for path, what in _judged(directory, catalog):
         repairs.append(Repair(path, what))
         if what is not _STRAY:
             remove_tree(disk, path)
@@ -45,6 +60,32 @@ async def sweep(directory: DataDirectory, catalog: Catalog) -> list[Repair]:
     if catalog.deleted:
         await catalog.forget_deleted(list(catalog.deleted))
     return repairs
+
+
+def _judged(directory: DataDirectory, catalog: Catalog) -> list[tuple[str, str]]:
+    """The directories that are of no partition in the catalog, each with what is wrong."""
+    found = []
+    for entry in directory.disk.entries(directory.path):
+        if not entry.is_directory or entry.name in _BESIDE:
+            continue
+        path = f"{directory.path}/{entry.name}"
+        what = _judge(directory.disk, path, entry.name, catalog.topics, catalog.deleted)
+        if what is not None:
+            found.append((path, what))
+    return found
+
+
+def has_records(disk: Disk, path: str) -> bool:
+    """Whether a directory is one of a partition and has a segment that is not empty."""
+    topic, _, number = os.path.basename(path).rpartition("-")
+    return (
+        number.isdecimal()
+        and topic not in ("", _METADATA_TOPIC)
+        and any(
+            entry.size and base_of(entry.name) is not None and entry.name.endswith(LOG)
+            for entry in disk.entries(path)
+        )
+    )
 
 
 def _judge(

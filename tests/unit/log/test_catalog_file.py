@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import pytest
 
 from kohort.log.catalog import CLUSTER_DEFAULT, Catalog, Topic
-from kohort.log.catalog_file import CATALOG, CorruptCatalogError, FileCatalog, Identity
-from kohort.log.catalog_state import CatalogState, decode, encode
+from kohort.log.catalog_file import CorruptCatalogError, FileCatalog, Identity
+from kohort.log.catalog_state import CATALOG, CatalogState, decode, encode
 from kohort.log.directory import DataDirectory, ForeignDirectoryError
 from kohort.log.disk import read_file
 from kohort.log.memory import Immediately
@@ -273,7 +273,7 @@ def test_damage_in_the_middle_is_not_passed_over(node: Node) -> None:
     node.do(node.catalog.create_topic(topic("orders")))
     node.disk.open(PATH).write(b"?", 30)
     node.directory.close(clean=True)
-    with pytest.raises(CorruptCatalogError, match="restore the file from a backup"):
+    with pytest.raises(CorruptCatalogError, match="kohort data repair data"):
         node.start()
 
 

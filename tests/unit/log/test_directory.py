@@ -4,7 +4,7 @@ import pytest
 from tests.unit.log.bench import PARTITION
 
 from kohort.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS
-from kohort.log.directory import DataDirectory, ForeignDirectoryError
+from kohort.log.directory import CHECKSUMS, DataDirectory, ForeignDirectoryError
 from kohort.log.disk import DirectoryInUseError, read_file
 from kohort.model.ids import NodeId, Offset
 from kohort.testing.faults import FakeDisk
@@ -52,11 +52,27 @@ def test_a_directory_belongs_to_one_node_of_one_cluster() -> None:
 def test_checkpoints_survive_and_damaged_ones_count_as_none() -> None:
     disk = FakeDisk()
     directory = DataDirectory(disk, "data")
-    assert directory.read_checkpoint(RECOVERY_POINTS) == {}
-    directory.write_checkpoint(RECOVERY_POINTS, {PARTITION: Offset(5)})
-    assert directory.read_checkpoint(RECOVERY_POINTS) == {PARTITION: 5}
+    names = (RECOVERY_POINTS,)
+    assert directory.read_checkpoints(names) == ({RECOVERY_POINTS: {}}, False, [])
+    for offset in (5, 6):
+        directory.write_checkpoints({RECOVERY_POINTS: {PARTITION: Offset(offset)}})
+        assert directory.read_checkpoints(names) == ({RECOVERY_POINTS: {PARTITION: offset}}, True, [])
     disk.open(f"data/{RECOVERY_POINTS}").truncate(4)
-    assert directory.read_checkpoint(RECOVERY_POINTS) == {}
+    offsets, _, (repair,) = directory.read_checkpoints(names)
+    assert offsets == {RECOVERY_POINTS: {}}
+    assert repair.directory == f"data/{RECOVERY_POINTS}"
+
+
+def test_a_wrong_number_in_a_checkpoint_is_noticed_by_its_checksum() -> None:
+    disk = FakeDisk()
+    directory = DataDirectory(disk, "data")
+    directory.write_checkpoints({RECOVERY_POINTS: {PARTITION: Offset(5)}})
+    file = disk.open(f"data/{RECOVERY_POINTS}")
+    content = file.read(file.size(), 0)
+    file.write(content.replace(b" 5", b" 7"), 0)
+    assert directory.read_checkpoints((RECOVERY_POINTS,)).offsets == {RECOVERY_POINTS: {}}
+    disk.remove(f"data/{CHECKSUMS}")  # files of Kafka, and of older releases, have none
+    assert directory.read_checkpoints((RECOVERY_POINTS,)).offsets == {RECOVERY_POINTS: {PARTITION: 7}}
 
 
 def test_a_marker_that_cannot_be_written_is_left_out() -> None:

@@ -69,7 +69,7 @@ def test_a_complete_swap_takes_the_place_of_all_it_was_made_from(disk: FakeDisk)
     put(disk, A + ".log.swap", content=merged(0, 19))
     put(disk, A + ".index.swap", A + ".timeindex.swap")
     done = tidy(disk, "p", names(disk))
-    assert f"put {A}.log in place, made by an interrupted compaction" in done
+    assert f"put {A}.log in place, made by an interrupted run" in done
     assert names(disk) == {
         A + ".log", A + ".index", A + ".timeindex", A + ".snapshot", C + ".log", C + ".index",
     }  # fmt: skip

@@ -7,7 +7,8 @@ import pytest
 from tests.unit.log.bench import PARTITION, TOPIC_ID, append_of, batch
 
 from kohort.log.catalog import Topic
-from kohort.log.catalog_file import CATALOG, CorruptCatalogError, Identity
+from kohort.log.catalog_file import CorruptCatalogError, Identity
+from kohort.log.catalog_state import CATALOG
 from kohort.log.directory import DataDirectory
 from kohort.log.disk import RealDisk
 from kohort.log.log import Appended, LogConfig, LogSpec, SyncPolicy
@@ -106,3 +107,27 @@ def test_a_crash_between_deleting_a_topic_and_its_files_is_finished_at_the_next_
     disk.crash()
     assert asyncio.run(start_again()) == ["removed: its topic is deleted, which a crash interrupted"]
     assert not [entry for entry in disk.entries("data") if entry.is_directory]
+
+
+def test_a_catalog_that_was_cut_or_lost_after_a_clean_stop_is_refused_at_every_start() -> None:
+    async def use() -> None:
+        catalog, storage = await open_node(DataDirectory(disk, "data"), IDENTITY, StorageSettings())
+        await catalog.create_topic(TOPIC)
+        await storage.close()
+
+    async def start() -> None:
+        await open_node(DataDirectory(disk, "data"), IDENTITY, StorageSettings())
+
+    for size in (0, 40, -1):
+        disk = FakeDisk()
+        asyncio.run(use())
+        file = disk.open(f"data/{CATALOG}")
+        if size == 0:
+            disk.remove(f"data/{CATALOG}")
+        else:
+            file.truncate(
+                size if size > 0 else file.size() - len(file.read(file.size(), 0).split(b"\n")[-2]) - 1
+            )
+        for _ in range(2):
+            with pytest.raises(CorruptCatalogError, match="kohort data repair data"):
+                asyncio.run(start())

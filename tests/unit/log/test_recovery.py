@@ -6,7 +6,8 @@ from struct import pack
 import pytest
 from tests.unit.log.bench import PARTITION, Bench, append_of, batch, found, numbered
 
-from kohort.log.checkpoints import LEADER_EPOCHS
+from kohort.log.checkpoints import LEADER_EPOCHS, LOG_STARTS
+from kohort.log.directory import CHECKSUMS
 from kohort.log.log import LogConfig
 from kohort.model.ids import LeaderEpoch, Offset
 from kohort.records.batch import LegacyFormatError
@@ -67,7 +68,11 @@ def test_a_tail_that_is_no_batch_is_cut_and_told(disk: FakeDisk) -> None:
     assert len(bench.records()) == 12
 
 
-def test_damage_in_the_middle_takes_everything_after_it(disk: FakeDisk) -> None:
+def quarantined(disk: FakeDisk) -> list[str]:
+    return sorted(entry.name for entry in disk.entries(f"data/quarantine/{PARTITION}"))
+
+
+def test_damage_in_the_middle_costs_one_batch_and_leaves_a_gap(disk: FakeDisk) -> None:
     bench = filled(disk)
     second = logs(bench)[1]
     damaged = bytearray(content_of(disk, second))
@@ -75,12 +80,94 @@ def test_damage_in_the_middle_takes_everything_after_it(disk: FakeDisk) -> None:
     overwrite(disk, second, bytes(damaged))
     told = reopened_after_death(bench)
     assert "the checksum says" in told[0]
-    assert any(line.startswith("removed") for line in told)
-    assert logs(bench)[-1] == second
-    end = bench.log.end_offset
-    assert [record.offset for record in bench.records()] == list(range(end))
+    found_offsets = [record.offset for record in bench.records()]
+    (lost,) = set(range(12)) - set(found_offsets)
+    assert next(record.value for record in bench.records(lost)) == b"%d" % (lost + 1)
+    batch_size = len(damaged) // 5
+    name = f"{second}.{len(damaged) - batch_size}-{len(damaged)}"
+    assert quarantined(disk) == [name, name + ".json"]
+    kept = content_of_path(disk, f"data/quarantine/{PARTITION}/{name}")
+    assert kept == bytes(damaged[-batch_size:])
     (done,) = bench.append(batch(b"new"))
-    assert done.base_offset == end
+    assert done.base_offset == 12
+    assert reopened_after_death(bench) == []
+
+
+def test_one_wrong_byte_below_the_recovery_point_costs_its_batch_alone(disk: FakeDisk) -> None:
+    """A crash used to read from the segment of the recovery point on, and to remove all behind the byte."""
+    bench = filled(disk)
+    bench.run(bench.storage.flush())
+    bench.run(bench.storage.checkpoint())
+    last = logs(bench)[-1]
+    damaged = bytearray(content_of(disk, last))
+    damaged[70] ^= 0x01
+    overwrite(disk, last, bytes(damaged))
+    reopened_after_death(bench)
+    assert len(bench.records()) == 11
+    assert bench.log.end_offset == 12
+
+
+def test_offsets_that_were_synced_are_not_given_out_again_when_their_records_are_lost(disk: FakeDisk) -> None:
+    bench = filled(disk)
+    bench.run(bench.storage.flush())
+    bench.run(bench.storage.checkpoint())
+    last = logs(bench)[-1]
+    overwrite(disk, last, content_of(disk, last)[:-5])
+    told = reopened_after_death(bench)
+    assert told[-1] == "the records from offset 11 to 11 are lost; goes on at 12"
+    (done,) = bench.append(batch(b"new"))
+    assert done.base_offset == 12
+    assert [record.offset for record in bench.records()] == [*range(11), 12]
+
+
+def test_a_cut_closed_segment_is_noticed_after_a_crash_and_after_a_clean_stop(disk: FakeDisk) -> None:
+    for clean in (False, True):
+        bench = Bench(disk, f"data{clean}", config=SMALL)
+        bench.append(*[batch(b"%d" % number, at=1_000 + number) for number in range(12)])
+        bench.run(bench.storage.flush())
+        bench.run(bench.storage.checkpoint())
+        if clean:
+            bench.close()
+        else:
+            bench.die()
+        file = disk.open(f"data{clean}/{PARTITION}/{FIRST}.log")
+        file.truncate(file.size() - 5)
+        bench.open()
+        assert any("cut off at the end of the file" in told for told in repairs(bench))
+        assert len(bench.records()) == 11
+        assert bench.log.end_offset == 12
+
+
+def test_two_segments_with_each_others_names_are_put_right(disk: FakeDisk) -> None:
+    bench = filled(disk)
+    bench.close()
+    first, second = logs(bench)[:2]
+    contents = content_of(disk, first), content_of(disk, second)
+    overwrite(disk, first, contents[1])
+    overwrite(disk, second, contents[0] + b"")
+    bench.open()
+    if len(contents[0]) == len(contents[1]):  # the sizes alone do not tell
+        bench.die()
+        bench.open()
+    assert [record.offset for record in bench.records()] == list(range(12))
+
+
+def test_a_batch_with_a_wrong_offset_costs_itself_alone(disk: FakeDisk) -> None:
+    for byte in range(8):
+        bench = Bench(disk, f"data{byte}", config=LogConfig())
+        bench.append(*[batch(b"%d" % number) for number in range(8)])
+        size = len(content_of_path(disk, f"data{byte}/{PARTITION}/{FIRST}.log")) // 8
+        file = disk.open(f"data{byte}/{PARTITION}/{FIRST}.log")
+        position = 3 * size + byte
+        file.write(bytes([file.read(1, position)[0] ^ 0x40]), position)
+        bench.die()
+        bench.open()
+        assert [record.offset for record in bench.records()] == [0, 1, 2, 4, 5, 6, 7]
+
+
+def content_of_path(disk: FakeDisk, path: str) -> bytes:
+    file = disk.open(path)
+    return file.read(file.size(), 0)
 
 
 def test_a_batch_whose_offsets_step_back_is_damage(disk: FakeDisk) -> None:
@@ -88,19 +175,20 @@ def test_a_batch_whose_offsets_step_back_is_damage(disk: FakeDisk) -> None:
     bench.append(batch(b"a"), batch(b"b"))
     good = content_of(disk, FIRST + ".log")
     overwrite(disk, FIRST + ".log", good + good)
-    (told,) = reopened_after_death(bench)
-    assert "comes where 2 was expected" in told
+    told = reopened_after_death(bench)
+    assert "comes where 2 was expected" in told[0]
+    assert bench.values() == [b"a", b"b"]
 
 
-def test_a_segment_that_overlaps_the_one_before_goes(disk: FakeDisk) -> None:
+def test_batches_in_a_segment_that_ends_before_them_move_to_the_next_one(disk: FakeDisk) -> None:
     bench = Bench(disk)
     bench.append(*[batch(b"%d" % number) for number in range(6)])
     overwrite(disk, "00000000000000000004.log", b"")
-    told = reopened_after_death(bench)
-    assert told[0] == "00000000000000000004.log overlaps what comes before it"
+    reopened_after_death(bench)
     assert bench.log.end_offset == 6
     bench.append(batch(b"6"))
     assert len(bench.records()) == 7
+    assert logs(bench) == [FIRST + ".log", "00000000000000000004.log"]
 
 
 def test_lost_and_damaged_indexes_are_made_again(disk: FakeDisk) -> None:
@@ -149,9 +237,10 @@ def test_a_clean_shutdown_that_was_none_is_noticed(disk: FakeDisk) -> None:
     overwrite(disk, last, content_of(disk, last)[:-3])
     bench.open()
     told = repairs(bench)
-    assert "does not end with a batch" in told[0]
-    assert "cut off at the end of the file" in told[1]
-    assert bench.log.end_offset == 11
+    assert "was closed cleanly, yet" in told[0]
+    assert any("cut off at the end of the file" in each for each in told)
+    assert told[-1] == "the records from offset 11 to 11 are lost; goes on at 12"
+    assert len(bench.records()) == 11
 
 
 def test_a_clean_log_is_not_read_again(disk: FakeDisk) -> None:
@@ -164,13 +253,14 @@ def test_a_clean_log_is_not_read_again(disk: FakeDisk) -> None:
     assert repairs(bench) == []
 
 
-def test_segments_before_the_recovery_point_are_not_read_again(disk: FakeDisk) -> None:
+def test_the_middle_of_segments_before_the_recovery_point_is_not_read_again(disk: FakeDisk) -> None:
     bench = filled(disk)
     bench.run(bench.storage.flush())
     bench.run(bench.storage.checkpoint())
     first = logs(bench)[0]
-    size = len(content_of(disk, first))
-    overwrite(disk, first, bytes(size))
+    content = bytearray(content_of(disk, first))
+    content[70] ^= 0x01  # the scrubber, or `kohort data check`, finds it
+    overwrite(disk, first, bytes(content))
     assert reopened_after_death(bench) == []
     assert bench.log.end_offset == 12
 
@@ -226,19 +316,34 @@ def test_epochs_of_batches_that_were_cut_are_forgotten(disk: FakeDisk) -> None:
     assert bench.log.end_offset_for_epoch(LeaderEpoch(3)) == (-1, -1)
 
 
-def test_a_log_that_ends_before_its_start_begins_anew_there(disk: FakeDisk) -> None:
+def test_a_log_without_records_begins_at_its_start(disk: FakeDisk) -> None:
     bench = filled(disk)
     bench.log.delete_before(Offset(12))
     bench.run(bench.storage.checkpoint())
     for name in bench.names():
         if name.endswith(".log"):
             overwrite(disk, name, b"")
-    told = reopened_after_death(bench)
-    assert "before its start 12" in " ".join(told)
+    reopened_after_death(bench)
     assert (bench.log.start_offset, bench.log.end_offset) == (12, 12)
     bench.append(batch(b"new"))
     bench.restart()
     assert [record.offset for record in bench.records()] == [12]
+
+
+@pytest.mark.parametrize("has_checksums", [True, False])
+def test_a_wrong_start_offset_hides_nothing(disk: FakeDisk, has_checksums: bool) -> None:
+    bench = filled(disk)
+    bench.close()
+    if not has_checksums:
+        disk.remove(f"data/{CHECKSUMS}")
+    file = disk.open(f"data/{LOG_STARTS}")
+    file.truncate(0)
+    file.write(b"0\n1\norders 0 999999\n", 0)
+    bench.open()
+    assert len(bench.records()) == 12
+    assert bench.log.start_offset == 0
+    (told,) = repairs(bench)
+    assert ("its checksum is wrong" if has_checksums else "before its start 999999") in told
 
 
 def test_a_log_of_an_old_format_is_refused_and_not_cut(disk: FakeDisk) -> None:

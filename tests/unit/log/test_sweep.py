@@ -2,13 +2,15 @@
 
 import asyncio
 
+import pytest
+
 from kohort.log.catalog import Topic
 from kohort.log.catalog_file import FileCatalog, Identity
 from kohort.log.checkpoints import PARTITION_METADATA, write_partition_metadata
 from kohort.log.directory import DataDirectory
 from kohort.log.log import Repair
 from kohort.log.memory import Immediately
-from kohort.log.sweep import doomed_name, sweep
+from kohort.log.sweep import StrayDataError, doomed_name, sweep
 from kohort.model.ids import NodeId, Partition, TopicId, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.testing.faults import FakeDisk
@@ -83,3 +85,13 @@ def test_the_name_of_a_doomed_directory_is_never_too_long() -> None:
     name = doomed_name(TopicPartition(TopicName("t" * 249), Partition(0)), GONE)
     assert len(name) == 255
     assert name.endswith("-delete")
+
+
+def test_records_of_a_topic_that_the_catalog_does_not_know_are_a_reason_not_to_start() -> None:
+    for name in ("stranger-0", "live-7"):
+        disk = FakeDisk()
+        partition_directory(disk, name, None)
+        disk.open(f"data/{name}/00000000000000000000.log").write(b"records", 0)
+        with pytest.raises(StrayDataError, match=rf"'data/{name}' hold.*kohort data repair data"):
+            swept(disk)
+        assert directories(disk) == {name}
