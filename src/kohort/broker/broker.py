@@ -10,6 +10,8 @@ from kohort.broker.config_values import ConfigValues
 from kohort.broker.fetch import FetchWaiters
 from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.heavy_work import HeavyWork
+from kohort.broker.memory import request_limit
+from kohort.broker.memory_budget import MemoryBudget
 from kohort.broker.settings import Settings
 from kohort.broker.topics import ServedTopic, Topics
 from kohort.log.catalog import Catalog
@@ -32,6 +34,8 @@ class Broker:
         self.topics = Topics(catalog, storage, self.configs)
         self.fetch_sessions = FetchSessions(self.configs.number("max.incremental.fetch.session.cache.slots"))
         self.fetch_waiters = FetchWaiters()
+        patience_s = self.configs.number("kohort.stalled.ms") / 1_000
+        self.budget = MemoryBudget(request_limit(self.configs), patience_s, asyncio.get_running_loop())
         self.heavy_work = HeavyWork()
         self.advertised_host = settings.advertised_host or settings.host
         self.advertised_port = settings.advertised_port or settings.port

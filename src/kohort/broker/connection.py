@@ -3,7 +3,8 @@
 Kafka's rule: requests of a connection are handled one after another, the next one when the
 reply of the previous is queued. A request that has to wait (a long poll, a JoinGroup) parks the
 connection: nothing more is read from it, and nobody else notices. Replies that are ready at once
-and came from one read leave in one write.
+and came from one read leave in one write. What does not come in one read, or is not taken by the peer, counts
+against the budget of ``memory_budget.py``.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from kohort.broker.memory_budget import FREE, MemoryBudget, Progress
 from kohort.model.errors import ProtocolError
 from kohort.wire.framing import FrameBuffer
 
@@ -35,6 +37,11 @@ class Parked(Protocol):
     @property
     def future(self) -> asyncio.Future[object]: ...
 
+    @property
+    def held(self) -> int:
+        """How many bytes of the request it keeps in memory, about."""
+        ...
+
     def parts(self) -> "Buffers | Parked | None": ...
 
     def abandon(self) -> None:
@@ -55,18 +62,25 @@ class Connection(asyncio.Protocol):
         self,
         requests: Requests,
         frames: FrameBuffer,
+        budget: MemoryBudget,
         *,
         opened: Callable[["Connection"], None],
         closed: Callable[["Connection"], None],
     ) -> None:
         self._requests = requests
         self._frames = frames
+        self._budget = budget
         self._opened = opened
         self._closed = closed
         self._loop = asyncio.get_running_loop()
         self._parked: Parked | None = None
         self._choked = False  # the peer does not read its replies
+        self._unread = 0  # bytes of them: the transport keeps each as a whole until all of it is sent
         self._ahead = 0  # bytes behind what we wait for
+        self._admitted = 0  # size of the request that comes in by pieces, once there is room for it
+        self._finished = 0  # requests that came in so
+        self._queued = False  # the budget has no room for it yet
+        self._held = 0  # of the budget
         self._reading = True
         self._open = True
         self.peer = ""
@@ -90,7 +104,7 @@ class Connection(asyncio.Protocol):
             self._serve()
         else:
             self._ahead += len(data)
-            self._set_reading()
+            self._count()
 
     def eof_received(self) -> bool:
         return False  # an end of input is a close: nobody is left who could read a reply
@@ -100,6 +114,7 @@ class Connection(asyncio.Protocol):
         if self._parked is not None:
             self._parked.abandon()
             self._parked = None
+        self._budget.forget(self)
         self._closed(self)
 
     def pause_writing(self) -> None:
@@ -107,6 +122,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._choked = False
+        self._unread = 0
         self._serve()
 
     # What we do
@@ -130,6 +146,42 @@ class Connection(asyncio.Protocol):
         self._open = False
         self._transport.abort()
 
+    # What the budget asks
+
+    def may_be_read(self) -> None:
+        self._queued = False
+        self._admitted = self._frames.expected
+        self._count()
+
+    def progress(self) -> Progress | None:
+        if self._queued or (self._parked is not None and not self._choked):
+            return None
+        return Progress(self._finished, self._frames.buffered, self._transport.get_write_buffer_size())
+
+    def shed(self, reason: str) -> None:
+        logger.warning("closed %s: %s (queued.max.request.bytes)", self.peer, reason)
+        self.abort()
+        self._budget.forget(self)
+
+    def _count(self) -> None:
+        """Tell the budget what this connection holds, and read on if that is in order."""
+        if not self._open:
+            return
+        held = self._frames.buffered
+        if self._parked is not None:
+            held += self._parked.held
+        elif not (self._choked or self._admitted or self._queued) and self._frames.expected > FREE:
+            if self._budget.admit(self, self._frames.expected):
+                self._admitted = self._frames.expected
+            else:
+                self._queued = True
+        held = max(held, self._admitted) if held + self._admitted > FREE else 0
+        held += self._unread
+        if held != self._held:
+            self._held = held
+            self._budget.hold(self, held)
+        self._set_reading()
+
     def _serve(self) -> None:
         """Answer requests until there are none, one has to wait, or the peer stops reading."""
         while self._open and self._parked is None and not self._choked:
@@ -137,7 +189,10 @@ class Connection(asyncio.Protocol):
                 break
         waits = self._parked is not None or self._choked
         self._ahead = self._frames.buffered if waits else 0
-        self._set_reading()
+        if waits or self._held or self._frames.expected > FREE:
+            self._count()
+        else:
+            self._set_reading()
 
     def _serve_some(self) -> bool:
         """Answer what fits in one write; whether there may be more to answer."""
@@ -150,6 +205,10 @@ class Connection(asyncio.Protocol):
                 if frame is None:
                     more = False
                     break
+                if self._admitted:
+                    self._admitted = 0
+                    self._finished += 1
+                    self._budget.finished(self)
                 answer = self._requests.serve(frame, self)
                 if isinstance(answer, list):
                     gathered += answer
@@ -185,6 +244,7 @@ class Connection(asyncio.Protocol):
             answer = parked.parts()
             if answer is not None and not isinstance(answer, list):
                 self._park(answer)
+                self._count()
                 return
             self._write(answer or [])
         except Exception as error:
@@ -199,10 +259,12 @@ class Connection(asyncio.Protocol):
             self._transport.write(parts[0])
         else:
             self._transport.writelines(parts)
+        if self._choked:
+            self._unread += sum(map(len, parts))
 
     def _set_reading(self) -> None:
         # A long poll costs no system call: the socket is told to wait only when too much has come meanwhile.
-        wanted = self._open and self._ahead <= _READ_AHEAD
+        wanted = self._open and not self._queued and self._ahead <= _READ_AHEAD
         if wanted == self._reading:
             return
         self._reading = wanted

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kohort.broker.connection import Buffers, Connection, Parked
 from kohort.broker.context import Context, Interceptor, Later, RawReply, Response, Result
 from kohort.broker.handlers import SERVED, Served
+from kohort.broker.memory_budget import SMALL
 from kohort.codec.compiled import NO_LIMIT, DecodeError, TooManyElementsError, decode_request, encode_parts
 from kohort.codec.schema import Message
 from kohort.log.background import describe
@@ -44,6 +45,11 @@ _GROUP_APIS = frozenset(
 )
 _REPLIES = (Message, RawReply)  # a tuple: the union would be made anew for every request
 
+# Decoded, a list takes many times its bytes. A request of these APIs may wait for minutes: a large one is not
+# kept meanwhile, only what its handler needs. (To refuse it then, its connection is closed.)
+_WAIT_FOR_LONG = (ApiKey.FETCH, ApiKey.JOIN_GROUP)
+_WHILE_IN_WORK = 2  # times its size: the frame, and the batches made of it
+
 
 class Handler(NamedTuple):
     """A served API with its module's two functions; what a request needs is looked up once, here."""
@@ -67,7 +73,7 @@ def load_handler(served: Served) -> Handler:
 class ParkedRequest:
     """A request that waits; the connection asks for its bytes when the future is done."""
 
-    __slots__ = ("_context", "_encode", "_handler", "_make", "_request", "future")
+    __slots__ = ("_context", "_encode", "_handler", "_make", "_request", "future", "held")
 
     def __init__(
         self,
@@ -85,8 +91,16 @@ class ParkedRequest:
             self.future = asyncio.ensure_future(result)
         self._encode = encode
         self._handler = handler
-        self._request = request
+        self._request: Message | None = request
         self._context = context
+        self.held = 0
+
+    def is_large(self, size: int) -> None:
+        """Its frame has ``size`` bytes: it is let go of, or counts while it is worked on."""
+        if self._handler.served.key in _WAIT_FOR_LONG:
+            self._request = None
+        else:
+            self.held = _WHILE_IN_WORK * size
 
     def parts(self) -> Buffers | Parked | None:
         try:
@@ -94,6 +108,8 @@ class ParkedRequest:
             if self._make is not None:
                 response = self._make(response)
         except Exception as error:
+            if self._request is None:
+                raise ProtocolError(f"{self._context} waited and failed: {error}") from error
             response = refusal(error, self._handler, self._request, self._context)
         return self._encode(response, self._handler, self._context)
 
@@ -106,9 +122,12 @@ class ParkedRequest:
 class LargeMessage:
     """A request that is being read, or a reply that is being written, in a thread."""
 
-    __slots__ = ("_only_waits", "future")
+    __slots__ = ("_only_waits", "future", "held")
 
-    def __init__(self, work: Coroutine[Any, Any, Buffers | Parked | None], handler: Handler) -> None:
+    def __init__(
+        self, work: Coroutine[Any, Any, Buffers | Parked | None], handler: Handler, held: int = 0
+    ) -> None:
+        self.held = held
         self.future: asyncio.Future[Any] = asyncio.ensure_future(work)
         self._only_waits = handler.served.only_waits
 
@@ -145,12 +164,15 @@ class Dispatch:
         try:
             request = decode_request(handler.request_class, context.version, frame, position, AT_ONCE)
         except TooManyElementsError:
-            return self._started(LargeMessage(self._serve_large(frame, position, handler, context), handler))
+            work = self._serve_large(frame, position, handler, context)
+            return self._started(LargeMessage(work, handler, _WHILE_IN_WORK * len(frame)))
         except DecodeError as error:
             raise ProtocolError(f"{context} cannot be read: {error}") from error
-        return self._answer(handler, request, context)
+        return self._answer(handler, request, context, len(frame))
 
-    def _answer(self, handler: Handler, request: Message, context: Context) -> Buffers | Parked | None:
+    def _answer(
+        self, handler: Handler, request: Message, context: Context, size: int
+    ) -> Buffers | Parked | None:
         try:
             if self.interceptor is None:
                 result = handler.handle(self._broker, request, context)
@@ -160,7 +182,10 @@ class Dispatch:
             result = refusal(error, handler, request, context)
         if result is None or isinstance(result, _REPLIES):
             return self._encode(result, handler, context)
-        return self._started(ParkedRequest(result, self._encode, handler, request, context))
+        parked = ParkedRequest(result, self._encode, handler, request, context)
+        if size > SMALL:
+            parked.is_large(size)
+        return self._started(parked)
 
     def _encode(self, response: Response, handler: Handler, context: Context) -> Buffers | Parked | None:
         """The frame of a reply, at once or, if there is much to write, later."""
@@ -179,7 +204,7 @@ class Dispatch:
             request = await self._broker.heavy_work.call(read)
         except DecodeError as error:
             raise ProtocolError(f"{context} cannot be read: {error} ({most:,} are allowed)") from error
-        return self._answer(handler, request, context)
+        return self._answer(handler, request, context, len(frame))
 
     def _started(self, parked: ParkedRequest | LargeMessage) -> Parked:
         self._running.add(parked.future)

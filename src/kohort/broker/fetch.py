@@ -27,6 +27,7 @@ class Terms(NamedTuple):
     min_bytes: int
     max_bytes: int
     committed_only: bool  # isolation level read_committed
+    may_exceed: bool = True  # whether the first batch comes whole even if it is larger than all budgets
 
 
 class Planned(NamedTuple):
@@ -115,7 +116,7 @@ def read(planned: list[Planned], terms: Terms) -> list[tuple[PartitionKey, Parti
     """
     results: list[tuple[PartitionKey, PartitionData]] = []
     left = terms.max_bytes
-    nothing_yet = True
+    nothing_yet = terms.may_exceed
     for part in planned:
         answer, size = _read_one(part, terms, left, at_least_one=nothing_yet)
         left -= size

@@ -10,6 +10,7 @@ _MIB = 1024 * 1024
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 # One part in so many of the memory, and the least that a broker can work with.
+_REQUESTS = (8, 192 * _MIB)
 _MEMBERS = (32, 128 * _MIB)
 
 
@@ -27,7 +28,12 @@ def memory_size() -> int:
 
 def _share(configs: ConfigValues, name: str, parts: int, least: int) -> int:
     wanted = configs.number(name)
-    return wanted if wanted >= 0 else max(memory_size() // parts, least)
+    return wanted if wanted > 0 else max(memory_size() // parts, least)
+
+
+def request_limit(configs: ConfigValues) -> int:
+    """What requests that are being received and replies that are being sent may take together."""
+    return _share(configs, "queued.max.request.bytes", *_REQUESTS)
 
 
 def members_limit(configs: ConfigValues) -> int:

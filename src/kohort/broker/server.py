@@ -83,6 +83,7 @@ class Server:
         await self._maintenance.stop()
         await self.broker.stop_coordinating()
         await self.dispatch.drain()
+        self.broker.budget.close()
         await self.broker.stop()
 
     async def _listen(self) -> Address:
@@ -102,7 +103,7 @@ class Server:
 
     def _connect(self) -> Connection:
         frames = FrameBuffer(max_produce=self._settings.max_produce_frame)
-        return Connection(self.dispatch, frames, opened=self._opened, closed=self._gone)
+        return Connection(self.dispatch, frames, self.broker.budget, opened=self._opened, closed=self._gone)
 
     def _opened(self, connection: Connection) -> None:
         if len(self._connections) >= self._settings.max_connections:

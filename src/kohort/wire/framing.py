@@ -107,6 +107,17 @@ class FrameBuffer:
         left = len(self._chunk) - self._position
         return len(self._partial) + left + sum(map(len, self._later))
 
+    @property
+    def expected(self) -> int:
+        """The announced length, size field included, of a frame that is not whole yet; 0 if there is none.
+
+        Known after ``next_frame`` has returned None.
+        """
+        if len(self._partial) < _SIZE.size:
+            return 0
+        whole: int = _SIZE.size + _SIZE.unpack_from(self._partial)[0]
+        return whole
+
     def feed(self, data: bytes) -> None:
         """Take what the peer sent, in pieces of any size. Never raises."""
         if self._position == len(self._chunk) and not self._later:

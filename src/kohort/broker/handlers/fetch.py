@@ -5,6 +5,7 @@ v12: flexible, last fetched epoch; v13: topic ids; v15: replica state; v16: node
 v17 and v18: for followers.
 """
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context, Result
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
 _FIRST_VERSION_WITH_IDS = 13
+_WAIT_FOR_ROOM_MS = 500
 
 
 def handle(broker: "Broker", request: FetchRequest, context: Context) -> Result:
@@ -47,7 +49,9 @@ def handle(broker: "Broker", request: FetchRequest, context: Context) -> Result:
     )
     planned = plan(broker, opened.wanted, terms)
     if request.max_wait_ms <= 0 or is_satisfied(planned, terms):
-        return _answer(planned, terms, opened)
+        if not broker.budget.room_for_reply() and request.max_wait_ms > 0:
+            return _answer_when_there_is_room(broker, terms, opened, request.max_wait_ms)
+        return _answer(broker, planned, terms, opened)
     return _wait_and_answer(broker, planned, terms, opened, request.max_wait_ms)
 
 
@@ -81,7 +85,19 @@ async def _wait_and_answer(
 ) -> FetchResponse:
     await broker.fetch_waiters.wait(planned, terms, max_wait_ms)
     # Topics may have gone or moved meanwhile: look everything up again.
-    return _answer(plan(broker, opened.wanted, terms), terms, opened)
+    return _answer(broker, plan(broker, opened.wanted, terms), terms, opened)
+
+
+async def _answer_when_there_is_room(
+    broker: "Broker", terms: Terms, opened: Opened, max_wait_ms: int
+) -> FetchResponse:
+    """Others have not taken their replies yet: wait a moment, then answer without records if need be."""
+    await asyncio.sleep(min(max_wait_ms, _WAIT_FOR_ROOM_MS) / 1_000)
+    return _answer(broker, plan(broker, opened.wanted, terms), terms, opened)
+
+
+def _within(room: int, terms: Terms) -> Terms:
+    return terms if terms.max_bytes <= room else terms._replace(max_bytes=room, may_exceed=room > 0)
 
 
 def _open(broker: "Broker", request: FetchRequest, *, by_id: bool) -> Opened | ErrorCode:
@@ -110,9 +126,9 @@ def _open(broker: "Broker", request: FetchRequest, *, by_id: bool) -> Opened | E
     )
 
 
-def _answer(planned: list[Planned], terms: Terms, opened: Opened) -> FetchResponse:
+def _answer(broker: "Broker", planned: list[Planned], terms: Terms, opened: Opened) -> FetchResponse:
     session = opened.session
-    results = read(planned, terms)
+    results = read(planned, _within(broker.budget.room_for_reply(), terms))
     if session is not None:
         news = [(key, part) for key, part in results if _is_news(session, key, part)]
         if opened.incremental:
