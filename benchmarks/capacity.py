@@ -18,7 +18,8 @@ from kohort.log.log import Append
 from kohort.log.memory import MemoryDisk
 from kohort.model.ids import NO_TOPIC_ID, GroupId, Instant, Now, ReplyTo, WallTime
 from kohort.records.batch import NewRecord, build_batch
-from kohort.records.offsets_topic import OffsetKey, OffsetValue, encode_key, encode_offset_value
+from kohort.records.group_records import OffsetCommitKey, OffsetCommitValue
+from kohort.records.offsets_topic import encode_key, encode_value
 
 _SUBSCRIPTION = bytes.fromhex("0000000000010005") + b"bench" + bytes.fromhex("ffffffff")
 
@@ -84,11 +85,13 @@ def seconds_to_load(offsets: int) -> tuple[float, float]:
 
 
 def _batches(offsets: int) -> list[bytes]:
-    value = encode_offset_value(OffsetValue(42, -1, "", 1_700_000_000_000, -1, NO_TOPIC_ID))
+    value = encode_value(OffsetCommitValue(42, -1, "", 1_700_000_000_000, -1, NO_TOPIC_ID))
     found = []
     for start in range(0, offsets, 1_000):
         rows = [
-            NewRecord(1_700_000_000_000, encode_key(OffsetKey(f"group-{n // 100}", "orders", n % 100)), value)
+            NewRecord(
+                1_700_000_000_000, encode_key(OffsetCommitKey(f"group-{n // 100}", "orders", n % 100)), value
+            )
             for n in range(start, min(start + 1_000, offsets))
         ]
         found.append(build_batch(rows))

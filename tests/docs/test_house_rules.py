@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MOST_LINES = 400
+MOST_LINES = 500  # a file is one idea; from 400 lines on look twice
 
 
 def tracked(pattern: str) -> list[Path]:
@@ -23,7 +23,7 @@ def tracked(pattern: str) -> list[Path]:
     return [ROOT / name for name in listed.stdout.split("\n") if name and (ROOT / name).exists()]
 
 
-def test_no_python_file_is_over_400_lines() -> None:
+def test_no_python_file_is_too_long_to_be_one_idea() -> None:
     generated = ROOT / "src" / "kohort" / "wire" / "messages"
     long = {
         str(path.relative_to(ROOT)): lines

@@ -13,17 +13,13 @@ from kohort.groups.events import (
     OffsetsDeleted,
 )
 from kohort.model.ids import Generation, InstanceId, MemberId, TopicName, WallTime
-from kohort.records.offsets_topic import (
-    GroupKey,
-    GroupMemberValue,
-    GroupValue,
-    OffsetKey,
-    OffsetValue,
-    decode_group_value,
-    encode_group_value,
-    encode_key,
-    encode_offset_value,
+from kohort.records.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
 )
+from kohort.records.offsets_topic import decode_value, encode_commit, encode_key, encode_value
 
 MAX_NAME_BYTES = 32_767  # a string in a record has an int16 length
 _PARTITION_SIZE = 4
@@ -43,11 +39,13 @@ def encode(events: Iterable[DurableEvent]) -> tuple[tuple[bytes, bytes | None], 
             case OffsetsCommitted():
                 records += _offset_records(event)
             case OffsetsDeleted(group_id, partitions):
-                records += [(encode_key(OffsetKey(group_id, *partition)), None) for partition in partitions]
+                records += [
+                    (encode_key(OffsetCommitKey(group_id, *partition)), None) for partition in partitions
+                ]
             case GroupStored(group_id, image):
-                records.append((encode_key(GroupKey(group_id)), encode_group_value(_value(image))))
+                records.append((encode_key(GroupMetadataKey(group_id)), encode_value(_value(image))))
             case GroupTombstoned(group_id):
-                records.append((encode_key(GroupKey(group_id)), None))
+                records.append((encode_key(GroupMetadataKey(group_id)), None))
             case _:
                 assert_never(event)
     return tuple(records)
@@ -58,43 +56,42 @@ def _offset_records(event: OffsetsCommitted) -> Iterator[tuple[bytes, bytes]]:
     for topic, partition, offset, epoch, metadata, committed, expires, topic_id in event.rows:
         beginning = beginnings.get(topic)
         if beginning is None:
-            beginning = encode_key(OffsetKey(event.group_id, topic, 0))[:-_PARTITION_SIZE]
+            beginning = encode_key(OffsetCommitKey(event.group_id, topic, 0))[:-_PARTITION_SIZE]
             beginnings[topic] = beginning
-        value = OffsetValue(offset, epoch, metadata, committed, expires, topic_id)
         key = beginning + partition.to_bytes(_PARTITION_SIZE, "big", signed=True)
-        yield key, encode_offset_value(value)
+        yield key, encode_commit(offset, epoch, metadata, committed, expires, topic_id)
 
 
 def decode_image(value: bytes) -> GroupImage:
-    """The group a record stores. Raises what ``decode_group_value`` raises."""
-    stored = decode_group_value(value)
+    """The group a record stores. Raises what ``decode_value`` raises."""
+    stored = decode_value(GroupMetadataValue, value)
     return GroupImage(
         protocol_type=stored.protocol_type,
         generation=Generation(stored.generation),
         protocol=stored.protocol,
         leader=None if stored.leader is None else MemberId(stored.leader),
-        state_timestamp=WallTime(stored.state_timestamp),
+        state_timestamp=WallTime(stored.current_state_timestamp),
         members=tuple(_member_image(member) for member in stored.members),
     )
 
 
-def _value(image: GroupImage) -> GroupValue:
-    return GroupValue(
+def _value(image: GroupImage) -> GroupMetadataValue:
+    return GroupMetadataValue(
         protocol_type=image.protocol_type,
         generation=image.generation,
         protocol=image.protocol,
         leader=image.leader,
-        state_timestamp=image.state_timestamp,
-        members=tuple(GroupMemberValue(*member) for member in image.members),
+        current_state_timestamp=image.state_timestamp,
+        members=[MemberMetadata(*member) for member in image.members],
     )
 
 
-def _member_image(member: GroupMemberValue) -> MemberImage:
+def _member_image(member: MemberMetadata) -> MemberImage:
     # Version 0 knew no rebalance timeout: the session timeout served for both.
     rebalance_timeout = member.rebalance_timeout if member.rebalance_timeout != -1 else member.session_timeout
     return MemberImage(
         member_id=MemberId(member.member_id),
-        instance_id=None if member.instance_id is None else InstanceId(member.instance_id),
+        instance_id=None if member.group_instance_id is None else InstanceId(member.group_instance_id),
         client_id=member.client_id,
         client_host=member.client_host,
         rebalance_timeout_ms=rebalance_timeout,

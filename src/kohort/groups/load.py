@@ -20,7 +20,8 @@ from kohort.primitives.buffers import Buffer
 from kohort.records.batch import BatchHeader, CorruptBatchError, read_payload, read_records
 from kohort.records.commits import take_commits
 from kohort.records.control import ControlType, control_type
-from kohort.records.offsets_topic import GroupKey, OffsetKey, decode_key, decode_offset_value, read_names
+from kohort.records.group_records import GroupMetadataKey, OffsetCommitKey
+from kohort.records.offsets_topic import decode_commit, decode_key, read_names
 from kohort.records.record import Record
 
 NO_PRODUCER = ProducerId(-1)
@@ -101,14 +102,14 @@ class Loader:
             return
         try:
             decoded = decode_key(key)
-            if isinstance(decoded, OffsetKey):
+            if isinstance(decoded, OffsetCommitKey):
                 group_id = GroupId(decoded.group)
                 address = (group_id, TopicName(decoded.topic), Partition(decoded.partition))
                 self._take_offset(address, record, producer)
-            elif isinstance(decoded, GroupKey):
+            elif isinstance(decoded, GroupMetadataKey):
                 self._take_group(GroupId(decoded.group), record.value)
             else:
-                self._skip(f"record of type {decoded.type}")
+                self._skip(f"record of type {decoded.record_type}")
         except KohortError as error:
             raise LoadFailedError(
                 f"cannot load the group data at log offset {record.offset}: {error}",
@@ -121,7 +122,7 @@ class Loader:
             drop_offset(self._offsets, address)
             self._places.clear()
             return
-        decode_offset_value(value)  # to know that it can be
+        decode_commit(value)  # to know that it can be
         self._groups.setdefault(address[0], None)
         if producer == NO_PRODUCER:
             put_offset(self._offsets, address, value)

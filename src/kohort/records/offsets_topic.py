@@ -1,91 +1,123 @@
-"""The records of ``__consumer_offsets``: keys, committed offsets, classic groups.
+"""Bytes to the records of ``__consumer_offsets`` and back; ``group_records`` declares the records.
 
-A key starts with a record type, a value with its own version; a null value is a tombstone. Types this
-module does not read come back as ``OtherKey`` and are skipped. Written are the versions that every Kafka
-since 2.3 reads; read are all that Kafka 4 reads.
+Written are the versions that every Kafka since 2.3 reads; read are all that Kafka 4 reads. A key of a type
+that is not declared is an ``UnknownKey``.
 """
 
+from collections.abc import Mapping
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
+from kohort.codec.compiled import DecodeError, EncodeError, decode_request, encode
+from kohort.codec.schema import Message
+from kohort.model.ids import NO_TOPIC_ID, TopicId
+from kohort.records import group_records as records
 from kohort.records.errors import MalformedRecordError, UnsupportedValueError
-from kohort.records.fields import UNREADABLE, FieldReader, malformed, string_field
-from kohort.records.group_value import GroupMemberValue, GroupValue, decode_group_value, encode_group_value
-from kohort.records.offset_value import OffsetValue, decode_offset_value, encode_offset_value
+from kohort.records.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    RecordKey,
+    RecordValue,
+)
 
-__all__ = [
-    "GroupKey",
-    "GroupMemberValue",
-    "GroupValue",
-    "Key",
-    "MalformedRecordError",
-    "OffsetKey",
-    "OffsetValue",
-    "OtherKey",
-    "UnsupportedValueError",
-    "decode_group_value",
-    "decode_key",
-    "decode_offset_value",
-    "encode_group_value",
-    "encode_key",
-    "encode_offset_value",
-    "read_names",
-]
+V = TypeVar("V", bound=RecordValue)
+K = TypeVar("K", bound=Message)
 
-_LEGACY_OFFSET, _OFFSET, _GROUP = 0, 1, 2
-_TYPE = Struct(">h")
-_PARTITION = Struct(">i")
-_OFFSET_TYPE = _TYPE.pack(_OFFSET)
-_GROUP_TYPE = _TYPE.pack(_GROUP)
-_OFFSET_TYPES = (_OFFSET_TYPE, _TYPE.pack(_LEGACY_OFFSET))
+VALUES: Final[Mapping[type[RecordKey], type[RecordValue]]] = {
+    OffsetCommitKey: OffsetCommitValue,
+    GroupMetadataKey: GroupMetadataValue,
+    records.ConsumerGroupMetadataKey: records.ConsumerGroupMetadataValue,
+    records.ConsumerGroupPartitionMetadataKey: records.ConsumerGroupPartitionMetadataValue,
+    records.ConsumerGroupMemberMetadataKey: records.ConsumerGroupMemberMetadataValue,
+    records.ConsumerGroupTargetAssignmentMetadataKey: records.ConsumerGroupTargetAssignmentMetadataValue,
+    records.ConsumerGroupTargetAssignmentMemberKey: records.ConsumerGroupTargetAssignmentMemberValue,
+    records.ConsumerGroupCurrentMemberAssignmentKey: records.ConsumerGroupCurrentMemberAssignmentValue,
+    records.ConsumerGroupRegularExpressionKey: records.ConsumerGroupRegularExpressionValue,
+}
+"""The value that each kind of key has."""
 
+_LEGACY_OFFSET_TYPE = 0
+_KEYS: Final = {key.record_type: key for key in VALUES} | {_LEGACY_OFFSET_TYPE: OffsetCommitKey}
+_INT16 = Struct(">h")
+_OFFSET_TYPES = (_INT16.pack(OffsetCommitKey.record_type), _INT16.pack(_LEGACY_OFFSET_TYPE))
 
-class OffsetKey(NamedTuple):
-    """Names the committed offset of one partition in one group."""
-
-    group: str
-    topic: str
-    partition: int
+# The newest version that Kafka 2.3 reads, for values that have several.
+_WRITTEN_GROUP = 3
+_WITH_EXPIRY, _WITH_EPOCH, _WITH_TOPIC_ID = 1, 3, 4
+_PLAIN_COMMIT = Struct(">hqihq")  # version 3 with empty metadata: nearly every commit
+_NONE = -1
 
 
-class GroupKey(NamedTuple):
-    """Names a classic group."""
+class UnknownKey(NamedTuple):
+    """A record type that is not declared here: a share or streams group, or something newer."""
 
-    group: str
-
-
-class OtherKey(NamedTuple):
-    """A record type that is not read here: a KIP-848, share or streams group, or something newer."""
-
-    type: int
+    record_type: int
 
 
-Key = OffsetKey | GroupKey | OtherKey
-
-
-def encode_key(key: OffsetKey | GroupKey) -> bytes:
+def encode_key(key: RecordKey) -> bytes:
     """Raises ``MalformedRecordError`` for a name of more than 32,767 bytes."""
-    if isinstance(key, OffsetKey):
-        return (
-            _OFFSET_TYPE + string_field(key.group) + string_field(key.topic) + _PARTITION.pack(key.partition)
-        )
-    return _GROUP_TYPE + string_field(key.group)
+    return _INT16.pack(key.record_type) + _encode(key, 0)
 
 
-def decode_key(key: bytes | None) -> Key:
+def decode_key(key: bytes | None) -> RecordKey | UnknownKey:
     """Raises ``MalformedRecordError`` for a key that is null, has no type, or is cut off."""
-    if key is None or len(key) < _TYPE.size:
+    if key is None or len(key) < _INT16.size:
         raise MalformedRecordError("a record has no key, or one of less than 2 bytes")
-    kind = _TYPE.unpack_from(key)[0]
-    if kind not in (_LEGACY_OFFSET, _OFFSET, _GROUP):
-        return OtherKey(kind)
-    reader = FieldReader(key, _TYPE.size)
-    try:
-        if kind == _GROUP:
-            return GroupKey(reader.string())
-        return OffsetKey(reader.string(), reader.string(), reader.int32())
-    except UNREADABLE as error:
-        raise malformed("the key of a record", error) from error
+    record_type: int = _INT16.unpack_from(key)[0]
+    declared = _KEYS.get(record_type)
+    return UnknownKey(record_type) if declared is None else _decode(declared, 0, key)
+
+
+def encode_value(value: RecordValue) -> bytes:
+    """A value in the version that is written. Raises ``MalformedRecordError`` for what cannot be stored."""
+    version = 0
+    if isinstance(value, OffsetCommitValue):
+        return encode_commit(
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            TopicId(value.topic_id),
+        )
+    if isinstance(value, GroupMetadataValue):
+        version = _WRITTEN_GROUP
+    return _INT16.pack(version) + _encode(value, version)
+
+
+def decode_value(declared: type[V], value: bytes) -> V:
+    """Raises ``MalformedRecordError``, or ``UnsupportedValueError`` for a version that is not known."""
+    if len(value) < _INT16.size:
+        raise MalformedRecordError(f"a {declared.__name__} of {len(value)} bytes has no version")
+    version: int = _INT16.unpack_from(value)[0]
+    if not declared.versions.includes(version):
+        raise UnsupportedValueError(
+            f"a {declared.__name__} has version {version}, known are {declared.versions}",
+            hint="a newer broker wrote this log",
+        )
+    return _decode(declared, version, value)
+
+
+def encode_commit(  # noqa: PLR0913  # the hottest record: no object is made for it
+    offset: int, leader_epoch: int, metadata: str, committed: int, expires: int, topic_id: TopicId
+) -> bytes:
+    """Version 1 with an expiry (it drops the leader epoch), 4 with a topic id, else 3, which all know."""
+    if expires == _NONE and not metadata and topic_id == NO_TOPIC_ID:
+        return _PLAIN_COMMIT.pack(_WITH_EPOCH, offset, leader_epoch, 0, committed)
+    version = _WITH_EXPIRY if expires != _NONE else _WITH_EPOCH if topic_id == NO_TOPIC_ID else _WITH_TOPIC_ID
+    value = OffsetCommitValue(offset, leader_epoch, metadata, committed, expires, topic_id)
+    return _INT16.pack(version) + _encode(value, version)
+
+
+def decode_commit(value: bytes) -> OffsetCommitValue:
+    """A committed offset, as ``decode_value``."""
+    if len(value) == _PLAIN_COMMIT.size:
+        version, offset, epoch, metadata_length, committed = _PLAIN_COMMIT.unpack(value)
+        if version == _WITH_EPOCH and metadata_length == 0:
+            return OffsetCommitValue(offset, epoch, "", committed)
+    return decode_value(OffsetCommitValue, value)
 
 
 def read_names(beginning: bytes) -> tuple[str, str] | None:
@@ -102,3 +134,17 @@ def read_names(beginning: bytes) -> tuple[str, str] | None:
         return beginning[4:middle].decode(), beginning[middle + 2 :].decode()
     except UnicodeDecodeError:
         return None
+
+
+def _encode(message: Message, version: int) -> bytes:
+    try:
+        return encode(message, version)
+    except EncodeError as error:
+        raise MalformedRecordError(f"a record cannot be stored: {error}") from error
+
+
+def _decode(message: type[K], version: int, data: bytes) -> K:
+    try:
+        return decode_request(message, version, data, _INT16.size)
+    except DecodeError as error:
+        raise MalformedRecordError(f"a record is cut off or malformed: {error}") from error

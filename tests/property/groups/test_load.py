@@ -11,31 +11,29 @@ from kohort.groups.shard import Shard
 from kohort.model.ids import Instant, Now, ProducerId, WallTime
 from kohort.records.batch import BatchFields, NewRecord, build_batch, read_header, read_records
 from kohort.records.compression import Codec
-from kohort.records.offsets_topic import (
-    GroupKey,
-    GroupValue,
-    OffsetKey,
-    OffsetValue,
-    encode_group_value,
-    encode_key,
-    encode_offset_value,
+from kohort.records.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
 )
+from kohort.records.offsets_topic import encode_key, encode_value
 
 groups = st.sampled_from(["g", "h", "a-group-with-a-name-of-some-length-and-more-than-sixty-four-bytes"])
-offset_keys = st.builds(OffsetKey, groups, st.sampled_from("tu"), st.integers(0, 2)).map(encode_key)
+offset_keys = st.builds(OffsetCommitKey, groups, st.sampled_from("tu"), st.integers(0, 2)).map(encode_key)
 legacy_keys = offset_keys.map(lambda key: b"\x00\x00" + key[2:])
 padded_keys = offset_keys.map(lambda key: key + b"\x00\x00\x00\x01")
-group_keys = groups.map(lambda group: encode_key(GroupKey(group)))
+group_keys = groups.map(lambda group: encode_key(GroupMetadataKey(group)))
 values = [
-    OffsetValue(1),
-    OffsetValue(2, 3, "", 4),
-    OffsetValue(5, 6, "", 7),
-    OffsetValue(8, 9, "metadata", 10),
-    OffsetValue(11, expire_timestamp=12),
+    OffsetCommitValue(1),
+    OffsetCommitValue(2, 3, "", 4),
+    OffsetCommitValue(5, 6, "", 7),
+    OffsetCommitValue(8, 9, "metadata", 10),
+    OffsetCommitValue(11, expire_timestamp=12),
 ]
-offset_values = st.sampled_from(values).map(encode_offset_value)
+offset_values = st.sampled_from(values).map(encode_value)
 group_values = st.integers(0, 9).map(
-    lambda generation: encode_group_value(GroupValue("consumer", generation, None, None, 5, []))
+    lambda generation: encode_value(GroupMetadataValue("consumer", generation, None, None, 5, []))
 )
 records = st.lists(
     st.tuples(offset_keys, offset_values)

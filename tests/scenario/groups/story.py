@@ -11,7 +11,8 @@ from kohort.groups.replies import JoinedMember, JoinReply, SyncReply
 from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, ReplyTo
-from kohort.records.offsets_topic import GroupKey, GroupValue, OffsetKey, decode_group_value, decode_key
+from kohort.records.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
+from kohort.records.offsets_topic import decode_key, decode_value
 from kohort.sim.driver import Scenario
 from kohort.sim.members import JoinOptions, subscription
 
@@ -176,16 +177,16 @@ def old_owner(scenario: Scenario, name: str, instance: str) -> MemberId:
 # --- the log ----------------------------------------------------------------------------------
 
 
-def group_records(scenario: Scenario, group: str = "g") -> list[GroupValue | None]:
+def group_records(scenario: Scenario, group: str = "g") -> list[GroupMetadataValue | None]:
     """What the log has about a group itself, oldest first; ``None`` is a tombstone."""
     return [
-        None if record.value is None else decode_group_value(record.value)
+        None if record.value is None else decode_value(GroupMetadataValue, record.value)
         for record in scenario.log
-        if decode_key(record.key) == GroupKey(group)
+        if decode_key(record.key) == GroupMetadataKey(group)
     ]
 
 
-def last_group_record(scenario: Scenario, group: str = "g") -> GroupValue:
+def last_group_record(scenario: Scenario, group: str = "g") -> GroupMetadataValue:
     """The newest record of a group, which is no tombstone."""
     newest = group_records(scenario, group)[-1]
     assert newest is not None
@@ -197,7 +198,7 @@ def offset_records(scenario: Scenario, group: str = "g") -> list[tuple[str, int,
     found = []
     for record in scenario.log:
         key = decode_key(record.key)
-        if isinstance(key, OffsetKey) and key.group == group:
+        if isinstance(key, OffsetCommitKey) and key.group == group:
             found.append((key.topic, key.partition, record.value))
     return found
 

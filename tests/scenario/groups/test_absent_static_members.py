@@ -184,7 +184,7 @@ def test_a_restart_does_not_change_where_a_member_is_said_to_be() -> None:
     (classic-groups 2.1)."""
     scenario = with_a_static_member(session=SESSION)
     scenario.join_once("s", member_id="", client_id="other", client_host="/10.0.0.6")
-    [mine] = [each for each in last_group_record(scenario).members if each.instance_id == I1]
+    [mine] = [each for each in last_group_record(scenario).members if each.group_instance_id == I1]
     assert (mine.client_id, mine.client_host) == ("s", "/127.0.0.1")
 
 

@@ -24,7 +24,8 @@ from kohort.groups.events import RebalanceStarted
 from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import InstanceId, MemberId
-from kohort.records.offsets_topic import GroupKey, OffsetKey, OffsetValue, encode_key, encode_offset_value
+from kohort.records.group_records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from kohort.records.offsets_topic import encode_key, encode_value
 from kohort.records.record import Record
 from kohort.sim.clock import EPOCH
 from kohort.sim.driver import Scenario
@@ -235,12 +236,12 @@ def test_retention_of_a_group_of_unknown_age_counts_from_each_commit() -> None:
     scenario = Scenario(SWEPT_BY_HAND)
     committed = EPOCH + 1_000
     scenario.node.log += [
-        Record(0, EPOCH, encode_key(GroupKey("g")), old_record),
+        Record(0, EPOCH, encode_key(GroupMetadataKey("g")), old_record),
         Record(
             1,
             EPOCH,
-            encode_key(OffsetKey("g", "t", 0)),
-            encode_offset_value(OffsetValue(1, commit_timestamp=committed)),
+            encode_key(OffsetCommitKey("g", "t", 0)),
+            encode_value(OffsetCommitValue(1, commit_timestamp=committed)),
         ),
     ]
     scenario.restart()

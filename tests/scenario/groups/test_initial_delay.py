@@ -168,7 +168,7 @@ def test_a_joiner_who_leaves_during_the_delay_leaves_it_running() -> None:
     record = last_group_record(scenario)
     assert (record.protocol_type, record.generation) == ("consumer", 1)
     assert (record.protocol, record.leader) == (None, None)
-    assert record.state_timestamp == EPOCH + 3_000
+    assert record.current_state_timestamp == EPOCH + 3_000
     assert list(record.members) == []
 
 

@@ -26,12 +26,13 @@ from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, Instant
-from kohort.records.offsets_topic import GroupKey, OffsetKey, OffsetValue, encode_key, encode_offset_value
+from kohort.records.group_records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from kohort.records.offsets_topic import encode_key, encode_value
 from kohort.records.record import Record
 from kohort.sim.clock import EPOCH
 from kohort.sim.driver import Scenario
 
-KEY = encode_key(GroupKey("g"))
+KEY = encode_key(GroupMetadataKey("g"))
 
 
 def text(value: str) -> bytes:
@@ -60,7 +61,7 @@ def test_a_generation_is_stored_once_when_it_is_stable() -> None:
     record = last_group_record(scenario)
     assert (record.protocol_type, record.generation, record.protocol) == ("consumer", 1, "range")
     assert record.leader == scenario.id_of("a")
-    assert record.state_timestamp == EPOCH + begun  # when CompletingRebalance began (classic-groups 7.2)
+    assert record.current_state_timestamp == EPOCH + begun  # of CompletingRebalance (classic-groups 7.2)
     assert {(each.member_id, each.subscription, each.assignment) for each in record.members} == {
         (scenario.id_of("a"), ON_T, b"for-a"),
         (scenario.id_of("b"), ON_T, b"for-b"),
@@ -233,8 +234,8 @@ def test_after_an_unload_no_timer_fires() -> None:
 def test_records_of_other_kinds_are_skipped(key: bytes | None) -> None:
     """Scenario 116. Given a record with key version 99 in the log, then loading skips it (null and short
     keys alike, classic-groups 7.4)."""
-    offset = encode_offset_value(OffsetValue(7))
-    scenario = loaded((key, b"whatever"), (encode_key(OffsetKey("g", "t", 0)), offset))
+    offset = encode_value(OffsetCommitValue(7))
+    scenario = loaded((key, b"whatever"), (encode_key(OffsetCommitKey("g", "t", 0)), offset))
     assert scenario.committed("t", 0) == 7
 
 
@@ -258,7 +259,7 @@ def _load(shard: Shard, *records: Record) -> None:
 def test_offsets_alone_make_a_simple_group() -> None:
     """Scenario 117. Given only offset records for a group, then it loads as a simple Empty group with type
     ``""``."""
-    scenario = loaded((encode_key(OffsetKey("g", "t", 0)), encode_offset_value(OffsetValue(7))))
+    scenario = loaded((encode_key(OffsetCommitKey("g", "t", 0)), encode_value(OffsetCommitValue(7))))
     [listed] = scenario.replies[scenario.admin.list_groups()].groups
     assert listed == (GroupId("g"), "", "Empty", "classic")
     assert scenario.group.generation == 0

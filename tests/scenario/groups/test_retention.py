@@ -9,7 +9,8 @@ from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Instant, ProducerId, TopicName
-from kohort.records.offsets_topic import OffsetKey, OffsetValue, encode_key, encode_offset_value
+from kohort.records.group_records import OffsetCommitKey, OffsetCommitValue
+from kohort.records.offsets_topic import encode_key, encode_value
 from kohort.records.record import Record
 from kohort.sim.clock import EPOCH
 from kohort.sim.driver import Scenario
@@ -18,7 +19,7 @@ RETENTION = 3_600_000
 SWEPT_BY_HAND = GroupSettings(
     offsets_retention_ms=RETENTION, offsets_retention_check_interval_ms=1_000_000_000_000
 )
-OFFSET_KEY = encode_key(OffsetKey("g", "t", 0))
+OFFSET_KEY = encode_key(OffsetCommitKey("g", "t", 0))
 PRODUCER = ProducerId(9)
 
 
@@ -163,10 +164,10 @@ def with_an_open_transaction(*markers: int, plain_after: bool = False) -> Scenar
     """Loaded: a plain commit of 5, a transactional one of 8 (log offset 10), perhaps a plain one of 6."""
     scenario = Scenario()
     shard = Shard(GroupSettings(), Instant(0))
-    shard.replay([Record(2, EPOCH, OFFSET_KEY, encode_offset_value(OffsetValue(5)))])
-    shard.replay([Record(10, EPOCH, OFFSET_KEY, encode_offset_value(OffsetValue(8)))], PRODUCER)
+    shard.replay([Record(2, EPOCH, OFFSET_KEY, encode_value(OffsetCommitValue(5)))])
+    shard.replay([Record(10, EPOCH, OFFSET_KEY, encode_value(OffsetCommitValue(8)))], PRODUCER)
     if plain_after:
-        shard.replay([Record(12, EPOCH, OFFSET_KEY, encode_offset_value(OffsetValue(6)))])
+        shard.replay([Record(12, EPOCH, OFFSET_KEY, encode_value(OffsetCommitValue(6)))])
     for kind in markers:
         shard.replay(marker(kind), PRODUCER, is_control=True)
     shard.finish_load(scenario.node.clock.now)

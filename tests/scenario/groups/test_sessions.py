@@ -211,7 +211,7 @@ def test_when_the_last_member_expires_an_empty_generation_is_stored() -> None:
     assert (record.protocol_type, record.generation) == ("consumer", 2)
     assert (record.protocol, record.leader) == (None, None)
     assert list(record.members) == []
-    assert record.state_timestamp == EPOCH + start + SESSION
+    assert record.current_state_timestamp == EPOCH + start + SESSION
 
 
 def test_two_sessions_that_end_in_one_moment_make_one_generation() -> None:

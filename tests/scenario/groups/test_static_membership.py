@@ -91,7 +91,7 @@ def test_a_static_follower_that_restarts_causes_no_rebalance(version: int) -> No
     assert record.generation == 1
     assert record.leader == scenario.id_of("a")
     assert record.protocol == "range"
-    assert {(each.member_id, each.instance_id, each.assignment) for each in record.members} == {
+    assert {(each.member_id, each.group_instance_id, each.assignment) for each in record.members} == {
         (scenario.id_of("a"), None, b"for-a"),
         (scenario.id_of("s"), I1, b"for-s"),
     }

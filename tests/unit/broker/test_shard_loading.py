@@ -20,17 +20,15 @@ from kohort.log.memory import MemoryDisk
 from kohort.log.segmented import SegmentedLog
 from kohort.model.ids import Now, WallTime
 from kohort.records.batch import NewRecord, build_batch
-from kohort.records.offsets_topic import (
-    GroupKey,
-    GroupValue,
-    OffsetKey,
-    OffsetValue,
-    encode_group_value,
-    encode_key,
-    encode_offset_value,
+from kohort.records.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
 )
+from kohort.records.offsets_topic import encode_key, encode_value
 
-GOOD = encode_group_value(GroupValue("consumer", 3, None, None, 5, []))
+GOOD = encode_value(GroupMetadataValue("consumer", 3, None, None, 5, []))
 NEWER = b"\x00\x09 of a version that is not known yet"
 PARTITIONS = 3
 
@@ -52,8 +50,8 @@ async def stored(*values: bytes, offsets: int = 1) -> MemoryDisk:
     assert topic is not None
     for log, value in zip(topic.logs, values, strict=True):
         group = f"g{log.partition.partition}"
-        commit = NewRecord(1, encode_key(OffsetKey(group, "t", 0)), encode_offset_value(OffsetValue(7)))
-        batches = [[NewRecord(1, encode_key(GroupKey(group)), value)], *[[commit]] * offsets]
+        commit = NewRecord(1, encode_key(OffsetCommitKey(group, "t", 0)), encode_value(OffsetCommitValue(7)))
+        batches = [[NewRecord(1, encode_key(GroupMetadataKey(group)), value)], *[[commit]] * offsets]
         for records in batches:
             batch = bytearray(build_batch(records))
             append = Append(log.partition, batch, log.leader_epoch, WallTime(0), from_client=False)
@@ -79,7 +77,7 @@ def test_a_group_that_cannot_be_read_takes_only_its_own_partition_with_it(
         await broker.stop()
 
     asyncio.run(run())
-    assert "cannot load group 'g0': a group value has version 9" in caplog.text
+    assert "cannot load group 'g0': a GroupMetadataValue has version 9" in caplog.text
 
 
 @pytest.mark.parametrize("failure", [OSError(5, "Input/output error"), ValueError("a bug")])

@@ -12,16 +12,14 @@ from kohort.groups.shard import Shard
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, Instant, MemberId, Now, Partition, ProducerId, TopicName, WallTime
 from kohort.records.batch import BatchFields, NewRecord, build_batch, read_header
-from kohort.records.offsets_topic import (
-    GroupKey,
-    GroupMemberValue,
-    GroupValue,
-    OffsetKey,
-    OffsetValue,
-    encode_group_value,
-    encode_key,
-    encode_offset_value,
+from kohort.records.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
 )
+from kohort.records.offsets_topic import encode_key, encode_value
 from kohort.records.record import Record
 from kohort.sim.clock import EPOCH
 from kohort.sim.driver import Scenario
@@ -32,18 +30,18 @@ NO_PRODUCER = ProducerId(-1)
 
 
 def offset_record(offset: int | None, log_offset: int = 0, partition: int = 0) -> Record:
-    value = None if offset is None else encode_offset_value(OffsetValue(offset))
-    return Record(log_offset, 0, encode_key(OffsetKey("g", "t", partition)), value)
+    value = None if offset is None else encode_value(OffsetCommitValue(offset))
+    return Record(log_offset, 0, encode_key(OffsetCommitKey("g", "t", partition)), value)
 
 
 def group_record(value: bytes | None, group: str = "g") -> Record:
-    return Record(0, 0, encode_key(GroupKey(group)), value)
+    return Record(0, 0, encode_key(GroupMetadataKey(group)), value)
 
 
-def group_value(*members: str, generation: int = 3, leader: str | None = None) -> GroupValue:
-    stored = [GroupMemberValue(name, None, "c", "/h", 5_000, 10_000, b"sub", b"ass") for name in members]
+def group_value(*members: str, generation: int = 3, leader: str | None = None) -> GroupMetadataValue:
+    stored = [MemberMetadata(name, None, "c", "/h", 5_000, 10_000, b"sub", b"ass") for name in members]
     protocol = "range" if members else None
-    return GroupValue("consumer", generation, protocol, leader, 77, stored)
+    return GroupMetadataValue("consumer", generation, protocol, leader, 77, stored)
 
 
 def marker(committed: bool) -> Record:
@@ -79,7 +77,7 @@ def test_the_last_record_of_a_key_wins() -> None:
 
 
 def test_a_group_with_members_is_stable_and_led_as_it_was() -> None:
-    shard = loaded(group_record(encode_group_value(group_value("a", "b", leader="b"))))
+    shard = loaded(group_record(encode_value(group_value("a", "b", leader="b"))))
     group = shard.group(G)
     assert group is not None
     assert (group.phase, group.generation, group.leader, group.protocol) == (Phase.STABLE, 3, "b", "range")
@@ -90,20 +88,20 @@ def test_a_group_with_members_is_stable_and_led_as_it_was() -> None:
 
 @pytest.mark.parametrize("leader", [None, "x"])
 def test_without_a_leader_in_the_record_that_is_a_member_the_first_one_leads(leader: str | None) -> None:
-    group = loaded(group_record(encode_group_value(group_value("a", "b", leader=leader)))).group(G)
+    group = loaded(group_record(encode_value(group_value("a", "b", leader=leader)))).group(G)
     assert group is not None
     assert group.leader == "a"
 
 
 def test_a_group_without_members_is_empty_and_keeps_type_and_generation() -> None:
-    group = loaded(group_record(encode_group_value(group_value()))).group(G)
+    group = loaded(group_record(encode_value(group_value()))).group(G)
     assert group is not None
     assert (group.phase, group.generation, group.protocol_type) == (Phase.EMPTY, 3, "consumer")
     assert group.subscribed == frozenset()
 
 
 def test_of_many_records_of_a_group_only_the_last_counts() -> None:
-    records = [group_record(encode_group_value(group_value("a", generation=n))) for n in range(1, 6)]
+    records = [group_record(encode_value(group_value("a", generation=n))) for n in range(1, 6)]
     group = loaded(*records).group(G)
     assert group is not None
     assert group.generation == 5
@@ -156,8 +154,8 @@ def test_what_is_not_understood_is_counted_and_left_alone() -> None:
 @pytest.mark.parametrize(
     "record",
     [
-        Record(7, 0, encode_key(OffsetKey("g", "t", 0)), b"\x00\x09" + bytes(22)),  # a newer version
-        Record(7, 0, encode_key(OffsetKey("g", "t", 0)), encode_offset_value(OffsetValue(1))[:-1]),
+        Record(7, 0, encode_key(OffsetCommitKey("g", "t", 0)), b"\x00\x09" + bytes(22)),  # a newer version
+        Record(7, 0, encode_key(OffsetCommitKey("g", "t", 0)), encode_value(OffsetCommitValue(1))[:-1]),
         Record(7, 0, b"\x00\x01\x00\x05g", b""),  # a key cut off
     ],
 )
@@ -170,7 +168,7 @@ def test_what_must_be_understood_and_is_not_fails_the_load(record: Record) -> No
 def test_a_batch_of_the_log_is_taken_as_it_is_stored() -> None:
     batch = stored(
         *(offset_record(partition, partition=partition) for partition in range(200)),
-        group_record(encode_group_value(group_value("a"))),
+        group_record(encode_value(group_value("a"))),
         offset_record(None, partition=7),
         offset_record(5, partition=8),
     )
@@ -195,13 +193,13 @@ def test_an_offset_that_comes_after_the_end_of_its_topic_or_group_is_kept() -> N
 
 def test_a_batch_that_cannot_be_understood_fails_the_load_and_says_where() -> None:
     shard = Shard(GroupSettings(), Instant(0))
-    newer = Record(0, 0, encode_key(OffsetKey("g", "t", 0)), b"\x00\x09" + bytes(22))
+    newer = Record(0, 0, encode_key(OffsetCommitKey("g", "t", 0)), b"\x00\x09" + bytes(22))
     batch = stored(offset_record(1, log_offset=40), newer)
     with pytest.raises(LoadFailedError, match="log offset 41"):
         shard.replay_batch(batch, read_header(batch))
 
 
-@pytest.mark.parametrize("value", [b"\x00\x09", encode_group_value(group_value("a"))[:-1]])
+@pytest.mark.parametrize("value", [b"\x00\x09", encode_value(group_value("a"))[:-1]])
 def test_a_group_that_cannot_be_read_fails_the_load(value: bytes) -> None:
     shard = Shard(GroupSettings(), Instant(0))
     shard.replay([group_record(value)])
@@ -309,7 +307,7 @@ def test_values_that_were_loaded_are_read_like_those_that_were_committed() -> No
 
 def test_groups_may_come_to_life_some_at_a_time_and_none_rebalances_before_all_have() -> None:
     shard = Shard(GroupSettings(max_size=1), Instant(0))
-    shard.replay([group_record(encode_group_value(group_value("m", "n")), group) for group in "abc"])
+    shard.replay([group_record(encode_value(group_value("m", "n")), group) for group in "abc"])
     assert [*shard.decode_groups()] == ["a", "b", "c"]
     woken = [[event.group_id for event in shard.wake_groups(START, 2).events] for _ in range(3)]
     assert woken == [["a", "b"], ["c"], []]

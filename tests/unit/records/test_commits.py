@@ -14,24 +14,19 @@ from kohort.records.batch import (
     read_header,
 )
 from kohort.records.commits import take_commits
-from kohort.records.offsets_topic import (
-    GroupKey,
-    OffsetKey,
-    OffsetValue,
-    decode_offset_value,
-    encode_key,
-    encode_offset_value,
-)
+from kohort.records.group_records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from kohort.records.offsets_topic import decode_commit, encode_key, encode_value
 
-PLAIN = OffsetValue(42, 3, "", 1_700_000_000_000)
+T = 1_700_000_000_000
+PLAIN = OffsetCommitValue(42, 3, "", T)
 
 
-def commit(partition: int = 0, value: OffsetValue = PLAIN, topic: str = "t") -> NewRecord:
-    return NewRecord(5, encode_key(OffsetKey("g", topic, partition)), encode_offset_value(value))
+def commit(partition: int = 0, value: OffsetCommitValue = PLAIN, topic: str = "t") -> NewRecord:
+    return NewRecord(5, encode_key(OffsetCommitKey("g", topic, partition)), encode_value(value))
 
 
 def beginning(topic: str = "t") -> bytes:
-    return encode_key(OffsetKey("g", topic, 0))[:-4]
+    return encode_key(OffsetCommitKey("g", topic, 0))[:-4]
 
 
 class Taken:
@@ -57,24 +52,24 @@ class Taken:
 
 @pytest.mark.parametrize("topic", ["t", "t" * 30, "t" * 80])  # keys and records with longer lengths
 def test_plain_commits_go_to_their_places_by_partition(topic: str) -> None:
-    records = [commit(number, PLAIN._replace(offset=number), topic) for number in range(300)]
+    records = [commit(number, OffsetCommitValue(number), topic) for number in range(300)]
     taken = Taken(topic).take(*records)
-    assert [decode_offset_value(value).offset for value in taken.place(topic).values()] == list(range(300))
+    assert [decode_commit(value).offset for value in taken.place(topic).values()] == list(range(300))
     assert list(taken.place(topic)) == list(range(300))
     assert not taken.others
 
 
 def test_the_newest_of_two_commits_of_a_partition_stays() -> None:
-    taken = Taken("t").take(commit(1, PLAIN._replace(offset=5)), commit(1, PLAIN._replace(offset=4)))
-    assert decode_offset_value(taken.place()[Partition(1)]).offset == 4
+    taken = Taken("t").take(commit(1, OffsetCommitValue(5)), commit(1, OffsetCommitValue(4)))
+    assert decode_commit(taken.place()[Partition(1)]).offset == 4
 
 
 @pytest.mark.parametrize(
     "record",
     [
-        commit(0, PLAIN._replace(metadata="m")),
-        commit(0, PLAIN._replace(expire_timestamp=7)),
-        commit(0, PLAIN._replace(topic_id=TopicId(bytes(15) + b"\x01"))),
+        commit(0, OffsetCommitValue(42, 3, "m", T)),
+        commit(0, OffsetCommitValue(42, 3, "", T, expire_timestamp=7)),
+        commit(0, OffsetCommitValue(42, 3, "", T, topic_id=TopicId(bytes(15) + b"\x01"))),
         commit()._replace(value=None),
         commit()._replace(value=b""),
         commit()._replace(value=bytes(24)),
@@ -86,13 +81,13 @@ def test_the_newest_of_two_commits_of_a_partition_stays() -> None:
         commit()._replace(key=None),
         commit()._replace(key=b""),
         commit()._replace(key=b"\x00\x01"),
-        NewRecord(5, encode_key(GroupKey("group")), bytes(24)),
+        NewRecord(5, encode_key(GroupMetadataKey("group")), bytes(24)),
         commit(topic="t" * 9_000),
     ],
 )
 def test_any_other_record_is_handed_on_as_it_is_read(record: NewRecord) -> None:
     taken = Taken("t")
-    taken.places = {beginning(): {}, encode_key(GroupKey("group"))[:-4]: None}
+    taken.places = {beginning(): {}, encode_key(GroupMetadataKey("group"))[:-4]: None}
     taken.take(commit(1), record, commit(2))
     timestamp, key, value, headers = record
     assert [each._replace(headers=list(each.headers)) for each in taken.others] == [

@@ -3,21 +3,43 @@
 import pytest
 
 from kohort.model.ids import TopicId
+from kohort.records.errors import MalformedRecordError, UnsupportedValueError
+from kohort.records.group_records import (
+    AssignedPartitions,
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    PartitionMetadata,
+    RecordKey,
+    RecordValue,
+    TopicMetadata,
+)
 from kohort.records.offsets_topic import (
-    GroupKey,
-    GroupMemberValue,
-    GroupValue,
-    MalformedRecordError,
-    OffsetKey,
-    OffsetValue,
-    OtherKey,
-    UnsupportedValueError,
-    decode_group_value,
+    VALUES,
+    UnknownKey,
+    decode_commit,
     decode_key,
-    decode_offset_value,
-    encode_group_value,
+    decode_value,
     encode_key,
-    encode_offset_value,
+    encode_value,
     read_names,
 )
 
@@ -28,46 +50,46 @@ T_HEX = "0000018bcfe56800"
 OFFSET_VALUES = [
     pytest.param(
         "0001 000000000000002a 0000 0000018bcfe56800 0000018bcfee8fc0",
-        OffsetValue(42, commit_timestamp=T, expire_timestamp=T + 600_000),
+        OffsetCommitValue(42, commit_timestamp=T, expire_timestamp=T + 600_000),
         id="v1",
     ),
     pytest.param(
         "0003 000000000000002a ffffffff 0000 0000018bcfe56800",
-        OffsetValue(42, commit_timestamp=T),
+        OffsetCommitValue(42, commit_timestamp=T),
         id="v3",
     ),
     pytest.param(
         "0004 000000000000002a 00000005 026d 0000018bcfe56800 01 00 10 000102030405060708090a0b0c0d0e0f",
-        OffsetValue(42, 5, "m", T, topic_id=TOPIC_ID),
+        OffsetCommitValue(42, 5, "m", T, topic_id=TOPIC_ID),
         id="v4 with a topic id",
     ),
     pytest.param(
         "0003 000000000000002a 00000005 0002 c3a9 0000018bcfe56800",
-        OffsetValue(42, 5, "é", T),
+        OffsetCommitValue(42, 5, "é", T),
         id="v3 with metadata",
     ),
 ]
 OLD_OFFSET_VALUES = [
     pytest.param(
         "0004 000000000000002a 00000005 026d 0000018bcfe56800 00",
-        OffsetValue(42, 5, "m", T),
+        OffsetCommitValue(42, 5, "m", T),
         id="v4 without a topic id",
     ),
-    pytest.param(f"0000 000000000000002a 0001 6d {T_HEX}", OffsetValue(42, -1, "m", T), id="v0"),
-    pytest.param(f"0002 000000000000002a 0001 6d {T_HEX}", OffsetValue(42, -1, "m", T), id="v2"),
+    pytest.param(f"0000 000000000000002a 0001 6d {T_HEX}", OffsetCommitValue(42, -1, "m", T), id="v0"),
+    pytest.param(f"0002 000000000000002a 0001 6d {T_HEX}", OffsetCommitValue(42, -1, "m", T), id="v2"),
     pytest.param(
-        f"0003 000000000000002a ffffffff 0000 {T_HEX} 77", OffsetValue(42, -1, "", T), id="trailing"
+        f"0003 000000000000002a ffffffff 0000 {T_HEX} 77", OffsetCommitValue(42, -1, "", T), id="trailing"
     ),
     pytest.param(
         f"0004 000000000000002a 00000005 01 {T_HEX} 01 09 02 abcd",
-        OffsetValue(42, 5, "", T),
+        OffsetCommitValue(42, 5, "", T),
         id="v4 with an unknown tag",
     ),
 ]
 
-MEMBER = GroupMemberValue(
+MEMBER = MemberMetadata(
     member_id="m-1",
-    instance_id=None,
+    group_instance_id=None,
     client_id="c",
     client_host="/127.0.0.1",
     rebalance_timeout=300_000,
@@ -75,37 +97,37 @@ MEMBER = GroupMemberValue(
     subscription=bytes.fromhex("0000 00000001 0001 74 ffffffff"),
     assignment=bytes.fromhex("0000 00000001 0001 74 00000001 00000000 ffffffff"),
 )
-GROUP = GroupValue("consumer", 1, "range", "m-1", T, [MEMBER])
+GROUP = GroupMetadataValue("consumer", 1, "range", "m-1", T, [MEMBER])
 GROUP_HEX = """
     0003 0008 636f6e73756d6572 00000001 0005 72616e6765 0003 6d2d31 0000018bcfe56800 00000001
     0003 6d2d31 ffff 0001 63 000a 2f3132372e302e302e31 000493e0 0000afc8
     0000000d 0000 00000001 0001 74 ffffffff
     00000015 0000 00000001 0001 74 00000001 00000000 ffffffff
 """
-EMPTY_GROUP = GroupValue("", 0, None, None, T)
+EMPTY_GROUP = GroupMetadataValue("", 0, None, None, T, [])
 EMPTY_GROUP_HEX = "0003 0000 00000000 ffff ffff 0000018bcfe56800 00000000"
 
 
 @pytest.mark.parametrize(
     ("key", "encoded"),
     [
-        (OffsetKey("g", "t", 3), "0001 0001 67 0001 74 00000003"),
-        (GroupKey("g"), "0002 0001 67"),
-        (GroupKey("g1"), "0002 0002 6731"),
+        (OffsetCommitKey("g", "t", 3), "0001 0001 67 0001 74 00000003"),
+        (GroupMetadataKey("g"), "0002 0001 67"),
+        (GroupMetadataKey("g1"), "0002 0002 6731"),
     ],
 )
-def test_keys_are_the_bytes_kafka_writes(key: OffsetKey | GroupKey, encoded: str) -> None:
+def test_keys_are_the_bytes_kafka_writes(key: OffsetCommitKey | GroupMetadataKey, encoded: str) -> None:
     assert encode_key(key) == bytes.fromhex(encoded)
     assert decode_key(bytes.fromhex(encoded)) == key
 
 
 def test_a_legacy_offset_key_reads_like_the_current_one() -> None:
-    assert decode_key(bytes.fromhex("0000 0001 67 0001 74 00000003")) == OffsetKey("g", "t", 3)
+    assert decode_key(bytes.fromhex("0000 0001 67 0001 74 00000003")) == OffsetCommitKey("g", "t", 3)
 
 
-@pytest.mark.parametrize("kind", [3, 8, 16, 99, -1])
+@pytest.mark.parametrize("kind", [9, 15, 17, 99, -1])
 def test_a_key_of_another_type_is_told_by_its_number(kind: int) -> None:
-    assert decode_key(kind.to_bytes(2, "big", signed=True) + b"\x00") == OtherKey(kind)
+    assert decode_key(kind.to_bytes(2, "big", signed=True) + b"\x00") == UnknownKey(kind)
 
 
 @pytest.mark.parametrize(
@@ -132,9 +154,9 @@ def test_a_key_whose_name_is_no_text_is_malformed() -> None:
 
 
 def test_a_name_too_long_to_be_stored_is_refused() -> None:
-    assert len(encode_key(GroupKey("g" * 32_767))) == 32_771
+    assert len(encode_key(GroupMetadataKey("g" * 32_767))) == 32_771
     with pytest.raises(MalformedRecordError, match="32768 bytes"):
-        encode_key(GroupKey("g" * 32_768))
+        encode_key(GroupMetadataKey("g" * 32_768))
 
 
 @pytest.mark.parametrize("names", [("g", "t"), ("gt", ""), ("", ""), ("grüppe", "a.b")])
@@ -142,7 +164,7 @@ def test_a_name_too_long_to_be_stored_is_refused() -> None:
 def test_group_and_topic_are_read_from_what_offset_keys_begin_with(
     names: tuple[str, str], kind: bytes
 ) -> None:
-    key = encode_key(OffsetKey(*names, 7))
+    key = encode_key(OffsetCommitKey(*names, 7))
     assert read_names(kind + key[2:-4]) == names
 
 
@@ -167,18 +189,18 @@ def test_nothing_is_read_from_what_is_not_the_whole_beginning_of_an_offset_key(b
 
 
 @pytest.mark.parametrize(("encoded", "value"), OFFSET_VALUES)
-def test_offset_values_are_the_bytes_kafka_writes(encoded: str, value: OffsetValue) -> None:
-    assert encode_offset_value(value) == bytes.fromhex(encoded)
+def test_offset_values_are_the_bytes_kafka_writes(encoded: str, value: OffsetCommitValue) -> None:
+    assert encode_value(value) == bytes.fromhex(encoded)
 
 
 @pytest.mark.parametrize(("encoded", "value"), OFFSET_VALUES + OLD_OFFSET_VALUES)
-def test_every_version_of_an_offset_value_is_read(encoded: str, value: OffsetValue) -> None:
-    assert decode_offset_value(bytes.fromhex(encoded)) == value
+def test_every_version_of_an_offset_value_is_read(encoded: str, value: OffsetCommitValue) -> None:
+    assert decode_commit(bytes.fromhex(encoded)) == value
 
 
 def test_an_expiry_drops_the_leader_epoch_and_the_topic_id() -> None:
-    value = OffsetValue(42, 5, "", T, T + 1, TOPIC_ID)
-    assert decode_offset_value(encode_offset_value(value)) == OffsetValue(42, -1, "", T, T + 1)
+    value = OffsetCommitValue(42, 5, "", T, T + 1, TOPIC_ID)
+    assert decode_commit(encode_value(value)) == OffsetCommitValue(42, -1, "", T, T + 1)
 
 
 @pytest.mark.parametrize("encoded", [param.values[0] for param in OFFSET_VALUES + OLD_OFFSET_VALUES[:-2]])
@@ -186,28 +208,27 @@ def test_an_offset_value_cut_off_anywhere_is_malformed(encoded: object) -> None:
     whole = bytes.fromhex(str(encoded))
     for length in range(len(whole)):
         with pytest.raises(MalformedRecordError):
-            decode_offset_value(whole[:length])
+            decode_commit(whole[:length])
 
 
 @pytest.mark.parametrize("version", [5, 9, -1])
 def test_an_offset_value_of_an_unknown_version_is_not_guessed(version: int) -> None:
     value = version.to_bytes(2, "big", signed=True) + bytes(30)
     with pytest.raises(UnsupportedValueError, match=f"version {version}"):
-        decode_offset_value(value)
+        decode_commit(value)
 
 
 def test_null_metadata_and_a_short_topic_id_are_malformed() -> None:
-    with pytest.raises(MalformedRecordError, match="before byte 16 is null"):
-        decode_offset_value(bytes.fromhex(f"0003 000000000000002a ffffffff ffff {T_HEX}"))
-    with pytest.raises(MalformedRecordError, match="topic id of 2 bytes"):
-        decode_offset_value(bytes.fromhex(f"0004 000000000000002a 00000005 01 {T_HEX} 01 00 02 abcd"))
+    with pytest.raises(MalformedRecordError, match="metadata"):
+        decode_commit(bytes.fromhex(f"0003 000000000000002a ffffffff ffff {T_HEX}"))
+    with pytest.raises(MalformedRecordError, match="OffsetCommitValue v4"):
+        decode_commit(bytes.fromhex(f"0004 000000000000002a 00000005 01 {T_HEX} 01 00 02 abcd"))
 
 
 @pytest.mark.parametrize(("encoded", "value"), [(GROUP_HEX, GROUP), (EMPTY_GROUP_HEX, EMPTY_GROUP)])
-def test_group_values_are_the_bytes_kafka_writes(encoded: str, value: GroupValue) -> None:
-    assert encode_group_value(value) == bytes.fromhex(encoded)
-    decoded = decode_group_value(bytes.fromhex(encoded))
-    assert decoded._replace(members=tuple(decoded.members)) == value._replace(members=tuple(value.members))
+def test_group_values_are_the_bytes_kafka_writes(encoded: str, value: GroupMetadataValue) -> None:
+    assert encode_value(value) == bytes.fromhex(encoded)
+    assert decode_value(GroupMetadataValue, bytes.fromhex(encoded)) == value
 
 
 @pytest.mark.parametrize(
@@ -217,23 +238,25 @@ def test_group_values_are_the_bytes_kafka_writes(encoded: str, value: GroupValue
 def test_older_group_values_lack_fields(version: int, timestamp: str, timeouts: str) -> None:
     group = f"{version:04x} 0001 70 00000002 ffff 0001 6c {timestamp} 00000001"
     encoded = f"{group} 0001 6d 0001 63 0001 68 {timeouts} 00000001 73 00000001 61"
-    member = GroupMemberValue("m", None, "c", "h", 300_000 if version else -1, 45_000, b"s", b"a")
-    expected = GroupValue("p", 2, None, "l", T if version == 2 else -1, [member])
-    assert decode_group_value(bytes.fromhex(encoded)) == expected
+    member = MemberMetadata("m", None, "c", "h", 300_000 if version else -1, 45_000, b"s", b"a")
+    expected = GroupMetadataValue("p", 2, None, "l", T if version == 2 else -1, [member])
+    assert decode_value(GroupMetadataValue, bytes.fromhex(encoded)) == expected
 
 
 def test_the_flexible_group_value_is_read_and_its_tags_are_skipped() -> None:
     group = f"0004 02 70 00000002 00 02 6c {T_HEX} 02"
     encoded = f"{group} 02 6d 02 69 02 63 02 68 000493e0 0000afc8 02 73 01 01 05 01 ff 00"
-    member = GroupMemberValue("m", "i", "c", "h", 300_000, 45_000, b"s", b"")
-    assert decode_group_value(bytes.fromhex(encoded)) == GroupValue("p", 2, None, "l", T, [member])
+    member = MemberMetadata("m", "i", "c", "h", 300_000, 45_000, b"s", b"")
+    assert decode_value(GroupMetadataValue, bytes.fromhex(encoded)) == GroupMetadataValue(
+        "p", 2, None, "l", T, [member]
+    )
 
 
 def test_a_group_value_cut_off_anywhere_is_malformed() -> None:
     whole = bytes.fromhex(GROUP_HEX)
     for length in range(len(whole)):
         with pytest.raises(MalformedRecordError):
-            decode_group_value(whole[:length])
+            decode_value(GroupMetadataValue, whole[:length])
 
 
 @pytest.mark.parametrize(
@@ -242,16 +265,113 @@ def test_a_group_value_cut_off_anywhere_is_malformed() -> None:
         "0003 ffff 00000000 ffff ffff 0000018bcfe56800 00000000",
         "0003 0000 00000000 ffff ffff 0000018bcfe56800 7fffffff",
         "0003 0000 00000000 ffff ffff 0000018bcfe56800 ffffffff",
-        "0003 0000 00000000 fffe ffff 0000018bcfe56800 00000000",
         "0003 0000 00000000 ffff ffff 0000018bcfe56800 00000001"
         " 0000 ffff 0000 0000 00000001 00000001 ffffffff 00000000",
     ],
 )
 def test_a_group_value_that_contradicts_itself_is_malformed(encoded: str) -> None:
     with pytest.raises(MalformedRecordError):
-        decode_group_value(bytes.fromhex(encoded))
+        decode_value(GroupMetadataValue, bytes.fromhex(encoded))
 
 
 def test_a_group_value_of_an_unknown_version_is_not_guessed() -> None:
     with pytest.raises(UnsupportedValueError, match="version 5"):
-        decode_group_value(b"\x00\x05" + bytes(30))
+        decode_value(GroupMetadataValue, b"\x00\x05" + bytes(30))
+
+
+TOPIC = bytes(range(16))
+MEMBER_VALUE = ConsumerGroupMemberMetadataValue(
+    instance_id=None,
+    rack_id=None,
+    client_id="c",
+    client_host="/127.0.0.1",
+    subscribed_topic_names=["t"],
+    subscribed_topic_regex="",
+    rebalance_timeout_ms=45_000,
+    server_assignor=None,
+)
+CLASSIC = ClassicMemberMetadata(45_000, [ClassicProtocol("range", b"s")])
+ASSIGNED = [AssignedPartitions(TOPIC, [0, 1])]
+ASSIGNED_HEX = "02 000102030405060708090a0b0c0d0e0f 03 00000000 00000001 00"
+MEMBER_HEX = "0000 00 00 0263 0b2f3132372e302e302e31 02 0274 01 0000afc8 00"
+
+
+@pytest.mark.parametrize(
+    ("key", "key_hex", "value", "value_hex"),
+    [
+        (ConsumerGroupMetadataKey("g"), "0003 0001 67", ConsumerGroupMetadataValue(7), "0000 00000007 00"),
+        (
+            ConsumerGroupMetadataKey("g"),
+            "0003 0001 67",
+            ConsumerGroupMetadataValue(7, 1234),
+            "0000 00000007 01 00 08 00000000000004d2",
+        ),
+        (
+            ConsumerGroupPartitionMetadataKey("g"),
+            "0004 0001 67",
+            ConsumerGroupPartitionMetadataValue(
+                [TopicMetadata(TOPIC, "t", 1, [PartitionMetadata(0, ["r"])])]
+            ),
+            "0000 02 000102030405060708090a0b0c0d0e0f 0274 00000001 02 00000000 02 0272 00 00 00",
+        ),
+        (
+            ConsumerGroupMemberMetadataKey("g", "m1"),
+            "0005 0001 67 0002 6d31",
+            MEMBER_VALUE,
+            f"{MEMBER_HEX} 00",
+        ),
+        (
+            ConsumerGroupMemberMetadataKey("g", "m1"),
+            "0005 0001 67 0002 6d31",
+            ConsumerGroupMemberMetadataValue(
+                None, None, "c", "/127.0.0.1", ["t"], "", 45_000, None, classic_member_metadata=CLASSIC
+            ),
+            f"{MEMBER_HEX} 01 00 10 01 0000afc8 02 0672616e6765 0273 00 00",
+        ),
+        (
+            ConsumerGroupTargetAssignmentMetadataKey("g"),
+            "0006 0001 67",
+            ConsumerGroupTargetAssignmentMetadataValue(7),
+            "0000 00000007 00",
+        ),
+        (
+            ConsumerGroupTargetAssignmentMemberKey("g", "m1"),
+            "0007 0001 67 0002 6d31",
+            ConsumerGroupTargetAssignmentMemberValue(ASSIGNED),
+            f"0000 {ASSIGNED_HEX} 00",
+        ),
+        (
+            ConsumerGroupCurrentMemberAssignmentKey("g", "m1"),
+            "0008 0001 67 0002 6d31",
+            ConsumerGroupCurrentMemberAssignmentValue(2, 1, 0, ASSIGNED, []),
+            f"0000 00000002 00000001 00 {ASSIGNED_HEX} 01 00",
+        ),
+        (
+            ConsumerGroupRegularExpressionKey("g", "a.*"),
+            "0010 0001 67 0003 612e2a",
+            ConsumerGroupRegularExpressionValue(["abc"], 99, T),
+            f"0000 02 04616263 0000000000000063 {T_HEX} 00",
+        ),
+    ],
+)
+def test_records_of_consumer_groups_are_the_bytes_kafka_writes(
+    key: RecordKey, key_hex: str, value: RecordValue, value_hex: str
+) -> None:
+    assert encode_key(key) == bytes.fromhex(key_hex)
+    assert decode_key(bytes.fromhex(key_hex)) == key
+    assert encode_value(value) == bytes.fromhex(value_hex)
+    assert decode_value(VALUES[type(key)], bytes.fromhex(value_hex)) == value
+
+
+def test_tags_that_a_newer_kafka_adds_are_skipped() -> None:
+    with_time = bytes.fromhex("0000 00000007 02 00 08 0000018bcfe56800 05 01 ff")
+    decoded = decode_value(ConsumerGroupTargetAssignmentMetadataValue, with_time)
+    assert decoded == ConsumerGroupTargetAssignmentMetadataValue(7, T)
+
+
+def test_a_value_of_an_unknown_version_is_unsupported_whatever_its_kind() -> None:
+    for value in VALUES.values():
+        with pytest.raises(UnsupportedValueError, match="version 9"):
+            decode_value(value, b"\x00\x09" + bytes(40))
+        with pytest.raises(MalformedRecordError):
+            decode_value(value, b"\x00")

@@ -12,7 +12,7 @@ from kohort.groups.outcome import Outcome
 from kohort.groups.purgatory import DelayedOperation
 from kohort.groups.writes import RemovalWrite
 from kohort.model.ids import GroupId, Instant, Partition, TopicName
-from kohort.records.offsets_topic import decode_offset_value
+from kohort.records.offsets_topic import decode_commit
 
 SWEEP_KEY = "sweep"
 OFFSETS_AT_A_TIME = 5_000  # so that a large shard is not deaf while it sweeps
@@ -91,7 +91,7 @@ def _expired(
     for topic, partition, offset in stored:
         if (topic, partition) in kept or (group.phase is Phase.STABLE and group.is_subscribed_to(topic)):
             continue
-        kept_offset = decode_offset_value(offset) if isinstance(offset, bytes) else offset
+        kept_offset = decode_commit(offset) if isinstance(offset, bytes) else offset
         if kept_offset.expire_timestamp != _NO_EXPIRY:
             over = now >= kept_offset.expire_timestamp
         else:

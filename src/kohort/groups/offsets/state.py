@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from kohort.groups.events import OffsetRow
-from kohort.model.ids import GroupId, Partition, ProducerId, TopicName, WallTime
-from kohort.records.offsets_topic import decode_offset_value
+from kohort.model.ids import GroupId, Partition, ProducerId, TopicId, TopicName, WallTime
+from kohort.records.offsets_topic import decode_commit
 
 # A row that was committed while we ran, or the record's value as the log had it: decoded when asked for.
 StoredOffset: TypeAlias = OffsetRow | bytes
@@ -50,7 +50,7 @@ def as_row(topic: TopicName, partition: Partition, stored: StoredOffset) -> Offs
     """The offset as values, whichever form it is kept in."""
     if not isinstance(stored, bytes):
         return stored
-    value = decode_offset_value(stored)
+    value = decode_commit(stored)
     return OffsetRow(
         topic,
         partition,
@@ -59,5 +59,5 @@ def as_row(topic: TopicName, partition: Partition, stored: StoredOffset) -> Offs
         value.metadata,
         WallTime(value.commit_timestamp),
         value.expire_timestamp,
-        value.topic_id,
+        TopicId(value.topic_id),
     )

@@ -5,7 +5,8 @@ from kohort.groups.events import GenerationEmptied, GenerationStarted, JoinPhase
 from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import ReplyTo
-from kohort.records.offsets_topic import decode_group_value
+from kohort.records.group_records import GroupMetadataValue
+from kohort.records.offsets_topic import decode_value
 from kohort.sim.driver import Scenario
 
 DELAY = 3_000
@@ -77,7 +78,7 @@ def test_everyone_leaving_in_the_initial_delay_ends_in_an_empty_generation() -> 
     assert (scenario.phase, scenario.group.generation) == (Phase.EMPTY, 1)
     value = scenario.log[-1].value
     assert value is not None
-    stored = decode_group_value(value)
+    stored = decode_value(GroupMetadataValue, value)
     assert (stored.protocol_type, stored.protocol, stored.leader) == ("consumer", None, None)
     assert scenario.why(GenerationEmptied) == [
         "the initial delay of 3,000 ms passed with 0 members; 27,000 ms could still be waited"

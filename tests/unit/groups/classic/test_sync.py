@@ -7,7 +7,9 @@ from kohort.groups.events import AssignmentReceived, RebalanceStarted
 from kohort.groups.replies import SyncReply
 from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
-from kohort.records.offsets_topic import decode_group_value
+from kohort.model.ids import MemberId
+from kohort.records.group_records import GroupMetadataValue
+from kohort.records.offsets_topic import decode_value
 from kohort.sim.driver import Scenario
 
 
@@ -70,7 +72,8 @@ def test_followers_wait_for_the_leader_and_everyone_gets_its_own() -> None:
     assert scenario.replies[scenario.sync("c")].assignment == b""  # the leader forgot it
     value = scenario.log[-1].value
     assert value is not None
-    stored = {scenario.name_of(m.member_id): m.assignment for m in decode_group_value(value).members}  # type: ignore[arg-type]  # ids in records are plain strings
+    members = decode_value(GroupMetadataValue, value).members
+    stored = {scenario.name_of(MemberId(member.member_id)): member.assignment for member in members}
     assert stored == {"a": b"1", "b": b"2", "c": b""}
     assert scenario.why(AssignmentReceived) == ["the assignment of generation 1 is stored"]
 

@@ -5,7 +5,8 @@ import pytest
 from kohort.groups.offsets.apply import drop_offset, end_transaction, put_offset, put_transactional_offset
 from kohort.groups.offsets.state import OffsetAddress, OffsetTable, TransactionalOffset
 from kohort.model.ids import GroupId, Partition, ProducerId, TopicName
-from kohort.records.offsets_topic import OffsetValue, encode_offset_value
+from kohort.records.group_records import OffsetCommitValue
+from kohort.records.offsets_topic import encode_value
 
 ONE, TWO = ProducerId(1), ProducerId(2)
 HERE: OffsetAddress = (GroupId("g"), TopicName("t"), Partition(0))
@@ -13,7 +14,7 @@ THERE: OffsetAddress = (GroupId("g"), TopicName("t"), Partition(1))
 
 
 def value(offset: int) -> bytes:
-    return encode_offset_value(OffsetValue(offset))
+    return encode_value(OffsetCommitValue(offset))
 
 
 def offset_of(table: OffsetTable, address: OffsetAddress = HERE) -> int | None:

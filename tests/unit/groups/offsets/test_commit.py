@@ -8,7 +8,8 @@ from kohort.groups.replies import CommittedRow
 from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Partition, ReplyTo, TopicId, TopicName
-from kohort.records.offsets_topic import OffsetKey, OffsetValue, decode_key, decode_offset_value
+from kohort.records.group_records import OffsetCommitKey, OffsetCommitValue
+from kohort.records.offsets_topic import decode_commit, decode_key
 from kohort.sim.clock import EPOCH
 from kohort.sim.driver import Scenario
 
@@ -47,9 +48,9 @@ def test_what_is_stored() -> None:
     scenario.sleep(1_000)
     scenario.commit(None, {("t", 3): 42}, metadata="m", leader_epoch=7)
     record = scenario.log[0]
-    assert decode_key(record.key) == OffsetKey("g", "t", 3)
+    assert decode_key(record.key) == OffsetCommitKey("g", "t", 3)
     assert record.value is not None
-    assert decode_offset_value(record.value) == OffsetValue(42, 7, "m", EPOCH + 1_000)
+    assert decode_commit(record.value) == OffsetCommitValue(42, 7, "m", EPOCH + 1_000)
     assert record.timestamp == EPOCH + 1_000
     row = scenario.shard.state.offsets.get(scenario.group_id, TopicName("t"), Partition(3))
     assert row is not None
@@ -61,7 +62,7 @@ def test_a_retention_of_its_own_and_a_topic_id_are_stored_with_the_offset() -> N
     topic_id = TopicId(bytes(range(16)))
     scenario.commit(None, {("t", 0): 1}, retention=60_000, version=3)
     scenario.commit(None, {("t", 1): 1}, topic_id=topic_id)
-    values = [decode_offset_value(record.value) for record in scenario.log if record.value is not None]
+    values = [decode_commit(record.value) for record in scenario.log if record.value is not None]
     assert values[0].expire_timestamp == EPOCH + 60_000
     assert values[1].topic_id == topic_id
 
@@ -70,7 +71,7 @@ def test_a_retention_of_its_own_and_a_topic_id_are_stored_with_the_offset() -> N
 def test_any_retention_can_be_stored(retention: int) -> None:
     scenario = Scenario()
     scenario.commit(None, {("t", 0): 1}, retention=retention, version=2)
-    (value,) = [decode_offset_value(record.value) for record in scenario.log if record.value is not None]
+    (value,) = [decode_commit(record.value) for record in scenario.log if record.value is not None]
     assert value.expire_timestamp == min(EPOCH + retention, 2**63 - 1)
 
 
