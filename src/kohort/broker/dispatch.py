@@ -132,7 +132,10 @@ class LargeMessage:
         self._only_waits = handler.served.only_waits
 
     def parts(self) -> Buffers | Parked | None:
-        answer: Buffers | Parked | None = self.future.result()
+        try:
+            answer: Buffers | Parked | None = self.future.result()
+        except (OSError, MemoryError) as error:  # no thread, no memory: the client asks again
+            raise ProtocolError(f"a large message cannot be read or written: {describe(error)}") from error
         return answer
 
     def abandon(self) -> None:

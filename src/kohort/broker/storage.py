@@ -2,6 +2,7 @@
 
 import secrets
 from base64 import urlsafe_b64encode
+from concurrent.futures import Executor
 
 from kohort.broker.settings import Settings
 from kohort.log.catalog import Catalog
@@ -14,10 +15,12 @@ from kohort.log.storage import StorageSettings
 from kohort.model.ids import NodeId
 
 
-async def open_data(settings: Settings, disk: Disk | None = None) -> tuple[Catalog, Storage]:
+async def open_data(
+    settings: Settings, disk: Disk | None = None, executor: Executor | None = None
+) -> tuple[Catalog, Storage]:
     """The catalog and the logs. A broker without a directory keeps both in memory.
 
-    ``disk`` is for tests: one that fails or forgets.
+    ``disk`` and ``executor`` are for tests: a disk that fails or forgets, threads that do not start.
     """
     identity = Identity(_new_cluster_id(), NodeId(settings.node_id))
     if settings.data is None and disk is None:
@@ -28,7 +31,7 @@ async def open_data(settings: Settings, disk: Disk | None = None) -> tuple[Catal
         internal_policy=settings.fsync_internal,
         sync_interval_ms=settings.fsync_interval_ms,
     )
-    return await open_node(directory, identity, policies)
+    return await open_node(directory, identity, policies, executor)
 
 
 def _new_cluster_id() -> str:

@@ -1,7 +1,7 @@
 """Work beside the requests: every thread and every task has an owner that notices when it fails.
 
 ``Threads`` runs what blocks, ``Background`` owns tasks. No other module of the log and the broker starts a
-task or a thread (``tests/unit/broker/test_owners.py`` checks it).
+task or a thread (a test lists the few exceptions).
 """
 
 import asyncio

@@ -156,21 +156,25 @@ def remove_tree(disk: Disk, path: str) -> None:
 
 
 class RealFile:
-    """A file of the operating system, read and written at positions."""
+    """A file of the operating system, read and written at positions. Its errors name the path."""
 
-    __slots__ = ("_descriptor",)
+    __slots__ = ("_descriptor", "_path")
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, path: str) -> None:
         self._descriptor = descriptor
+        self._path = path
 
     def __del__(self) -> None:
         os.close(self._descriptor)
 
     def read(self, size: int, position: int) -> bytes:
-        content = os.pread(self._descriptor, size, position)
-        if len(content) == size or not content:
-            return content
-        return self._read_on(content, size, position)
+        try:
+            content = os.pread(self._descriptor, size, position)
+            if len(content) == size or not content:
+                return content
+            return self._read_on(content, size, position)
+        except OSError as error:
+            raise self._named(error) from None
 
     def _read_on(self, first: bytes, size: int, position: int) -> bytes:
         # Linux returns at most 2 GiB - 4 KiB at once, and a signal may cut a read short.
@@ -182,13 +186,25 @@ class RealFile:
         return b"".join(parts)
 
     def write(self, content: Bytes, position: int) -> int:
-        return os.pwrite(self._descriptor, content, position)
+        try:
+            return os.pwrite(self._descriptor, content, position)
+        except OSError as error:
+            raise self._named(error) from None
 
     def sync(self) -> None:
-        _sync(self._descriptor)
+        try:
+            _sync(self._descriptor)
+        except OSError as error:
+            raise self._named(error) from None
 
     def truncate(self, size: int) -> None:
-        os.ftruncate(self._descriptor, size)
+        try:
+            os.ftruncate(self._descriptor, size)
+        except OSError as error:
+            raise self._named(error) from None
+
+    def _named(self, error: OSError) -> OSError:
+        return OSError(error.errno, error.strerror, self._path)
 
     def set_modified(self, modified: int) -> None:
         os.utime(self._descriptor, ns=(modified * 1_000_000, modified * 1_000_000))
@@ -206,7 +222,7 @@ class RealDisk:
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return RealFile(os.open(path, flags, 0o644))
+        return RealFile(os.open(path, flags, 0o644), path)
 
     def entries(self, directory: str) -> list[Entry]:
         try:

@@ -28,11 +28,11 @@ async def open_node(
     try:
         catalog = await FileCatalog.open(directory, identity, executor)
         repairs = [*catalog.repairs, *await sweep(directory, catalog)]
+        return catalog, LogStorage(directory, settings, executor, repairs)
     except BaseException:
         executor.shutdown(wait=False)
         directory.close(clean=directory.was_closed_cleanly)
         raise
-    return catalog, LogStorage(directory, settings, executor, repairs)
 
 
 async def open_memory_node(identity: Identity) -> tuple[FileCatalog, LogStorage]:

@@ -10,10 +10,16 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 
+from kohort.log.background import ThreadStartError
 from kohort.log.disk import Bytes, DirectoryInUseError, Entry
+from kohort.log.memory import Immediately
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class PowerLossError(BaseException):
@@ -47,6 +53,8 @@ class Kind(Enum):
     TRUNCATE = "truncate"
     UNLINK = "unlink"
     MKDIR = "mkdir"
+    THREAD = "thread"  # the start of one
+    MEMORY = "memory"  # of a job in a thread
 
 
 class Outage(NamedTuple):
@@ -56,6 +64,45 @@ class Outage(NamedTuple):
     first: int
     length: int = 1
     error: int = errno.EIO
+
+
+class Suffering:
+    """Counts what is asked for, and lets an outage happen to it."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[Kind] = Counter()
+        self._outage: Outage | None = None
+
+    def suffer(self, outage: Outage | None) -> None:
+        """Arm an outage, counted from now on; ``None`` ends it."""
+        self._outage = outage and outage._replace(first=self.counts[outage.kind] + outage.first)
+
+    @property
+    def is_suffering(self) -> bool:
+        """Whether an outage is armed and not over."""
+        outage = self._outage
+        return outage is not None and self.counts[outage.kind] + 1 < outage.first + outage.length
+
+    def is_hit(self, kind: Kind) -> bool:
+        """Count one operation: whether it fails."""
+        self.counts[kind] += 1
+        outage = self._outage
+        if outage is None or outage.kind is not kind:
+            return False
+        return outage.first <= self.counts[kind] < outage.first + outage.length
+
+
+class FaultyExecutor(Suffering, Immediately):
+    """Threads that cannot be started, and jobs that find no memory, when told to."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        if self.is_hit(Kind.THREAD):
+            raise ThreadStartError(RuntimeError("can't start new thread"))
+        if not self.is_hit(Kind.MEMORY):
+            return super().submit(fn, *args, **kwargs)
+        future: Future[T] = Future()
+        future.set_exception(MemoryError())
+        return future
 
 
 class _Inode:
@@ -97,10 +144,11 @@ class _Directory:
 _Node = _Inode | _Directory
 
 
-class FakeDisk:
+class FakeDisk(Suffering):
     """A ``kohort.log.disk.Disk`` in memory. Set ``write_faults`` and friends, run, ``crash``, look again."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.operations = 0  # everything that changes the disk, counted
         self.writes = 0
         self.syncs = 0
@@ -108,8 +156,6 @@ class FakeDisk:
         self.sync_faults: dict[int, Fault] = {}
         self.power_off_at: int | None = None  # the operation of this number, and all after it, do not happen
         self.capacity: int | None = None  # bytes all files together may have
-        self.counts: Counter[Kind] = Counter()
-        self._outage: Outage | None = None
         self.clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000  # the time files are given
         self._root = _Directory()
         self._locked: set[str] = set()
@@ -119,21 +165,10 @@ class FakeDisk:
         self.write_faults = {self.writes + fault.number: fault for fault in writes}
         self.sync_faults = {self.syncs + fault.number: fault for fault in syncs}
 
-    def suffer(self, outage: Outage | None) -> None:
-        """Arm an outage, counted from now on; ``None`` ends it."""
-        self._outage = outage
-        if outage is not None:
-            first = self.counts[outage.kind] + outage.first
-            self._outage = outage._replace(first=first)
-
     def asked(self, kind: Kind, path: str = "") -> None:
         """Every operation passes here before it happens."""
-        self.counts[kind] += 1
-        outage = self._outage
-        if outage is None or outage.kind is not kind:
-            return
-        if outage.first <= self.counts[kind] < outage.first + outage.length:
-            raise OSError(outage.error, os.strerror(outage.error), path or None)
+        if self.is_hit(kind) and self._outage is not None:
+            raise OSError(self._outage.error, os.strerror(self._outage.error), path or None)
 
     def crash(self, survival: Survival = Survival.NOTHING, kept: int = 0) -> None:
         """Cut the power and start again: what was not synced is forgotten, as ``survival`` says."""
@@ -162,7 +197,7 @@ class FakeDisk:
             node = directory.names[name] = _Inode()
         if isinstance(node, _Directory):
             raise IsADirectoryError(errno.EISDIR, "is a directory", path)
-        return FakeFile(self, node)
+        return FakeFile(self, node, path)
 
     def entries(self, directory: str) -> list[Entry]:
         self.asked(Kind.OPEN, directory)
@@ -238,7 +273,6 @@ class FakeDisk:
 
     def write(self, inode: _Inode, content: Bytes, position: int) -> int:
         """Write into a file, as far as faults and space allow."""
-        self.asked(Kind.WRITE)
         self.count_operation()
         self.writes += 1
         fault = self.write_faults.get(self.writes) or self._out_of_space(inode, len(content), position)
@@ -253,7 +287,6 @@ class FakeDisk:
 
     def sync(self, inode: _Inode) -> None:
         """Make the bytes of a file survive a crash."""
-        self.asked(Kind.SYNC)
         self._count_sync()
         inode.synced = bytes(inode.content)
 
@@ -292,22 +325,29 @@ class FakeDisk:
 class FakeFile:
     """An open file of a ``FakeDisk``."""
 
-    def __init__(self, disk: FakeDisk, inode: _Inode) -> None:
+    def __init__(self, disk: FakeDisk, inode: _Inode, path: str) -> None:
         self._disk = disk
         self._inode = inode
+        self._path = path
 
     def read(self, size: int, position: int) -> bytes:
-        self._disk.asked(Kind.READ)
+        self._disk.asked(Kind.READ, self._path)
         return bytes(self._inode.content[position : position + size])
 
     def write(self, content: Bytes, position: int) -> int:
+        try:
+            self._disk.asked(Kind.WRITE, self._path)
+        except OSError:
+            self._disk.write(self._inode, memoryview(content)[: len(content) // 2], position)
+            raise
         return self._disk.write(self._inode, content, position)
 
     def sync(self) -> None:
+        self._disk.asked(Kind.SYNC, self._path)
         self._disk.sync(self._inode)
 
     def truncate(self, size: int) -> None:
-        self._disk.asked(Kind.TRUNCATE)
+        self._disk.asked(Kind.TRUNCATE, self._path)
         self._disk.count_operation()
         content = self._inode.content
         del content[size:]

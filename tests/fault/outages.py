@@ -1,0 +1,441 @@
+"""A day of a broker whose disk, threads or memory fail for a while, in virtual time and without sockets.
+
+Every step is what a client does: it asks, and asks again after a retriable code. Once the outage is over a
+step has ten seconds of the broker's clock to succeed; nothing acknowledged may be missing at any check.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from tests.broker.asking import TOPIC, batch, fetch_request, part, produce_request, records_of
+from tests.broker.grouping import GROUP, commit_request, join_request, sync_request
+
+from kohort.broker.broker import Broker
+from kohort.broker.clock import VirtualClock
+from kohort.broker.connection import Connection
+from kohort.broker.dispatch import Dispatch
+from kohort.broker.maintenance import Maintenance
+from kohort.broker.settings import Settings
+from kohort.broker.storage import open_data
+from kohort.codec.compiled import decode, encode
+from kohort.codec.schema import Message
+from kohort.log.log import SyncPolicy
+from kohort.model.errors import ErrorCode, KohortError
+from kohort.testing.faults import FakeDisk, FaultyExecutor, Kind, Outage
+from kohort.wire.apis import APIS, ApiKey
+from kohort.wire.headers import RequestHeader, read_response_header, request_header
+from kohort.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kohort.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kohort.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kohort.wire.messages.init_producer_id import InitProducerIdRequest
+from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kohort.wire.messages.metadata import MetadataRequest
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+
+PATIENCE_MS = 10_000
+STEP_MS = 50
+TURNS = 12  # of the loop, after which everything that is not waiting for time has happened
+FOR_EVER = 1 << 40
+
+RETRIABLE = {
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+REJOIN = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
+THREADS = (Kind.THREAD, Kind.MEMORY)
+CONFIGS = {
+    "offsets.topic.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.backoff.ms": "1000",
+    "auto.create.topics.enable": "false",
+}
+
+
+class Peer(Connection):
+    """The other end of every request."""
+
+    def __init__(self) -> None:
+        self.client_host = "/127.0.0.1"
+
+
+class Noise(logging.Handler):
+    """Keeps what the broker logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+class Day:
+    """One broker on one disk, with everything that was acknowledged."""
+
+    def __init__(self, policy: SyncPolicy) -> None:
+        self.disk = FakeDisk()
+        self.executor = FaultyExecutor()
+        self.clock = VirtualClock()
+        self.disk.clock = lambda: self.clock.now().wall
+        self._settings = Settings(
+            data=Path("node/data"), fsync=policy, fsync_interval_ms=0, overrides=CONFIGS
+        )
+        self._member = ("", -1)
+        self.committed = -1
+        self.produced: dict[str, list[str]] = {}
+        self.asked: Counter[Kind] = Counter()  # while an outage was possible
+        self.failed_starts: list[str] = []
+
+    # -- the machine -----------------------------------------------------------------------------------
+
+    def suffer(self, outage: Outage | None) -> None:
+        if outage is None:
+            self.disk.suffer(None)
+            self.executor.suffer(None)
+        else:
+            (self.executor if outage.kind in THREADS else self.disk).suffer(outage)
+
+    @property
+    def _is_suffering(self) -> bool:
+        return self.disk.is_suffering or self.executor.is_suffering
+
+    async def start(self) -> None:
+        """Start as an operator does: again, if the disk did not let it."""
+        for _ in range(100):
+            try:
+                catalog, storage = await open_data(self._settings, self.disk, self.executor)
+                try:
+                    self.broker = Broker(self._settings, catalog, storage, self.clock)
+                    self.broker.start()
+                except BaseException:
+                    await storage.close()
+                    raise
+                break
+            except (KohortError, OSError) as error:
+                self.failed_starts.append(str(error))
+                if len(self.failed_starts) > 3:
+                    self.suffer(None)
+        self._dispatch = Dispatch(self.broker)
+        self._maintenance = Maintenance(self.broker)
+        self._maintenance.start()
+
+    async def stop(self) -> None:
+        await self._settled(self._stop())
+
+    async def _stop(self) -> None:
+        await self._maintenance.stop()
+        await self.broker.stop_coordinating()
+        await self._dispatch.drain()
+        await self.broker.stop()
+
+    async def pass_time(self, milliseconds: int) -> None:
+        for _ in range(0, milliseconds, STEP_MS):
+            await self._step()
+
+    async def _step(self) -> None:
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        self.clock.advance(STEP_MS)
+
+    async def _settled(self, work: Awaitable[Any]) -> Any:  # noqa: ANN401 - whatever it brings
+        """Wait in virtual time; an outage ends when something has waited for long."""
+        future = asyncio.ensure_future(work)
+        waited = 0
+        while True:
+            for _ in range(TURNS):
+                if future.done():
+                    return future.result()
+                await asyncio.sleep(0)
+            self.clock.advance(STEP_MS)
+            waited += STEP_MS
+            if self._is_suffering and waited >= PATIENCE_MS:
+                self.suffer(None)
+                waited = 0
+            assert waited <= PATIENCE_MS, "no answer"
+
+    # -- requests --------------------------------------------------------------------------------------
+
+    async def ask(self, request: Message, version: int) -> Any:  # noqa: ANN401 - the caller knows the class
+        key = ApiKey(request.api_key or 0)
+        header = request_header(RequestHeader(key, version, 1, "day"))
+        result = self._dispatch.serve(header + encode(request, version), Peer())
+        while not isinstance(result, list | None):
+            await self._settled(asyncio.wait([result.future]))
+            result = result.parts()
+        assert result is not None
+        frame = b"".join(result)[4:]
+        spec = APIS[key]
+        _, position = read_response_header(frame, spec.response_header_is_flexible(version))
+        return decode(spec.response_class, version, frame[position:])
+
+    async def until_done(self, attempt: Callable[[], Awaitable[ErrorCode]]) -> None:
+        """Try until the code is NONE; from the end of the outage on, for ten seconds."""
+        waited = 0
+        while code := await attempt():
+            assert code in RETRIABLE, f"{code.name} is not retriable"
+            if self._is_suffering and waited >= PATIENCE_MS:
+                self.suffer(None)
+                waited = 0
+            assert waited <= PATIENCE_MS, f"{code.name} for ten seconds after the outage"
+            await self._step()
+            waited += STEP_MS
+
+    # -- steps -----------------------------------------------------------------------------------------
+
+    async def create(self, name: str, **configs: object) -> None:
+        wanted = CreatableTopic(
+            name=name,
+            num_partitions=1,
+            replication_factor=1,
+            configs=[
+                CreatableTopicConfig(name=key.replace("_", "."), value=str(value))
+                for key, value in configs.items()
+            ],
+        )
+
+        async def attempt() -> ErrorCode:
+            (result,) = (await self.ask(CreateTopicsRequest(topics=[wanted]), 7)).topics
+            return ErrorCode(result.error_code)
+
+        await self.until_done(attempt)
+        self.produced[name] = []
+
+    async def delete(self, name: str) -> None:
+        async def attempt() -> ErrorCode:
+            (result,) = (await self.ask(DeleteTopicsRequest(topic_names=[name]), 5)).responses
+            return ErrorCode(result.error_code)
+
+        await self.until_done(attempt)
+        del self.produced[name]
+
+    async def add_partition(self, name: str, total: int) -> None:
+        topic = CreatePartitionsTopic(name=name, count=total, assignments=None)
+
+        async def attempt() -> ErrorCode:
+            (result,) = (await self.ask(CreatePartitionsRequest(topics=[topic]), 3)).results
+            return ErrorCode(result.error_code)
+
+        await self.until_done(attempt)
+
+    async def produce(self, name: str, value: str, key: str = "k") -> None:
+        self.clock.advance(STEP_MS)  # so that each begins a segment where that lasts for a millisecond
+        content = batch(value, key=key, at=self.clock.now().wall)
+
+        async def attempt() -> ErrorCode:
+            reply = await self.ask(produce_request(name, content), 12)
+            return ErrorCode(reply.responses[0].partition_responses[0].error_code)
+
+        await self.until_done(attempt)
+        self.produced[name].append(value)
+
+    async def delete_records(self, name: str, offset: int) -> None:
+        wanted = DeleteRecordsTopic(
+            name=name, partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)]
+        )
+
+        async def attempt() -> ErrorCode:
+            reply = await self.ask(DeleteRecordsRequest(topics=[wanted], timeout_ms=1_000), 2)
+            return ErrorCode(reply.topics[0].partitions[0].error_code)
+
+        await self.until_done(attempt)
+
+    async def commit(self, offset: int) -> None:
+        """As a static member, which joins again when the group does not know it any more."""
+
+        async def attempt() -> ErrorCode:
+            if self._member[1] < 0 and (code := await self._join()):
+                return code
+            request = commit_request((0, offset), topic="t", member=self._member)
+            reply = await self.ask(request, 8)
+            code = ErrorCode(reply.topics[0].partitions[0].error_code)
+            if code in REJOIN:
+                self._member = ("", -1)
+                return ErrorCode.NOT_COORDINATOR
+            return code
+
+        await self.until_done(attempt)
+        self.committed = offset
+
+    async def _join(self) -> ErrorCode:
+        found = await self.ask(FindCoordinatorRequest(key=GROUP), 3)
+        if found.error_code:
+            return ErrorCode(found.error_code)
+        joined = await self.ask(join_request(instance="i"), 5)
+        if joined.error_code:
+            return ErrorCode(joined.error_code)
+        member, generation = joined.member_id, joined.generation_id
+        request = sync_request(member, generation, {member: b"all"})
+        request.group_instance_id = "i"
+        synced = await self.ask(request, 5)
+        code = ErrorCode(synced.error_code)
+        if code is ErrorCode.NONE:
+            self._member = (member, generation)
+        return ErrorCode.NOT_COORDINATOR if code in REJOIN else code
+
+    async def find_by_time(self, name: str) -> None:
+        async def attempt() -> ErrorCode:
+            wanted = ListOffsetsPartition(partition_index=0, timestamp=self.clock.now().wall - STEP_MS)
+            topics = [ListOffsetsTopic(name=name, partitions=[wanted])]
+            reply = await self.ask(ListOffsetsRequest(replica_id=-1, topics=topics), 7)
+            return ErrorCode(reply.topics[0].partitions[0].error_code)
+
+        await self.until_done(attempt)
+
+    async def alter_configs(self, name: str) -> None:
+        config = AlterableConfig(name="retention.ms", config_operation=0, value="-1")
+        resource = AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=[config])
+
+        async def attempt() -> ErrorCode:
+            reply = await self.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+            return ErrorCode(reply.responses[0].error_code)
+
+        await self.until_done(attempt)
+
+    async def get_producer_id(self) -> None:
+        async def attempt() -> ErrorCode:
+            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000)
+            reply = await self.ask(request, 4)
+            return ErrorCode(reply.error_code)
+
+        await self.until_done(attempt)
+
+    # -- checks ----------------------------------------------------------------------------------------
+
+    async def check(self) -> None:
+        """Everything acknowledged is there, and every topic can be used."""
+        for name, values in self.produced.items():
+            found = await self._values(name)
+            wanted = values if name != "compacted" else values[-1:]
+            assert set(wanted) <= set(found), f"{name} lost {set(wanted) - set(found)}"
+            order = [value for value in dict.fromkeys(found) if value in wanted]
+            assert order == wanted
+        reply = await self.ask(MetadataRequest(topics=None), 12)
+        listed = {topic.name for topic in reply.topics if not topic.is_internal}
+        assert listed == set(self.produced)
+        if self.committed >= 0:
+            await self.until_done(self._check_commit)
+
+    async def _values(self, name: str) -> list[str]:
+        values: list[str] = []
+        offset = self.broker.topics.log(name, 0).start_offset  # type: ignore[union-attr] # it is there
+        at_end = False
+
+        async def attempt() -> ErrorCode:
+            nonlocal offset, at_end
+            reply = await self.ask(fetch_request({name: [part(offset=offset)]}), 12)
+            result = reply.responses[0].partitions[0]
+            records = records_of(result.records or b"")
+            values.extend((record.value or b"").decode() for record in records if record.offset >= offset)
+            at_end = not records
+            offset = records[-1].offset + 1 if records else offset
+            return ErrorCode(result.error_code)
+
+        while not at_end:
+            await self.until_done(attempt)
+        return values
+
+    async def _check_commit(self) -> ErrorCode:
+        topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
+        reply = await self.ask(OffsetFetchRequest(group_id=GROUP, topics=topics), 5)
+        if reply.error_code:
+            return ErrorCode(reply.error_code)
+        entry = reply.topics[0].partitions[0]
+        if not entry.error_code:
+            assert entry.committed_offset >= self.committed
+        return ErrorCode(entry.error_code)
+
+
+async def live(day: Day) -> None:
+    """Create, produce, join, commit, compact, delete, load, stop."""
+    await day.start()
+    await day.create("t", segment_ms=1)
+    await day.create("gone")
+    await day.create("compacted", cleanup_policy="compact", segment_ms=1, min_cleanable_dirty_ratio=0)
+    for number in range(4):
+        await day.produce("t", f"t{number}")
+        await day.produce("compacted", f"c{number}")
+    await day.produce("gone", "g")
+    await day.commit(1)
+    await day.commit(2)
+    await day.pass_time(1_500)  # a compaction
+    await day.add_partition("t", 2)
+    await day.alter_configs("t")
+    await day.get_producer_id()
+    await day.find_by_time("t")
+    await day.delete("gone")
+    await day.create("gone")
+    await day.produce("gone", "again")
+    await day.commit(3)
+    await day.check()
+    await day.stop()
+    await day.start()
+    await day.check()
+    await day.commit(4)
+    await day.delete_records("t", 2)
+    day.produced["t"] = day.produced["t"][2:]
+    await day.produce("t", "last")
+    await day.delete("compacted")
+
+
+async def end(day: Day) -> None:
+    """The outage is over: everything works, now and after one more start."""
+    day.asked = day.disk.counts + day.executor.counts
+    day.suffer(None)
+    await day.pass_time(PATIENCE_MS // 2)
+    await day.check()
+    for name in ("t", "gone", "new"):
+        if name not in day.produced:
+            await day.create(name)
+        await day.produce(name, "at the end")
+    await day.delete("new")
+    await day.create("new")
+    await day.commit(5)
+    await day.check()
+    await day.stop()
+    await day.start()
+    await day.check()
+    await day.stop()
+
+
+def run(outage: Outage | None, policy: SyncPolicy = SyncPolicy.COMMIT) -> Day:
+    """Live a day with an outage; raises what is wrong with it."""
+    day = Day(policy)
+    unowned: list[dict[str, Any]] = []
+    noise = Noise()
+    logger = logging.getLogger("kohort")
+    logger.addHandler(noise)
+
+    async def both() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unowned.append(context))
+        day.suffer(outage)
+        await live(day)
+        await end(day)
+
+    try:
+        asyncio.run(both())
+    finally:
+        logger.removeHandler(noise)
+    unclear = [error for error in day.failed_starts if "node" not in error]
+    assert not unclear, f"an error at start names no path: {unclear}"
+    assert not unowned, "a task or future failed without an owner"
+    for record in noise.records:
+        assert not record.exc_info, f"a traceback for {record.getMessage()}"
+    return day

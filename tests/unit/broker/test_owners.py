@@ -1,0 +1,34 @@
+"""Tasks and threads are started in few places, each of which owns what it starts."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import kohort
+
+SOURCE = Path(kohort.__file__).parent
+STARTING = {"create_task", "ensure_future", "run_in_executor", "to_thread", "submit", "Thread", "TaskGroup"}
+
+OWNERS = {
+    "log/background.py": "the owner itself",
+    "log/flusher.py": "a part of a round that fails is a failed sync of its logs",
+    "log/storage.py": "a removal that fails is repeated by remove_deleted",
+    "broker/dispatch.py": "a request that fails is answered, also when it is abandoned",
+    "broker/listening.py": "a connection that cannot be set up is closed",
+    "broker/coordinator.py": "a shard that cannot be loaded is loaded again",
+}
+
+
+def starts(module: Path) -> Iterator[int]:
+    """The lines on which a module starts a task or a thread."""
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if name in STARTING:
+                yield node.lineno
+
+
+def test_only_owners_start_tasks_and_threads() -> None:
+    modules = [*(SOURCE / "broker").rglob("*.py"), *(SOURCE / "log").rglob("*.py")]
+    found = {path.relative_to(SOURCE).as_posix() for path in modules if any(starts(path))}
+    assert found == OWNERS.keys()
