@@ -10,7 +10,7 @@ from kohort.broker.config_values import ConfigValues
 from kohort.broker.fetch import FetchWaiters
 from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.heavy_work import HeavyWork
-from kohort.broker.memory import request_limit
+from kohort.broker.memory import request_limit, sessions_limit
 from kohort.broker.memory_budget import MemoryBudget
 from kohort.broker.settings import Settings
 from kohort.broker.topics import ServedTopic, Topics
@@ -32,7 +32,9 @@ class Broker:
         self.clock = clock
         self.configs = ConfigValues(catalog, settings.node_id, settings.overrides)
         self.topics = Topics(catalog, storage, self.configs)
-        self.fetch_sessions = FetchSessions(self.configs.number("max.incremental.fetch.session.cache.slots"))
+        self.fetch_sessions = FetchSessions(
+            self.configs.number("max.incremental.fetch.session.cache.slots"), sessions_limit(self.configs)
+        )
         self.fetch_waiters = FetchWaiters()
         patience_s = self.configs.number("kohort.stalled.ms") / 1_000
         self.budget = MemoryBudget(request_limit(self.configs), patience_s, asyncio.get_running_loop())

@@ -227,6 +227,7 @@ _OWN_BROKER_CONFIGS = (
     _long("connections.max.idle.ms", 600_000),
     _long("producer.id.expiration.ms", 86_400_000, allowed=_Range(1)),
     _fixed(_long("queued.max.request.bytes", -1, allowed=_Range(-1))),
+    _fixed(_long("kohort.fetch.sessions.max.bytes", -1, allowed=_Range(-1))),
     _fixed(_long("kohort.stalled.ms", 10_000, allowed=_Range(100))),
     _fixed(_long("kohort.group.members.max.bytes", -1, allowed=_Range(-1))),
     _flag("kohort.journal.commits", False),

@@ -6,6 +6,7 @@ incremental reply leaves out partitions of which there is nothing new to say.
 
 import random
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kohort.model.errors import ErrorCode
@@ -14,7 +15,8 @@ from kohort.model.ids import TopicId, TopicName
 SESSIONLESS = -1
 OPEN_SESSION = 0
 _LAST_EPOCH = 2**31 - 1
-_EVICTABLE_AFTER_MS = 120_000  # a session idle for so long gives way to a new one when all slots are taken
+_EVICTABLE_AFTER_MS = 120_000  # a session idle for so long gives way to a new one when there is no room
+_PARTITION_OVERHEAD = 400  # bytes of memory that a partition of a session takes, apart from its topic's name
 
 TopicKey = TopicName | TopicId  # names up to Fetch v12, ids from v13 on
 PartitionKey = tuple[TopicKey, int]
@@ -36,28 +38,37 @@ class Told(NamedTuple):
     log_start_offset: int
 
 
-NOTHING_TOLD = Told(-1, -1)
+def _size(keys: Iterable[PartitionKey]) -> int:
+    """About the memory these partitions take in a session."""
+    return sum(_PARTITION_OVERHEAD + len(topic) for topic, _ in keys)
 
 
 class FetchSession:
     """One consumer's standing request, in the order in which partitions are served."""
 
-    __slots__ = ("by_id", "epoch", "last_used", "session_id", "told", "wanted")
+    __slots__ = ("by_id", "created", "epoch", "last_used", "session_id", "size", "told", "wanted")
 
     def __init__(self, session_id: int, *, by_id: bool, now: int) -> None:
         self.session_id = session_id
         self.by_id = by_id
         self.epoch = 1  # the next one we expect
-        self.last_used = now
-        self.wanted: OrderedDict[PartitionKey, Wanted] = OrderedDict()
+        self.created = self.last_used = now
+        self.size = 0  # about its memory, in bytes
+        self.wanted: dict[PartitionKey, Wanted] = {}
         self.told: dict[PartitionKey, Told] = {}
 
     def change(self, wanted: dict[PartitionKey, Wanted], forgotten: list[PartitionKey]) -> None:
         """Add and update what is listed, forget what is dropped; the rest is implied."""
+        self.size += self.growth(wanted)
         self.wanted.update(wanted)
         for key in forgotten:
-            self.wanted.pop(key, None)
+            if self.wanted.pop(key, None) is not None:
+                self.size -= _size([key])
             self.told.pop(key, None)
+
+    def growth(self, wanted: dict[PartitionKey, Wanted]) -> int:
+        """About the memory that listing these would add."""
+        return _size(key for key in wanted if key not in self.wanted)
 
     def is_news(self, key: PartitionKey, told: Told, *, has_records: bool, failed: bool) -> bool:
         """Whether an incremental reply must mention this partition; remembers that it did.
@@ -66,12 +77,12 @@ class FetchSession:
         does not starve those behind it. After an error everything counts as news again.
         """
         if failed:
-            self.told[key] = NOTHING_TOLD
+            self.told.pop(key, None)
             return True
         news = has_records or self.told.get(key) != told
         self.told[key] = told
-        if has_records:
-            self.wanted.move_to_end(key)
+        if has_records and key in self.wanted:  # it may have been forgotten during a long poll
+            self.wanted[key] = self.wanted.pop(key)
         return news
 
 
@@ -84,10 +95,12 @@ class Opened(NamedTuple):
 
 
 class FetchSessions:
-    """All sessions of a broker, at most ``slots`` of them."""
+    """All sessions of a broker: at most ``slots`` of them, with about ``max_bytes`` of memory together."""
 
-    def __init__(self, slots: int = 1_000, dice: random.Random | None = None) -> None:
+    def __init__(self, slots: int, max_bytes: int, dice: random.Random | None = None) -> None:
         self._slots = slots
+        self._max_bytes = max_bytes
+        self._bytes = 0
         self._dice = dice or random.Random()
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # least recently used first
 
@@ -99,14 +112,15 @@ class FetchSessions:
     ) -> Opened:
         """A full fetch: closes the session it names and, unless sessionless, opens another.
 
-        When every slot is taken by a session in use the consumer gets none (id 0): it will
-        go on sending full fetches.
+        When there is no room for a session the consumer gets none (id 0): it will go on sending
+        full fetches.
         """
-        self._sessions.pop(session_id, None)
-        if epoch == SESSIONLESS or not wanted or not self._make_room(now):
+        self._close(session_id)
+        if epoch == SESSIONLESS or not wanted or not self._make_room(len(wanted), _size(wanted), now):
             return Opened(wanted, None, incremental=False)
         session = FetchSession(self._new_id(), by_id=by_id, now=now)
         session.change(wanted, [])
+        self._bytes += session.size
         self._sessions[session.session_id] = session
         return Opened(dict(session.wanted), session, incremental=False)
 
@@ -119,7 +133,10 @@ class FetchSessions:
         by_id: bool,
         now: int,
     ) -> Opened | ErrorCode:
-        """An incremental fetch of an open session; an error code leaves the session as it was."""
+        """An incremental fetch of an open session; an error code leaves the session as it was.
+
+        A session that grows beyond the room there is ends: not found, its consumer starts over.
+        """
         session = self._sessions.get(session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -127,23 +144,47 @@ class FetchSessions:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.by_id != by_id:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        growth = session.growth(changes[0])
+        if growth and self._bytes + growth > self._max_bytes:
+            self._close(session_id)
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        before = session.size
         session.change(*changes)
+        self._bytes += session.size - before
         if not session.wanted:
-            del self._sessions[session_id]
+            self._close(session_id)
             return Opened({}, None, incremental=False)
         session.epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
         session.last_used = now
         self._sessions.move_to_end(session_id)
         return Opened(dict(session.wanted), session, incremental=True)
 
-    def _make_room(self, now: int) -> bool:
-        if len(self._sessions) < self._slots:
-            return True
-        oldest = next(iter(self._sessions.values()), None)
-        if oldest is None or now - oldest.last_used < _EVICTABLE_AFTER_MS:
+    def _close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._bytes -= session.size
+
+    def _make_room(self, partitions: int, size: int, now: int) -> bool:
+        """For a session of so many partitions, by the rules of Kafka's cache."""
+        if size > self._max_bytes:
             return False
-        del self._sessions[oldest.session_id]
+        while len(self._sessions) >= self._slots or self._bytes + size > self._max_bytes:
+            session = self._evictable(partitions, now)
+            if session is None:
+                return False
+            self._close(session.session_id)
         return True
+
+    def _evictable(self, partitions: int, now: int) -> FetchSession | None:
+        """One that was not used for long; else the smallest of those in use for long, if it is smaller."""
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is not None and now - oldest.last_used >= _EVICTABLE_AFTER_MS:
+            return oldest
+        settled = [
+            each for each in self._sessions.values() if each.last_used - each.created > _EVICTABLE_AFTER_MS
+        ]
+        smallest = min(settled, key=lambda each: len(each.wanted), default=None)
+        return smallest if smallest is not None and len(smallest.wanted) < partitions else None
 
     def _new_id(self) -> int:
         while True:

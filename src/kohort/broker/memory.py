@@ -11,6 +11,7 @@ _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory
 
 # One part in so many of the memory, and the least that a broker can work with.
 _REQUESTS = (8, 192 * _MIB)
+_SESSIONS = (128, 64 * _MIB)
 _MEMBERS = (32, 128 * _MIB)
 
 
@@ -34,6 +35,11 @@ def _share(configs: ConfigValues, name: str, parts: int, least: int) -> int:
 def request_limit(configs: ConfigValues) -> int:
     """What requests that are being received and replies that are being sent may take together."""
     return _share(configs, "queued.max.request.bytes", *_REQUESTS)
+
+
+def sessions_limit(configs: ConfigValues) -> int:
+    """What the fetch sessions of all consumers may take together."""
+    return _share(configs, "kohort.fetch.sessions.max.bytes", *_SESSIONS)
 
 
 def members_limit(configs: ConfigValues) -> int:
