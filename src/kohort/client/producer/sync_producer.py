@@ -109,6 +109,8 @@ class Producer:
             except ProducerClosedError:
                 raise
             except Exception as error:
+                if self._closing:  # the lookup fails in many ways while connections are being closed
+                    raise ProducerClosedError("the producer was closed meanwhile") from error
                 delivered.set_exception(error)
                 return delivered
         with self._lock:

@@ -120,6 +120,19 @@ def test_a_topic_that_does_not_exist_holds_up_only_who_sends_to_it() -> None:
     assert len(refusals) == 1
 
 
+def test_a_lookup_that_fails_because_of_the_close_says_that_the_producer_was_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def closed_in_between(topic: str) -> tuple[int, list[int]]:
+        producer.close()
+        raise OSError("connection lost")
+
+    with Broker() as broker, Producer(bootstrap_servers=broker.bootstrap) as producer:
+        monkeypatch.setattr(producer, "layout", closed_in_between)
+        with pytest.raises(ProducerClosedError):
+            producer.send("missing", b"v")
+
+
 def test_a_callback_may_send_and_is_told_that_it_cannot_wait() -> None:
     told: list[str] = []
     is_over = threading.Event()
