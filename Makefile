@@ -12,6 +12,10 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 3
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10
 
+# Every tenth package that pip begins with, and the long silence while it unpacks them all.
+PROGRESS := awk '/^Collecting/ && ++n % 10 == 0 { print "      " n " packages"; fflush() } \
+  /^Installing/ { print "      unpacking " n " packages"; fflush() }'
+
 .PHONY: help run demo check lint types test interop coverage bench soak fuzz explore docs build release lock clean
 
 help: ## what there is to run
@@ -19,10 +23,14 @@ help: ## what there is to run
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Kohort needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
-	@echo "setting up .venv (once; PyPI only) ..."
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
+	@echo "setting up .venv once, from PyPI: one to two minutes"
+	@test -x $(BIN)/python || { echo "  1/4 a virtual environment"; $(PYTHON) -m venv .venv; }
+	@echo "  2/4 download and install the dependencies"
+	@set -o pipefail; $(BIN)/python -m pip install --disable-pip-version-check --no-compile --require-hashes \
+	  --progress-bar off -r requirements.lock | $(PROGRESS)
+	@echo "  3/4 compile them"
 	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true # as pip does, but on all cores
+	@echo "  4/4 install Kohort itself"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
 

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,7 +78,10 @@ def test_a_group_is_seen_from_all_sides_while_it_lives(kohort: Kohort, group: st
             "protocol_type": "consumer",
             "type": "classic",
             "members": 4,
+            "lag": 0,
         }
+        every = json.loads(kohort.ok("groups", "describe", "--all-groups", "--json"))
+        assert [len(one["partitions"]) for one in every if one["group"] == group] == [3]
         assert group in kohort.ok("groups", "list", "--state", "stable")
         assert group not in kohort.ok("groups", "list", "--state", "Empty")
         slip = kohort("groups", "list", "--state", "stabel")
@@ -234,3 +238,20 @@ def test_a_group_of_kip_848_shows_its_epochs(kohort: Kohort, group: str, filled:
         ]
         assert (listed["type"], listed["members"]) == ("consumer", 1)
         assert len(kohort.ok("groups", "describe", group).splitlines()) == 4
+
+
+@pytest.mark.parametrize("arguments", [(), ("a", "--all-groups")])
+def test_groups_are_chosen_by_id_or_all_of_them(kohort: Kohort, arguments: tuple[str, ...]) -> None:
+    refused = kohort("groups", "describe", *arguments)
+    assert refused.exit_code == 2
+    assert "choose groups by their ids, or all of them with --all-groups" in refused.output
+
+
+def test_a_file_with_settings_is_taken_and_one_with_security_refused(kohort: Kohort, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("client.id=me\nrequest.timeout.ms=5000\n")
+    assert kohort.ok("groups", "list", "--command-config", str(file))
+    file.write_text("security.protocol=SSL\n")
+    refused = kohort("groups", "list", "--command-config", str(file))
+    assert refused.exit_code == 2
+    assert "security.protocol=SSL: Kohort's clients do not speak TLS or SASL yet" in refused.output

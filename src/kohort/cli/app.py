@@ -6,9 +6,10 @@ from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from kohort import __version__
+from kohort.cli.plain_help import PlainCommand, PlainGroup, PlainHelp
 
 _RUN, _USE, _JOBS = "Run a broker", "Use a cluster", "Run jobs on Spark"
 
@@ -34,7 +35,7 @@ _COMMANDS = {
 }
 
 
-class InOrder(TyperGroup):
+class InOrder(PlainHelp, TyperGroup):
     """Commands in the order of ``_COMMANDS``, whether or not they have subcommands."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - Typer's class for it has moved before
@@ -72,9 +73,10 @@ def command_line(names: Iterable[str] = _COMMANDS) -> typer.Typer:
         if isinstance(command, typer.Typer):
             for below in command.registered_commands:
                 below.help = below.help or flowing(below.callback.__doc__)
-            app.add_typer(command, name=name, rich_help_panel=panel)
+                below.cls = PlainCommand if below.cls in (None, TyperCommand) else below.cls
+            app.add_typer(command, name=name, rich_help_panel=panel, cls=PlainGroup)
         else:
-            app.command(name, help=flowing(command.__doc__), rich_help_panel=panel)(command)
+            app.command(name, help=flowing(command.__doc__), rich_help_panel=panel, cls=PlainCommand)(command)
     return app
 
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from kohort.cli.command_config import CommandConfig
 from kohort.cli.screen import Column, Table, show_bytes, show_facts, show_json, show_table
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, talk
@@ -52,7 +53,9 @@ _OTHER_NAMES = {
 }
 
 
-def cluster(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def cluster(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, command_config: CommandConfig = None, as_json: AsJson = False
+) -> None:
     """Show the brokers of the cluster, its controller, and their disks."""
 
     async def command(admin: AsyncAdmin) -> int:
@@ -64,7 +67,7 @@ def cluster(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -
             _show_cluster(found, directories)
         return OK
 
-    talk(bootstrap, command)
+    talk(bootstrap, command, command_config)
 
 
 async def _log_dirs(admin: AsyncAdmin) -> list[LogDir]:
@@ -82,9 +85,9 @@ def _show_cluster(found: ClusterInfo, directories: list[LogDir]) -> None:
     columns = (
         Column("broker", True),
         Column("address"),
-        Column("rack"),
+        Column("rack", rank=2),
         Column("directory"),
-        Column("replicas", True),
+        Column("replicas", True, rank=1),
         Column("size", True),
         Column("free", True),
     )
@@ -140,6 +143,7 @@ def apis(
         int | None, typer.Option("--node", "-n", help="Which broker; any one if not given.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Show which APIs a broker serves, and in which versions."""
@@ -155,7 +159,7 @@ def apis(
             _show_apis(connection)
         return OK
 
-    talk(bootstrap, command)
+    talk(bootstrap, command, command_config)
 
 
 def _name(key: int) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kohort.cli.command_config import CommandConfig, settings_texts
 from kohort.cli.commentary import Commentary
 from kohort.cli.consume_places import GROUP, parse_place
 from kohort.cli.consuming import Consuming, Wish
@@ -54,7 +55,7 @@ class Assignor(StrEnum):
 _READ, _JOIN, _PRINT = "Where and how much", "As a member of a group", "What is printed"
 
 
-def consume(  # noqa: PLR0913 - each parameter is an option
+def consume(
     topics: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="What to read.")] = None,
     pattern: Annotated[
         str | None,
@@ -160,6 +161,7 @@ def consume(  # noqa: PLR0913 - each parameter is an option
         ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Read records and print them, until Ctrl-C or as far as the options say.
 
@@ -181,7 +183,8 @@ def consume(  # noqa: PLR0913 - each parameter is an option
         )
         _needs_group("--instance", instance, group)
         _needs_group("--assignor", assignor, group)
-        chosen = _settings(wish, bootstrap, settings or ())
+        texts = [*settings_texts(command_config, ConsumerSettings), *(settings or ())]
+        chosen = _settings(wish, bootstrap, texts)
         if instance is not None:
             chosen["group_instance_id"] = instance
         if assignor:

@@ -1,24 +1,37 @@
 """``kohort groups``: list, describe, members, offsets, state, delete, delete-offsets."""
 
 import shutil
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
 from kohort.cli import groups_views as views
+from kohort.cli.command_config import CommandConfig
 from kohort.cli.groups_lookup import (
     GroupInUseError,
     UnknownGroupError,
     find_group,
     lag_of,
-    list_with_members,
+    list_with_lag,
 )
 from kohort.cli.groups_reset import reset_offsets
 from kohort.cli.groups_topics import TopicParts, parse_topic_parts
 from kohort.cli.groups_watch import Watch, WatchCommand, repeat
 from kohort.cli.screen import Table, is_terminal, note, say, show_json, show_json_line, show_table
 from kohort.cli.serve import FAILED, OK
-from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Command, Yes, confirm, show_deleted, talk
+from kohort.cli.session import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    Command,
+    Yes,
+    confirm,
+    refuse,
+    show_deleted,
+    talk,
+)
 from kohort.cli.why import why
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import CommittedOffset, GroupInfo
@@ -62,12 +75,13 @@ def list_(
     ] = None,
     watch: Watch = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """List groups with their state, their type, and how many members they have."""
+    """List groups with their state, their type, how many members they have, and how far behind they are."""
 
     async def command(admin: AsyncAdmin) -> int:
-        groups = await list_with_members(admin, state or ())
+        groups = await list_with_lag(admin, state or ())
         _show(
             views.list_json(groups),
             views.list_table(groups),
@@ -75,12 +89,14 @@ def list_(
         )
         return OK
 
-    _talk_on(bootstrap, command, watch, as_json)
+    _talk_on(bootstrap, command, watch, as_json, command_config)
 
 
-def _talk_on(bootstrap: str, command: Command, watch: float | None, as_json: bool) -> None:
+def _talk_on(
+    bootstrap: str, command: Command, watch: float | None, as_json: bool, config: Path | None
+) -> None:
     """As ``talk``; with ``--watch`` again and again."""
-    talk(bootstrap, lambda admin: repeat(lambda: command(admin), watch, as_json))
+    talk(bootstrap, lambda admin: repeat(lambda: command(admin), watch, as_json), config)
 
 
 class _Style(NamedTuple):
@@ -89,6 +105,11 @@ class _Style(NamedTuple):
     as_json: bool
     is_stream: bool
     empty: str
+
+
+def _columns() -> int | None:
+    """The width of the terminal; None if the output goes elsewhere."""
+    return shutil.get_terminal_size().columns if is_terminal() else None
 
 
 def _show(document: object, table: Table, style: _Style) -> None:
@@ -102,35 +123,38 @@ def _show(document: object, table: Table, style: _Style) -> None:
 
 @app.command(cls=WatchCommand)
 def describe(
-    names: Names,
+    names: Annotated[list[str] | None, typer.Argument(metavar="GROUP", help="Ids of groups.")] = None,
+    all_groups: Annotated[bool, typer.Option("--all-groups", help="Show every group there is.")] = False,
     watch: Watch = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Show every partition of groups: what is committed, how far behind it is, and whose it is."""
+    if bool(names) == all_groups:
+        raise refuse("choose groups by their ids, or all of them with --all-groups")
 
     async def command(admin: AsyncAdmin) -> int:
-        groups, missing = await _find(admin, names)
+        chosen = [one.group_id for one in await admin.list_groups()] if all_groups else names or []
+        groups, missing = await _find(admin, chosen)
+        if all_groups:  # one that was deleted since it was listed is not missed
+            missing = [error for error in missing if not isinstance(error, UnknownGroupError)]
         found = [(group, await lag_of(admin, group)) for group in groups]
-        empty = "no committed offsets and no members"
+        empty = "no committed offsets and no members" if groups else "no groups"
         documents = [views.lag_json(*one) for one in found]
-        if found or as_json:
-            columns = shutil.get_terminal_size().columns if is_terminal() else None
-            _show(
-                documents,
-                views.lag_table(found, columns=columns),
-                _Style(as_json, watch is not None, empty),
-            )
+        if found or as_json or all_groups:
+            table = views.lag_table(found, columns=_columns())
+            _show(documents, table, _Style(as_json, watch is not None, empty))
         if not as_json:
             _note_states(groups)
         for error in missing:
             note(f"kohort: error: {error}")
         return FAILED if missing else OK
 
-    _talk_on(bootstrap, command, watch, as_json)
+    _talk_on(bootstrap, command, watch, as_json, command_config)
 
 
-async def _find(admin: AsyncAdmin, names: list[str]) -> tuple[list[GroupInfo], list[KohortError]]:
+async def _find(admin: AsyncAdmin, names: Sequence[str]) -> tuple[list[GroupInfo], list[KohortError]]:
     groups: list[GroupInfo] = []
     missing: list[KohortError] = []
     for name in dict.fromkeys(names):
@@ -156,6 +180,7 @@ def members(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show which partitions each has.")] = False,
     watch: Watch = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Show who is in a group, from where, and with how many partitions."""
@@ -163,15 +188,20 @@ def members(
     async def command(admin: AsyncAdmin) -> int:
         group = await find_group(admin, name)
         empty = f"group {name} has no members"
-        table = views.members_table(group, verbose=verbose)
+        table = views.members_table(group, verbose=verbose, columns=_columns())
         _show(views.members_json(group), table, _Style(as_json, watch is not None, empty))
         return OK
 
-    _talk_on(bootstrap, command, watch, as_json)
+    _talk_on(bootstrap, command, watch, as_json, command_config)
 
 
 @app.command()
-def offsets(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def offsets(
+    name: Name,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """Show what a group has committed, with the metadata, and where the logs begin and end."""
 
     async def command(admin: AsyncAdmin) -> int:
@@ -185,12 +215,16 @@ def offsets(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJso
         )
         return OK
 
-    talk(bootstrap, command)
+    talk(bootstrap, command, command_config)
 
 
 @app.command(cls=WatchCommand)
 def state(
-    name: Name, watch: Watch = None, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False
+    name: Name,
+    watch: Watch = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show a group's coordinator, assignor, state and size."""
 
@@ -199,7 +233,7 @@ def state(
         _show(views.state_json(group), views.state_table(group), _Style(as_json, watch is not None, ""))
         return OK
 
-    _talk_on(bootstrap, command, watch, as_json)
+    _talk_on(bootstrap, command, watch, as_json, command_config)
 
 
 app.command("why")(why)
@@ -211,6 +245,7 @@ def delete(
     names: Names,
     yes: Yes = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete groups with all their offsets. Asks first when typed at a terminal."""
@@ -224,7 +259,7 @@ def delete(
                 note(f"kohort: error: {await _explained(admin, group, error)}")
         return FAILED if any(results.values()) else OK
 
-    talk(bootstrap, command)
+    talk(bootstrap, command, command_config)
 
 
 async def _explained(admin: AsyncAdmin, group: GroupId, error: BrokerError) -> KohortError:
@@ -246,6 +281,7 @@ def delete_offsets(
         typer.Option("--topic", "-t", metavar="TOPIC[:0,1,…]", help="Of which topic; may be repeated."),
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete what a group has committed for topics or partitions nobody in it subscribes to."""
@@ -266,7 +302,7 @@ def delete_offsets(
                 say(f"deleted the offset of {name} for {one}: it was {_offset(committed.get(one))}")
         return FAILED if any(results.values()) else OK
 
-    talk(bootstrap, command)
+    talk(bootstrap, command, command_config)
 
 
 def _offset(committed: CommittedOffset | None) -> object:

@@ -1,7 +1,7 @@
 """Groups as the commands need them: found by name or missed with a suggestion, with offsets and lag."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kohort.client.admin import AsyncAdmin
@@ -67,23 +67,42 @@ async def find_group(admin: AsyncAdmin, group_id: str) -> GroupInfo:
 
 
 class Listed(NamedTuple):
-    """A group of a listing; ``members`` is None if it was gone before it could be described."""
+    """A group of a listing. ``members``: None if it was gone before it could be described; ``lag``: None
+    without committed offsets."""
 
     group: ListedGroup
     members: int | None
+    lag: int | None
 
 
-async def list_with_members(admin: AsyncAdmin, states: Collection[str]) -> list[Listed]:
-    """All groups, or those in these states, each with the number of its members."""
+async def list_with_lag(admin: AsyncAdmin, states: Collection[str]) -> list[Listed]:
+    """All groups, or those in these states, each with the number of its members and its lag."""
     groups = await admin.list_groups(states=states)
     turn = asyncio.Semaphore(_AT_ONCE)
 
-    async def count(group: ListedGroup) -> Listed:
+    async def look(group_id: GroupId) -> tuple[int | None, dict[TopicPartition, CommittedOffset]]:
         async with turn:
-            found = (await admin.describe_groups([group.group_id]))[group.group_id]
-        return Listed(group, None if isinstance(found, BrokerError) else len(found.members))
+            try:
+                committed = await admin.list_group_offsets(group_id)
+            except BrokerError:
+                committed = {}  # deleted since it was listed, or its coordinator is moving
+            found = (await admin.describe_groups([group_id]))[group_id]
+        return None if isinstance(found, BrokerError) else len(found.members), committed
 
-    return list(await asyncio.gather(*map(count, groups)))
+    looks = await asyncio.gather(*(look(group.group_id) for group in groups))
+    led = await _led(admin, {one for _, committed in looks for one in committed})
+    ends = await _offsets(admin, led, OffsetSpec.LATEST)
+    return [
+        Listed(group, members, _total_lag(committed, ends))
+        for group, (members, committed) in zip(groups, looks, strict=True)
+    ]
+
+
+def _total_lag(
+    committed: Mapping[TopicPartition, CommittedOffset], ends: Mapping[TopicPartition, int]
+) -> int | None:
+    lags = [ends[one] - offset.offset for one, offset in committed.items() if one in ends]
+    return sum(lags) if lags else None
 
 
 class PartitionLag(NamedTuple):
@@ -141,5 +160,5 @@ async def _led(admin: AsyncAdmin, partitions: Collection[TopicPartition]) -> lis
 async def _offsets(
     admin: AsyncAdmin, partitions: Collection[TopicPartition], spec: OffsetSpec
 ) -> dict[TopicPartition, int]:
-    listed = await admin.list_offsets(dict.fromkeys(partitions, int(spec)))
+    listed = await admin.list_offsets(dict.fromkeys(partitions, int(spec))) if partitions else {}
     return {one: found.offset for one, found in listed.items() if not isinstance(found, BrokerError)}

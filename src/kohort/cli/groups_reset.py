@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from kohort.cli.command_config import CommandConfig
 from kohort.cli.groups_lookup import GroupInUseError, UnknownGroupError, find_group, log_ranges
 from kohort.cli.groups_reset_plan import (
     Facts,
@@ -38,7 +39,7 @@ _WHAT = "What"
 _THEN = "And then"
 
 
-def reset_offsets(  # noqa: PLR0913 - each parameter is an option
+def reset_offsets(
     name: Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group.")],
     topic: Annotated[
         list[str] | None,
@@ -109,6 +110,7 @@ def reset_offsets(  # noqa: PLR0913 - each parameter is an option
         bool, typer.Option("--export", help="Only print it as CSV.", rich_help_panel=_THEN)
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Set a group's offsets. A dry run unless --execute is given; the group must have no members."""
@@ -149,7 +151,7 @@ def reset_offsets(  # noqa: PLR0913 - each parameter is an option
             note(f"kohort: error: {error}")
         return FAILED if any(results.values()) else OK
 
-    talk(bootstrap, command)
+    talk(bootstrap, command, command_config)
 
 
 class _Order(NamedTuple):
@@ -253,7 +255,7 @@ def _show(
     order: _Order, resets: list[Reset], results: dict[TopicPartition, BrokerError | None], *, executed: bool
 ) -> None:
     columns = (
-        Column("group"),
+        Column("group", rank=1),
         Column("topic"),
         Column("partition", True),
         Column("current-offset", True),

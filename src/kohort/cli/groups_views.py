@@ -1,16 +1,15 @@
 """What ``kohort groups`` shows: the columns of ``kafka-consumer-groups``, and the same facts as JSON."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kohort.cli.groups_lookup import Listed, PartitionLag
-from kohort.cli.screen import Column, Table
+from kohort.cli.screen import Column, Table, width_of
 from kohort.client.admin.results import GroupInfo, MemberInfo
 from kohort.model.topics import TopicPartition
 
 Json = dict[str, object]
 
 _NONE = "-"
-_BETWEEN = 3  # characters between the columns of a drawn table
 
 
 def _shown(value: object) -> str:
@@ -28,9 +27,10 @@ def list_table(groups: Iterable[Listed]) -> Table:
     columns = (
         Column("group"),
         Column("state"),
-        Column("protocol type"),
-        Column("type"),
+        Column("protocol type", rank=2),
+        Column("type", rank=1),
         Column("members", True),
+        Column("lag", True),
     )
     rows = [
         (
@@ -39,6 +39,7 @@ def list_table(groups: Iterable[Listed]) -> Table:
             _shown(one.group.protocol_type),
             _shown(one.group.type),
             _shown(one.members),
+            _shown(one.lag),
         )
         for one in groups
     ]
@@ -53,6 +54,7 @@ def list_json(groups: Iterable[Listed]) -> list[Json]:
             "protocol_type": one.group.protocol_type,
             "type": one.group.type or None,
             "members": one.members,
+            "lag": one.lag,
         }
         for one in groups
     ]
@@ -63,40 +65,41 @@ def list_json(groups: Iterable[Listed]) -> list[Json]:
 
 def lag_table(groups: Sequence[tuple[GroupInfo, Sequence[PartitionLag]]], *, columns: int | None) -> Table:
     """All partitions, then members that have none. What does not fit into ``columns`` has short ids."""
-    whole = _lag_table(groups, {})
-    if columns is None or _width(whole) <= columns:
+    return _with_short_ids(lambda names: _lag_table(groups, names), [group for group, _ in groups], columns)
+
+
+def _with_short_ids(
+    make: Callable[[Mapping[str, str]], Table], groups: Iterable[GroupInfo], columns: int | None
+) -> Table:
+    """The table with whole ids of members if that fits into ``columns``, else with short ones."""
+    whole = make({})
+    if columns is None or width_of(whole) <= columns:
         return whole
     from kohort.groups.story import Person
     from kohort.groups.story_names import short_names
 
-    return _lag_table(
-        groups,
+    members = [one for group in groups for one in group.members]
+    return make(
         short_names(
             {
                 one.member_id: Person(one.member_id, one.client_id, one.client_host, one.instance_id)
-                for group, _ in groups
-                for one in group.members
+                for one in members
             }
-        ),
+        )
     )
 
 
-def _width(table: Table) -> int:
-    cells = zip(*([column.title for column in table.columns], *table.rows), strict=True)
-    return sum(max(map(len, column)) + _BETWEEN for column in cells)
-
-
-def _lag_table(groups: Iterable[tuple[GroupInfo, Sequence[PartitionLag]]], names: Mapping[str, str]) -> Table:
+def _lag_table(groups: Sequence[tuple[GroupInfo, Sequence[PartitionLag]]], names: Mapping[str, str]) -> Table:
     columns = (
-        Column("group"),
+        Column("group", rank=3 if len(groups) == 1 else 0),
         Column("topic"),
         Column("partition", True),
-        Column("current-offset", True),
-        Column("log-end-offset", True),
+        Column("current-offset", True, rank=1),
+        Column("log-end-offset", True, rank=2),
         Column("lag", True),
         Column("consumer-id"),
-        Column("host"),
-        Column("client-id"),
+        Column("host", rank=4),
+        Column("client-id", rank=5),
     )
     rows = []
     for group, partitions in groups:
@@ -155,11 +158,11 @@ def offsets_table(partitions: Iterable[PartitionLag]) -> Table:
         Column("topic"),
         Column("partition", True),
         Column("current-offset", True),
-        Column("leader-epoch", True),
-        Column("log-start-offset", True),
-        Column("log-end-offset", True),
+        Column("leader-epoch", True, rank=3),
+        Column("log-start-offset", True, rank=4),
+        Column("log-end-offset", True, rank=1),
         Column("lag", True),
-        Column("metadata"),
+        Column("metadata", rank=2),
     )
     rows = [
         (
@@ -204,19 +207,25 @@ def offsets_json(group: GroupInfo, partitions: Iterable[PartitionLag]) -> Json:
 # Members and state
 
 
-def members_table(group: GroupInfo, *, verbose: bool) -> Table:
+def members_table(group: GroupInfo, *, verbose: bool, columns: int | None = None) -> Table:
+    """Who is in a group. What does not fit into ``columns`` has short ids."""
+    return _with_short_ids(lambda names: _members_table(group, verbose, names), [group], columns)
+
+
+def _members_table(group: GroupInfo, verbose: bool, names: Mapping[str, str]) -> Table:
     columns = [
         Column("consumer-id"),
-        Column("instance"),
-        Column("host"),
-        Column("client-id"),
+        Column("instance", rank=2),
+        Column("host", rank=1),
+        Column("client-id", rank=3),
         Column("#partitions", True),
     ]
     if verbose:
         columns.append(Column("assignment"))
     rows = []
     for one in group.members:
-        row = [one.member_id, _shown(one.instance_id), _shown(_host(one)), _shown(one.client_id)]
+        who, host, client_id = _who(one, names)
+        row = [who, _shown(one.instance_id), host, client_id]
         row.append(str(len(one.assignment)))
         if verbose:
             row.append(_shown(_assignment(one)))
@@ -257,7 +266,7 @@ def state_table(group: GroupInfo) -> Table:
     columns = (
         Column("group"),
         Column("coordinator (id)"),
-        Column("assignment-strategy"),
+        Column("assignment-strategy", rank=1),
         Column("state"),
         Column("#members", True),
     )

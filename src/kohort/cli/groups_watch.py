@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
+from kohort.cli.plain_help import PlainCommand
 from kohort.cli.screen import is_terminal, note, say
 from kohort.model.errors import KohortError
 
@@ -26,7 +26,7 @@ Watch = Annotated[
 ]
 
 
-class WatchCommand(TyperCommand):
+class WatchCommand(PlainCommand):
     """A command whose ``--watch`` needs no number."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's class has moved before

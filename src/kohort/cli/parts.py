@@ -15,10 +15,11 @@ _PORTS_TO_TRY = 100
 
 
 class Row(NamedTuple):
-    """One line of the screen: what runs, and where it is."""
+    """One line of the screen: what runs, and where it is. ``kept``: the directory that stays."""
 
     what: str
     where: str
+    kept: str = ""
 
 
 class Part(Protocol):
@@ -52,8 +53,8 @@ class BrokerPart:
 
     async def start(self) -> list[Row]:
         self._address = Address(*await self._server.start())
-        kept = "in memory, gone when it stops" if self._data is None else str(self._data.resolve())
-        return [Row("broker", str(self._address)), Row("data", kept)]
+        kept = "" if self._data is None else str(self._data.resolve())
+        return [Row("broker", str(self._address)), Row("data", kept or "in memory, gone when it stops", kept)]
 
     async def stop(self) -> None:
         await self._server.stop()

@@ -49,7 +49,7 @@ Directory = Annotated[
 
 
 @app.command()
-def archive(  # noqa: PLR0913 - each parameter is an option
+def archive(
     topics: Annotated[
         str,
         typer.Option(
@@ -242,7 +242,7 @@ def _topic_table(found: "list[TableStatus]") -> Table:
         Column("topic"),
         *(Column(name, True) for name in numbers),
         Column("size", True),
-        Column("days"),
+        Column("days", rank=1),
     ]
     rows = [
         (
@@ -272,7 +272,7 @@ def _partition_table(found: "list[TableStatus]") -> Table:
         Column("rows", True),
         Column("bad", True),
         Column("gaps"),
-        Column("topic id"),
+        Column("topic id", rank=1),
     )
     rows = [
         (

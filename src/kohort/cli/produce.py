@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kohort.cli.command_config import CommandConfig, settings_texts
 from kohort.cli.commentary import Commentary
 from kohort.cli.produce_input import Pace, Synthetic, chunks_of, records_of
 from kohort.cli.produce_receipts import Receipts
@@ -59,7 +60,7 @@ class Job:
     is_typed: bool = False  # somebody sits at a keyboard and wants an answer to every line
 
 
-def produce(  # noqa: PLR0913 - each parameter is an option
+def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where the records go.")],
     values: Annotated[
         list[str] | None, typer.Argument(metavar="VALUE", help="Records; without any, lines of stdin.")
@@ -181,6 +182,7 @@ def produce(  # noqa: PLR0913 - each parameter is an option
     quiet: Quiet = False,
     as_json: AsJson = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
 ) -> None:
     """Write records to a topic, and say where they went."""
     try:
@@ -188,7 +190,8 @@ def produce(  # noqa: PLR0913 - each parameter is an option
         style = InputStyle(format_, key_separator, headers, partition, null)
         given = [parse_record(value, style) for value in values or []]
         _check_one_source(given, file, made_up)
-        chosen = _settings(compression, acks, settings or ())
+        texts = [*settings_texts(command_config, ProducerSettings), *(settings or ())]
+        chosen = _settings(compression, acks, texts)
     except KohortError as error:
         raise refuse(str(error.args[0]), error.hint) from None
     synthetic = (
@@ -211,7 +214,7 @@ def produce(  # noqa: PLR0913 - each parameter is an option
         job = Job(topic=topic, rounds=rounds, settings=chosen, limit=limit, rate=rate, is_typed=is_typed)
         return await _write(admin, job, Receipts(topic, as_json=as_json, commentary=commentary), commentary)
 
-    talk(bootstrap, command)
+    talk(bootstrap, command, None)  # the producer has the settings of the file
 
 
 def _check_one_source(given: Sequence[Outgoing], file: Path | None, made_up: int | None) -> None:

@@ -12,13 +12,16 @@ from typing import NamedTuple
 Json = dict[str, object] | list[object]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_BETWEEN = 3  # characters between the columns of a drawn table
+_TEXT = 16  # a longer text may be broken into lines of this length
 
 
 class Column(NamedTuple):
-    """The head of a column; numbers stand to the right."""
+    """The head of a column; numbers stand to the right. A narrow terminal leaves out the highest ranks."""
 
     title: str
     is_number: bool = False
+    rank: int = 0  # 0 is always shown
 
 
 class Table(NamedTuple):
@@ -81,22 +84,51 @@ def plain_lines(table: Table) -> Iterable[str]:
         yield "  ".join(cells).rstrip()
 
 
+def width_of(table: Table, *, longest: int | None = None) -> int:
+    """How wide a table is when it is drawn; texts count with ``longest`` characters at most."""
+    return sum(_width(table, index, longest) for index in range(len(table.columns)))
+
+
+def _width(table: Table, index: int, longest: int | None) -> int:
+    title, is_number, _ = table.columns[index]
+    widest = max((len(row[index]) for row in table.rows), default=0)
+    if longest is not None and not is_number:
+        widest = min(widest, longest)
+    return max(len(title), widest) + _BETWEEN
+
+
+def fitted(table: Table, width: int) -> tuple[Table, list[str]]:
+    """The table with the columns that have room, and the titles of the others."""
+    left_out: list[str] = []
+    while width_of(table, longest=_TEXT) > width and any(column.rank for column in table.columns):
+        least = max(range(len(table.columns)), key=lambda index: table.columns[index].rank)
+        left_out.append(table.columns[least].title)
+        columns = [*table.columns[:least], *table.columns[least + 1 :]]
+        table = Table(columns, [[*row[:least], *row[least + 1 :]] for row in table.rows])
+    return table, left_out
+
+
 def _draw(table: Table) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    console = Console()
+    table, left_out = fitted(table, console.width)
+    has_room = width_of(table, longest=0) <= console.width
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for index, (title, is_number) in enumerate(table.columns):
-        if is_number:  # a number in two lines is two numbers to the eye
-            widest = max(len(row[index]) for row in table.rows)
-            drawn.add_column(title, justify="right", overflow="fold", min_width=widest)
-        else:
-            drawn.add_column(title, overflow="fold")
+    for index, (title, is_number, _) in enumerate(table.columns):
+        # A number in two lines is two numbers to the eye; nor is a title broken if that can be helped.
+        least = len(title) if has_room else 0
+        if is_number:
+            least = max(least, *(len(row[index]) for row in table.rows))
+        drawn.add_column(title, justify="right" if is_number else "left", overflow="fold", min_width=least)
     for row in table.rows:
         drawn.add_row(*(Text(cell) for cell in row))
-    Console().print(drawn)
+    console.print(drawn)
+    if left_out:
+        note(f"no room for: {', '.join(left_out)} (a wider terminal or --json shows them)")
 
 
 def show_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:

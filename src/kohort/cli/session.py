@@ -3,10 +3,12 @@
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
+from kohort.cli.command_config import client_options
 from kohort.cli.screen import say, show_json, stop_printing
 from kohort.cli.serve import FAILED, OK, USAGE, report
 from kohort.client.addresses import AddressError
@@ -39,14 +41,18 @@ _Name = TypeVar("_Name", bound=str)
 Command = Callable[[AsyncAdmin], Coroutine[None, None, int]]
 
 
-def talk(bootstrap: str, command: Command) -> None:
-    """Run a command with a connected AsyncAdmin and leave with its exit code."""
-    raise typer.Exit(run_command(lambda: _connected(bootstrap, command)))
+def talk(bootstrap: str, command: Command, config: Path | None) -> None:
+    """Run a command with an AsyncAdmin that has the settings of ``config``; leave with its exit code."""
+    try:
+        options = client_options(config, PATIENCE)
+    except KohortError as error:
+        raise refuse(str(error.args[0]), error.hint) from None
 
+    async def connected() -> int:
+        async with AsyncAdmin(bootstrap, options) as admin:
+            return await command(admin)
 
-async def _connected(bootstrap: str, command: Command) -> int:
-    async with AsyncAdmin(bootstrap, PATIENCE) as admin:
-        return await command(admin)
+    raise typer.Exit(run_command(connected))
 
 
 def run_command(start: Callable[[], Coroutine[None, None, int]]) -> int:

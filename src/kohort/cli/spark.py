@@ -45,7 +45,7 @@ def env(master: Master = DEFAULT_MASTER, as_json: AsJson = False) -> None:
 
 
 @app.command(context_settings={"allow_interspersed_args": False})
-def submit(  # noqa: PLR0913 - each parameter is an option
+def submit(
     job: Annotated[str, typer.Argument(metavar="JOB.py", help="The program.")],
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="ARGUMENT", help="Handed to the program.")

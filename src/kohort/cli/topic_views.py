@@ -119,7 +119,7 @@ def show_list(topics: Sequence[TopicView]) -> None:
     columns = (
         Column("topic"),
         Column("partitions", True),
-        Column("replication", True),
+        Column("replication", True, rank=1),
         Column("records", True),
         Column("size", True),
     )
@@ -152,9 +152,9 @@ def show_description(topic: TopicView, all_configs: bool) -> None:
     columns = (
         Column("partition", True),
         Column("leader", True),
-        Column("epoch", True),
-        Column("replicas"),
-        Column("in sync"),
+        Column("epoch", True, rank=3),
+        Column("replicas", rank=2),
+        Column("in sync", rank=1),
         Column("earliest", True),
         Column("latest", True),
         Column("size", True),

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from kohort.cli import topic_views
+from kohort.cli.command_config import CommandConfig
 from kohort.cli.screen import counted, note, say, show_json
 from kohort.cli.serve import FAILED, OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, confirm, refuse, show_deleted, talk
@@ -30,6 +31,7 @@ Configs = Annotated[
 def list_(
     internal: Annotated[bool, typer.Option("--internal", help="Show internal topics too.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """List topics with their partitions, records and size."""
@@ -44,7 +46,7 @@ def list_(
             topic_views.show_list(topics)
         return OK
 
-    talk(bootstrap, command)
+    talk(bootstrap, command, command_config)
 
 
 @app.command()
@@ -54,6 +56,7 @@ def describe(
         bool, typer.Option("--all-configs", help="Show configs that have their default, too.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Show leaders, replicas, offsets, sizes and configs of topics."""
@@ -72,11 +75,11 @@ def describe(
             note(f"kohort: error: {error}")
         return FAILED if missing else OK
 
-    talk(bootstrap, command)
+    talk(bootstrap, command, command_config)
 
 
 @app.command()
-def create(  # noqa: PLR0913 - each parameter is an option
+def create(
     name: Name,
     partitions: Annotated[
         int, typer.Option("--partitions", "-p", help="How many partitions.", show_default="num.partitions")
@@ -92,6 +95,7 @@ def create(  # noqa: PLR0913 - each parameter is an option
         bool, typer.Option("--if-not-exists", help="Succeed if the topic is there already.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a topic."""
@@ -119,7 +123,7 @@ def create(  # noqa: PLR0913 - each parameter is an option
             _show_created(result, as_json, created=True)
         return OK
 
-    talk(bootstrap, command)
+    talk(bootstrap, command, command_config)
 
 
 def _show_created(topic: CreatedTopic, as_json: bool, *, created: bool) -> None:
@@ -139,7 +143,7 @@ def _show_created(topic: CreatedTopic, as_json: bool, *, created: bool) -> None:
 
 
 @app.command()
-def alter(  # noqa: PLR0913 - each parameter is an option
+def alter(
     name: Name,
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", help="Grow to this many partitions.")
@@ -152,6 +156,7 @@ def alter(  # noqa: PLR0913 - each parameter is an option
         ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Add partitions to a topic, set configs, or put them back to their defaults."""
@@ -173,7 +178,7 @@ def alter(  # noqa: PLR0913 - each parameter is an option
             say(f"altered topic {name}: {topic_views.one_line(topic)}")
         return OK
 
-    talk(bootstrap, command)
+    talk(bootstrap, command, command_config)
 
 
 async def _alter_configs(admin: AsyncAdmin, name: str, changes: Mapping[str, str | None]) -> None:
@@ -188,6 +193,7 @@ def delete(
     names: Names,
     yes: Yes = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete topics with everything in them. Asks first when typed at a terminal."""
@@ -201,7 +207,7 @@ def delete(
             note(f"kohort: error: {error}")
         return FAILED if failed else OK
 
-    talk(bootstrap, command)
+    talk(bootstrap, command, command_config)
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:

@@ -75,8 +75,8 @@ async def run_parts(parts: Sequence[Part], *, moved: bool, watch: "Watch | None"
     ``watch`` keeps a picture of them on a terminal until it is told to stop.
     """
     stopping = stop_on_signals()
+    rows: list[Row] = []
     async with AsyncExitStack() as started:
-        rows: list[Row] = []
         for part in parts:
             rows += await part.start()
             started.push_async_callback(stop_within, _STOP_SECONDS, part.stop)
@@ -90,6 +90,11 @@ async def run_parts(parts: Sequence[Part], *, moved: bool, watch: "Watch | None"
             show_plainly(rows, suggestions)
             await stopping.wait()
         note("stopping …")
+    kept = [row for row in rows if row.kept]
+    for row in kept:
+        note(f"{row.what} kept in {row.kept}")
+    if kept:
+        note("the same command goes on with them; to start from nothing, remove them first")
     return OK
 
 

@@ -77,7 +77,8 @@ class ArchivePart:
             return [Row("archive", f"off: {self.view.detail}")]
         self.view.phase = Phase.STARTING
         self._watching = asyncio.create_task(self._keep_running())
-        return [Row("archive", f"{self.directory.resolve()} (Spark is starting)")]
+        kept = str(self.directory.resolve())
+        return [Row("archive", f"{kept} (Spark is starting)", kept)]
 
     async def stop(self) -> None:
         """Let the child finish its batch, commit and leave; after a while end it: nothing is lost by that."""

@@ -2,10 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kohort.cli.parts import Row
 from kohort.cli.up_archive import GROUP, ArchiveView, Phase
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-_MOST = 8  # topics and groups shown; a screen is no list
+_MOST = 9  # lines for topics, and for groups; a screen is no list
+_LEAST = 2  # one of them, and how many more there are
+_FRAME = 4  # lines of a table beside its rows
 _CLIENT = ClientOptions(client_id="kohort-up", connect_timeout_ms=2_000, api_timeout_ms=5_000)
 _COLOURS = {
     Phase.OFF: "dim",
@@ -31,6 +33,9 @@ _COLOURS = {
     Phase.STOPPED: "dim",
 }
 _GROUP_COLOURS = {"Stable": "green", "Empty": "dim", "Dead": "dim"}
+
+
+_Line = TypeVar("_Line")
 
 
 class TopicLine(NamedTuple):
@@ -131,8 +136,8 @@ def landed_rows(archive: Path) -> dict[str, int]:
 # Drawing
 
 
-def draw(picture: Picture, now: float) -> "RenderableType":
-    """The picture, for a terminal of any width."""
+def draw(picture: Picture, now: float, height: int | None = None) -> "RenderableType":
+    """The picture, for a terminal of any width; of a low one, the first of all topics and groups."""
     from rich.console import Group
     from rich.panel import Panel
     from rich.text import Text
@@ -145,9 +150,29 @@ def draw(picture: Picture, now: float) -> "RenderableType":
         lines.append(Text(picture.trouble, "red"))
     up = Text(f"up {_duration(now - picture.began)} · Ctrl-C stops it", "dim")
     body: list[RenderableType] = [Panel(Group(*lines), title="kohort is up", subtitle=up, padding=(0, 1))]
-    body += [_topic_table(picture.topics, with_archive=picture.archive is not None)] if picture.topics else []
-    body += [_group_table(picture.groups)] if picture.groups else []
+    tables = _FRAME * bool(picture.topics) + _FRAME * bool(picture.groups)
+    room = None if height is None else height - (len(lines) + 2) - tables - 1  # and the cursor's line
+    for_topics, for_groups = shares(room, len(picture.topics), len(picture.groups))
+    if picture.topics:
+        body.append(_topic_table(picture.topics, for_topics, with_archive=picture.archive is not None))
+    if picture.groups:
+        body.append(_group_table(picture.groups, for_groups))
     return Group(*body)
+
+
+def shares(room: int | None, topics: int, groups: int) -> tuple[int, int]:
+    """How many lines so many topics and groups get of those there are."""
+    for_topics, for_groups = min(topics, _MOST), min(groups, _MOST)
+    if room is None or for_topics + for_groups <= room:
+        return for_topics, for_groups
+    for_groups = min(for_groups, max(_LEAST, room - for_topics, room // 2))
+    return min(for_topics, max(_LEAST, room - for_groups)), for_groups
+
+
+def _first(lines: Sequence[_Line], room: int) -> tuple[Sequence[_Line], int]:
+    """The lines that have room, and how many there are beside them; that is said in one line, too."""
+    shown = len(lines) if len(lines) <= room else room - 1
+    return lines[:shown], len(lines) - shown
 
 
 def _fact(name: str, value: "Text", width: int) -> "Text":
@@ -173,27 +198,29 @@ def _archive_text(picture: Picture, archive: ArchiveView, now: float) -> "Text":
     return Text.assemble((archive.phase, _COLOURS[archive.phase]), " · " if facts else "", " · ".join(facts))
 
 
-def _topic_table(topics: list[TopicLine], *, with_archive: bool) -> "Table":
+def _topic_table(topics: list[TopicLine], room: int, *, with_archive: bool) -> "Table":
     table = _table("topic", "partitions", "records", "per second", *(["archived"] if with_archive else []))
-    for line in topics[:_MOST]:
+    shown, more = _first(topics, room)
+    for line in shown:
         rate = f"{line.rate:,.0f}" if line.rate >= 0.5 else "-"
         archived = [] if not with_archive else ["-" if line.archived is None else f"{line.archived:,}"]
         table.add_row(line.name, str(line.partitions), f"{line.records:,}", rate, *archived)
-    if len(topics) > _MOST:
-        table.add_row(f"and {len(topics) - _MOST} more", style="dim")
+    if more:
+        table.add_row(f"and {more} more", style="dim")
     return table
 
 
-def _group_table(groups: list[GroupLine]) -> "Table":
+def _group_table(groups: list[GroupLine], room: int) -> "Table":
     from rich.text import Text
 
     table = _table("group", "members", "lag", "state")
     table.columns[-1].justify = "left"
-    for line in groups[:_MOST]:
+    shown, more = _first(groups, room)
+    for line in shown:
         state = Text(line.state, _GROUP_COLOURS.get(line.state, "yellow"))
         table.add_row(line.name, str(line.members), "-" if line.lag is None else f"{line.lag:,}", state)
-    if len(groups) > _MOST:
-        table.add_row(f"and {len(groups) - _MOST} more", style="dim")
+    if more:
+        table.add_row(f"and {more} more", style="dim")
     return table
 
 
@@ -243,7 +270,7 @@ async def show_until(
                     picture.trouble = ""
                 except (KohortError, OSError) as error:
                     picture.trouble = str(error)
-                live.update(draw(picture, clock()), refresh=True)
+                live.update(draw(picture, clock(), live.console.height), refresh=True)
                 await _wait(stopping, 1.0)
 
 

@@ -6,13 +6,14 @@ from typing import cast
 
 import pytest
 
-from kohort.cli.groups_lookup import GroupInUseError, UnknownGroupError, find_group, list_with_members
+from kohort.cli.groups_lookup import GroupInUseError, UnknownGroupError, find_group, list_with_lag
 from kohort.client.admin import AsyncAdmin
-from kohort.client.admin.results import GroupInfo, ListedGroup, MemberInfo
+from kohort.client.admin.results import CommittedOffset, GroupInfo, ListedGroup, MemberInfo
 from kohort.client.errors import BrokerError
 from kohort.client.metadata import Node
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, NodeId
+from kohort.model.topics import TopicPartition
 
 
 def member(name: str) -> MemberInfo:
@@ -40,6 +41,12 @@ class Groups:
     async def describe_groups(self, group_ids: Collection[str]) -> dict[GroupId, GroupInfo | BrokerError]:
         missing = BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, "describe it")
         return {GroupId(name): self._described.get(name, missing) for name in group_ids}
+
+    async def list_group_offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        found = self._described[group_id]
+        if isinstance(found, BrokerError):
+            raise found
+        return {}
 
     async def list_groups(self, *, states: Collection[str] = ()) -> list[ListedGroup]:
         return [
@@ -86,8 +93,11 @@ def test_other_refusals_are_passed_on() -> None:
 def test_a_listed_group_that_is_gone_when_asked_has_no_number_of_members() -> None:
     gone = BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, "describe it")
     groups = Groups(a=group("a", member("m"), member("n")), b=gone)
-    listed = asyncio.run(list_with_members(groups.admin(), ()))
-    assert [(one.group.group_id, one.members) for one in listed] == [("a", 2), ("b", None)]
+    listed = asyncio.run(list_with_lag(groups.admin(), ()))
+    assert [(one.group.group_id, one.members, one.lag) for one in listed] == [
+        ("a", 2, None),
+        ("b", None, None),
+    ]
 
 
 def test_a_group_in_use_says_who_uses_it_and_what_to_do() -> None:

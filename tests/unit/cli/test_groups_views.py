@@ -160,13 +160,13 @@ def test_the_state_is_one_row() -> None:
 
 
 def test_a_listing_shows_what_old_brokers_do_not_tell_as_unknown() -> None:
-    known = Listed(ListedGroup(GroupId("a"), "consumer", "Stable", "classic", NodeId(1)), 2)
-    old = Listed(ListedGroup(GroupId("b"), "", "", "", NodeId(1)), None)
+    known = Listed(ListedGroup(GroupId("a"), "consumer", "Stable", "classic", NodeId(1)), 2, 40)
+    old = Listed(ListedGroup(GroupId("b"), "", "", "", NodeId(1)), None, None)
     assert list(plain_lines(views.list_table([known, old]))) == [
-        "GROUP  STATE   PROTOCOL TYPE  TYPE     MEMBERS",
-        "a      Stable  consumer       classic        2",
-        "b      -       -              -              -",
+        "GROUP  STATE   PROTOCOL TYPE  TYPE     MEMBERS  LAG",
+        "a      Stable  consumer       classic        2   40",
+        "b      -       -              -              -    -",
     ]
     assert views.list_json([old]) == [
-        {"group": "b", "state": None, "protocol_type": "", "type": None, "members": None}
+        {"group": "b", "state": None, "protocol_type": "", "type": None, "members": None, "lag": None}
     ]

@@ -1,5 +1,7 @@
 """Every command and every option, by name: what is promised here is what ``--help`` shows."""
 
+import re
+
 import pytest
 from typer.testing import CliRunner
 
@@ -8,7 +10,7 @@ from kohort.cli.app import command_line, flowing
 from kohort.cli.serve_options import OPTIONS
 
 app = command_line()
-SHARED = {"--bootstrap", "-b", "--json", "--help"}
+SHARED = {"--bootstrap", "-b", "--command-config", "--json", "--help"}
 COMMANDS = {
     "": {"--version", "--help", "--install-completion", "--show-completion"},
     "up": {"--port", "--data", "--memory", "--archive", "--no-archive", "--help"},
@@ -21,7 +23,7 @@ COMMANDS = {
     "topics delete": {"--yes", *SHARED},
     "groups": {"--help"},
     "groups list": {"--state", "--watch", *SHARED},
-    "groups describe": {"--watch", *SHARED},
+    "groups describe": {"--all-groups", "--watch", *SHARED},
     "groups members": {"--verbose", "--watch", *SHARED},
     "groups offsets": SHARED,
     "groups state": {"--watch", *SHARED},
@@ -52,7 +54,7 @@ COMMANDS = {
     "pipeline archive": {
         *("--topics", "--to", "--group", "--values", "--from", "--trigger", "--once"),
         *("--max-records-per-trigger", "--instance", "--master", "--memory"),
-        *SHARED,
+        *SHARED - {"--command-config"},
     },
     "pipeline status": {"--to", "--partitions", "--json", "--help"},
     "pipeline compact": {"--to", "--target", "--json", "--help"},
@@ -80,6 +82,11 @@ def test_the_help_of_a_command_shows_exactly_its_options(command: str) -> None:
         if word.startswith("--")
     }
     assert shown == {option for option in COMMANDS[command] if option.startswith("--")}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_names_no_type_of_python(command: str) -> None:
+    assert re.findall(r"<[^>]*>", help_of(command)) == []
 
 
 def test_the_commands_are_listed_in_order_with_serve_among_them() -> None:

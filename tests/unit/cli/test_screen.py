@@ -10,6 +10,7 @@ from kohort.cli.screen import (
     Column,
     Table,
     counted,
+    fitted,
     plain_lines,
     show_bytes,
     show_facts,
@@ -57,6 +58,34 @@ def test_a_number_is_not_broken_however_narrow_the_terminal(monkeypatch: pytest.
     row = ("a-group-with-a-long-name", "orders", "1234567", "7654321", "6419754", "consumer-1-" + "f" * 36)
     show_table(Table([Column("group"), Column("topic"), *numbers, Column("consumer-id")], [row]), empty="")
     assert {"1234567", "7654321", "6419754"} <= set(terminal.getvalue().split())
+
+
+WIDE = Table(
+    [Column("group", rank=3), Column("topic"), Column("lag", True), Column("host", rank=4), Column("id")],
+    [("billing", "orders", "1234567", "10.0.0.1", "x" * 40)],
+)
+
+
+@pytest.mark.parametrize(("width", "left_out"), [(80, []), (55, ["host"]), (45, ["host", "group"])])
+def test_a_narrow_terminal_leaves_out_the_highest_ranks_and_names_them(
+    width: int, left_out: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "dumb")  # no colours
+    terminal = on_terminal(monkeypatch)
+    show_table(WIDE, empty="")
+    lines = terminal.getvalue().splitlines()
+    heads = next(line.split() for line in lines if "topic" in line)
+    assert heads == [column.title for column in WIDE.columns if column.title not in left_out]
+    assert max(map(len, lines)) <= width
+    assert f"no room for: {', '.join(left_out)} " in capsys.readouterr().err or not left_out
+
+
+@pytest.mark.parametrize("width", range(20, 80, 7))
+def test_whatever_the_width_a_title_is_not_broken(width: int) -> None:
+    table, left_out = fitted(WIDE, width)
+    assert {column.title for column in table.columns} | set(left_out) == {one.title for one in WIDE.columns}
+    assert [len(row) for row in table.rows] == [len(table.columns)]
 
 
 def test_text_of_others_is_never_taken_for_markup(monkeypatch: pytest.MonkeyPatch) -> None:

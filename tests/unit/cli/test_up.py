@@ -52,6 +52,19 @@ def test_parts_start_in_order_and_stop_in_reverse(capsys: pytest.CaptureFixture[
     assert said.err == "port 9092 is taken: using the next free one\nstopping …\n"
 
 
+def test_when_it_has_stopped_it_says_where_the_data_is(capsys: pytest.CaptureFixture[str]) -> None:
+    class Kept(FakePart):
+        async def start(self) -> list[Row]:
+            return [row._replace(kept="/there") for row in await super().start()]
+
+    on_loop(run_parts([FakePart("broker", []), Kept("data", [], last=True)], moved=False))
+    assert capsys.readouterr().err.splitlines() == [
+        "stopping …",
+        "data kept in /there",
+        "the same command goes on with them; to start from nothing, remove them first",
+    ]
+
+
 def test_when_a_part_does_not_start_those_before_it_are_stopped() -> None:
     story: list[str] = []
     parts: list[Part] = [FakePart("broker", story), FakePart("web", story, fails=True)]

@@ -2,6 +2,7 @@
 
 import io
 
+import pytest
 from rich.console import Console
 
 from kohort.cli.parts import Row
@@ -9,9 +10,9 @@ from kohort.cli.up_archive import ArchiveView, Phase
 from kohort.cli.up_screen import GroupLine, Picture, TopicLine, draw
 
 
-def drawn(picture: Picture, now: float = 100.0, width: int = 100) -> str:
+def drawn(picture: Picture, now: float = 100.0, width: int = 100, height: int | None = None) -> str:
     console = Console(file=io.StringIO(), width=width)
-    console.print(draw(picture, now))
+    console.print(draw(picture, now, height))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -54,10 +55,29 @@ def test_without_an_archive_there_is_no_word_of_it() -> None:
 
 def test_what_is_too_much_for_a_screen_is_counted() -> None:
     many = [TopicLine(f"topic-{number}", 1, 0, 0.0, 0) for number in range(20)]
-    groups = [GroupLine(f"group-{number}", "Stable", 1, 0) for number in range(9)]
+    groups = [GroupLine(f"group-{number}", "Stable", 1, 0) for number in range(10)]
     text = drawn(Picture(ROWS, 0.0, ArchiveView(), many, groups))
     assert "and 12 more" in text
-    assert "and 1 more" in text
+    assert "and 2 more" in text
+
+
+@pytest.mark.parametrize("height", range(18, 40))
+@pytest.mark.parametrize(("topics", "groups"), [(30, 30), (30, 1), (1, 30), (3, 0), (0, 30)])
+def test_the_picture_is_never_higher_than_the_terminal_and_counts_what_it_leaves_out(
+    height: int, topics: int, groups: int
+) -> None:
+    picture = Picture(
+        ROWS,
+        0.0,
+        ArchiveView(),
+        [TopicLine(f"topic-{number}", 1, 0, 0.0, 0) for number in range(topics)],
+        [GroupLine(f"group-{number}", "Stable", 1, 0) for number in range(groups)],
+    )
+    text = drawn(picture, width=80, height=height)
+    assert len(text.splitlines()) < height
+    for kind, there in (("topic-", topics), ("group-", groups)):
+        shown = text.count(kind)
+        assert shown == there or (shown > 0 and f"and {there - shown} more" in text)
 
 
 def test_a_narrow_terminal_cuts_lines_instead_of_breaking_them() -> None:

@@ -4,6 +4,7 @@ What makes it exact is in ``landing`` and ``table``; here is the process around 
 """
 
 import json
+import re
 import signal
 import threading
 import time
@@ -36,9 +37,14 @@ if TYPE_CHECKING:
 
 
 _LOOK_SECONDS = 0.1
+_MOST_NAMED = 5  # topics in a hint
 _LAST_BATCH_SECONDS = 60.0
 _MERGE_SECONDS = 60.0
 _CLIENT = ClientOptions(client_id="kohort-archive", connect_timeout_ms=5_000, api_timeout_ms=15_000)
+
+
+class NoSuchTopicError(KohortError):
+    """A topic to archive does not exist, and nothing of it has landed before."""
 
 
 class PipelineError(KohortError):
@@ -150,6 +156,22 @@ def cluster_id(bootstrap: str) -> str:
         return admin.describe_cluster().cluster_id or "none"
 
 
+def check_topics(options: ArchiveOptions) -> None:
+    """Raises NoSuchTopicError for a name without topic and, with ``once``, for a pattern that fits none."""
+    how, which = subscription(options.topics)
+    with Admin(options.bootstrap, _CLIENT) as admin:
+        there = sorted(topic.name for topic in admin.list_topics() if not topic.is_internal)
+    known = f"topics are {', '.join(there[:_MOST_NAMED])}{' …' if len(there) > _MOST_NAMED else ''}"
+    hint = known if there else "there are no topics yet"
+    if how == "subscribe":
+        landed = {table.topic for table in tables(options.to)} if options.to.is_dir() else set()
+        missing = sorted({*which.split(",")} - {*there} - landed)
+        if missing:
+            raise NoSuchTopicError(f"--topics: there is no topic {missing[0]!r}", hint=hint)
+    elif options.once and not any(re.fullmatch(which, name) for name in there):
+        raise NoSuchTopicError(f"--topics: no topic matches {which!r}", hint=hint)
+
+
 def archive(
     options: ArchiveOptions, tell: Tell, stopping: threading.Event, spark: "SparkSession | None" = None
 ) -> None:
@@ -158,6 +180,7 @@ def archive(
     On its own session, or on ``spark``, which goes on afterwards. Raises KohortError.
     """
     cluster = cluster_id(options.bootstrap)
+    check_topics(options)
     options.to.mkdir(parents=True, exist_ok=True)
     files = LocalFiles(options.to.resolve())
     with ExitStack() as held:

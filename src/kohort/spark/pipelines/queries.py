@@ -35,9 +35,17 @@ def ask(root: Path, query: str, limit: int) -> tuple[Sequence[str], list[list[st
         return frame.columns, [[_shown(value) for value in row] for row in frame.limit(limit).collect()]
     except PySparkException as error:
         named = ", ".join(map(quoted, paths))
-        raise QueryError(str(error).splitlines()[0], hint=f"the tables are {named or 'none'}") from error
+        raise QueryError(what_is_wrong(str(error)), hint=f"the tables are {named or 'none'}") from error
     finally:
         spark.stop()
+
+
+def what_is_wrong(text: str) -> str:
+    """What Spark says of a query, without its stack traces; a mark shows where a syntax error is."""
+    message = text.partition("JVM stacktrace:")[0].strip()
+    first, _, rest = message.partition("\n")
+    query = rest.partition("== SQL ==")[2].strip("\n")
+    return f"{first}\n{query}\n" if "^^^" in query else first
 
 
 def _say_it_once(spark: "SparkSession") -> None:

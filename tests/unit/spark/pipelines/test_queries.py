@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from kohort.spark import sessions
-from kohort.spark.pipelines.queries import QueryError, ask
+from kohort.spark.pipelines.queries import QueryError, ask, what_is_wrong
 
 
 class FakeSpark:
@@ -36,3 +36,14 @@ def test_a_query_that_fails_ends_in_one_line(tmp_path: Path, monkeypatch: pytest
     assert str(error.value) == "no cake (the tables are none)"
     assert spark.told == ["OFF", "stop"], "no stack traces, and Spark is gone"
     assert logger.disabled
+
+
+def test_a_syntax_error_is_shown_with_its_place() -> None:
+    text = "\n[PARSE_SYNTAX_ERROR] Syntax error at or near 'selct'.\n\n== SQL ==\nselct 1\n^^^\n"
+    assert what_is_wrong(text) == "[PARSE_SYNTAX_ERROR] Syntax error at or near 'selct'.\nselct 1\n^^^\n"
+
+
+def test_stack_traces_are_left_out() -> None:
+    assert what_is_wrong("[NO_TABLE] There is none.\n'Project\n\nJVM stacktrace:\nat a.b\n") == (
+        "[NO_TABLE] There is none."
+    )
