@@ -11,12 +11,18 @@ from kohort.codec.schema import STRING, Array, Message, Primitive, Struct
 from kohort.wire.apis import APIS, ApiKey
 from kohort.wire.framing import DEFAULT_ELEMENTS, DEFAULT_LIMIT, ELEMENTS, LIMITS
 
+_OTHER_ELEMENTS = 100  # of the arrays that are not filled
 _HEADER = 100  # bytes, at most, of the header of a request
 _MOST_BYTES = 8 * 1024 * 1024  # of a Produce: most of it would be records
 
 
-def largest(key: ApiKey, version: int, topic_id: bytes) -> Iterator[tuple[str, Message]]:
-    """Requests with one array that is as long as it may be: one entry again and again, or all different."""
+def largest(
+    key: ApiKey, version: int, topic_id: bytes, most: int | None = None
+) -> Iterator[tuple[str, Message]]:
+    """Requests with one array that is as long as it may be: one entry again and again, or all different.
+
+    ``most`` makes them shorter.
+    """
     kind = APIS[key].request_class
     body = encode(exemplar(key, topic_id), version)
 
@@ -25,8 +31,8 @@ def largest(key: ApiKey, version: int, topic_id: bytes) -> Iterator[tuple[str, M
 
     for path in _arrays(make(), version):
         name = ".".join(path)
-        yield f"{name}, the same", _filled(make, path, version, different=False)
-        yield f"{name}, different", _filled(make, path, version, different=True)
+        yield f"{name}, the same", _filled(make, path, version, most, different=False)
+        yield f"{name}, different", _filled(make, path, version, most, different=True)
 
 
 def newest_and_oldest() -> Iterator[tuple[ApiKey, int]]:
@@ -47,14 +53,16 @@ def _arrays(struct: Struct, version: int) -> Iterator[tuple[str, ...]]:
                 yield (field.name, *path)
 
 
-def _filled(make: Callable[[], Message], path: tuple[str, ...], version: int, *, different: bool) -> Message:
+def _filled(
+    make: Callable[[], Message], path: tuple[str, ...], version: int, most: int | None, *, different: bool
+) -> Message:
     request = make()
     assert request.api_key is not None
     room = min(LIMITS.get(request.api_key, DEFAULT_LIMIT), _MOST_BYTES) - _HEADER
-    most = ELEMENTS.get(request.api_key, DEFAULT_ELEMENTS)
+    allowed = ELEMENTS.get(request.api_key, DEFAULT_ELEMENTS) - _OTHER_ELEMENTS
     one, two = (len(encode(_with(make, path, count, different), version)) for count in (1, 1_001))
     size = max((two - one) / 1_000, 1)
-    count = min(int((room - one) / (size + (2 if different else 0))), most - 100)
+    count = min(int((room - one) / (size + (2 if different else 0))), min(allowed, most or allowed))
     return _with(make, path, max(count, 1), different)
 
 

@@ -6,7 +6,7 @@ that partition coordinates the group. Here one node leads them all.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kohort.broker.clock import Clock
@@ -108,16 +108,16 @@ class GroupCoordinator:
             return answer_while(self._absence(shard), make(NOBODY), self.settings())
         return shard.ask(make)
 
-    def ask_all(self, make: Callable[[ReplyTo], Request]) -> list[ReplyBody | asyncio.Future[Any]]:
-        """Ask every shard, all in one moment."""
+    def ask_all(self, make: Callable[[ReplyTo], Request]) -> Iterator[ReplyBody | asyncio.Future[Any]]:
+        """Ask every shard, one after the other; the caller may let others have their turn in between."""
         if not self._running:
-            return [answer_while(Absence.STOPPED, make(NOBODY), self.settings())]
-        return [
-            shard.ask(make)
-            if shard.status is Status.ACTIVE
-            else answer_while(self._absence(shard), make(NOBODY), self.settings())
-            for shard in self._shards
-        ]
+            yield answer_while(Absence.STOPPED, make(NOBODY), self.settings())
+            return
+        for shard in list(self._shards):
+            if shard.status is Status.ACTIVE:
+                yield shard.ask(make)
+            else:
+                yield answer_while(self._absence(shard), make(NOBODY), self.settings())
 
     def heartbeat(
         self,

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.fetch_sessions import PartitionKey, TopicKey, Wanted
@@ -40,12 +41,13 @@ class Planned(NamedTuple):
     diverging: EpochEndOffset | None = None
 
 
-def plan(broker: "Broker", wanted: dict[PartitionKey, Wanted], terms: Terms) -> list[Planned]:
-    """Find the logs; every check that does not need to read."""
-    return [_plan_one(broker, key, ask, terms) for key, ask in wanted.items()]
+def plan(broker: "Broker", wanted: dict[PartitionKey, Wanted]) -> Iterator[Planned]:
+    """Find the logs, one by one; every check that does not need to read."""
+    for key, ask in list(wanted.items()):
+        yield _plan_one(broker, key, ask)
 
 
-def _plan_one(broker: "Broker", key: PartitionKey, wanted: Wanted, terms: Terms) -> Planned:
+def _plan_one(broker: "Broker", key: PartitionKey, wanted: Wanted) -> Planned:
     try:
         topic = _topic(broker, key[0])
         log = topic.log(key[1])
@@ -107,22 +109,20 @@ def is_satisfied(planned: list[Planned], terms: Terms) -> bool:
     return terms.min_bytes <= 0 or not planned
 
 
-def read(planned: list[Planned], terms: Terms) -> list[tuple[PartitionKey, PartitionData]]:
-    """Every partition of the plan, in its order: whole batches within both byte budgets.
+def read(planned: list[Planned], terms: Terms) -> Iterator[tuple[PartitionKey, PartitionData]]:
+    """Every partition of the plan, one by one, in its order: whole batches within both byte budgets.
 
     The first batch of the reply comes whole even if it is larger than a budget; otherwise a
     consumer with a small budget would never get past it. Partitions that find the budget used
     up are there, with no records.
     """
-    results: list[tuple[PartitionKey, PartitionData]] = []
     left = terms.max_bytes
     nothing_yet = terms.may_exceed
     for part in planned:
         answer, size = _read_one(part, terms, left, at_least_one=nothing_yet)
         left -= size
         nothing_yet = nothing_yet and size == 0
-        results.append((part.key, answer))
-    return results
+        yield part.key, answer
 
 
 def _read_one(part: Planned, terms: Terms, left: int, *, at_least_one: bool) -> tuple[PartitionData, int]:

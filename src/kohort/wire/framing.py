@@ -53,22 +53,22 @@ LIMITS: Final[Mapping[int, int]] = {
 }
 """The largest request of each API; Produce has a setting of its own, any other API the default."""
 
-ELEMENTS: Final[Mapping[int, int]] = dict.fromkeys(
-    (
-        ApiKey.METADATA,
-        ApiKey.FETCH,
-        ApiKey.LIST_OFFSETS,
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.OFFSET_FETCH,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        ApiKey.FIND_COORDINATOR,
-        ApiKey.DESCRIBE_GROUPS,
-        ApiKey.SYNC_GROUP,
-    ),
-    50_000,
-)
-"""How many elements the arrays of a request may have together: ten times the partitions and groups that
-Kafka's operators give one broker. Other APIs have ``DEFAULT_ELEMENTS``.
+ELEMENTS: Final[Mapping[int, int]] = {
+    ApiKey.METADATA: 25_000,
+    ApiKey.FETCH: 25_000,
+    ApiKey.LIST_OFFSETS: 25_000,
+    ApiKey.OFFSET_COMMIT: 25_000,
+    ApiKey.OFFSET_FETCH: 25_000,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: 25_000,
+    ApiKey.DESCRIBE_GROUPS: 25_000,
+    ApiKey.SYNC_GROUP: 25_000,
+    ApiKey.FIND_COORDINATOR: 20_000,
+    # Names of assignors, and of states and types: there are a handful.
+    ApiKey.JOIN_GROUP: 1_000,
+    ApiKey.LIST_GROUPS: 1_000,
+}
+"""How many elements the arrays of a request may have together, if it is not ``DEFAULT_ELEMENTS``: several
+times the partitions and groups that one broker of Kafka is given.
 """
 
 DEFAULT_ELEMENTS: Final = 10_000

@@ -3,11 +3,13 @@
 v2: flexible.
 """
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from kohort.broker.config_changes import check_resource, key_of, replace
 from kohort.broker.context import Context
+from kohort.broker.heavy_work import Slice
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -19,11 +21,16 @@ from kohort.wire.messages.alter_configs import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
+_RESOURCE_PRICE, _CONFIG_PRICE = 50, 10
+
 
 async def handle(broker: "Broker", request: AlterConfigsRequest, _context: Context) -> AlterConfigsResponse:
     asked = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     results = []
+    slice_ = Slice()
     for resource in request.resources:
+        if slice_.is_full(_RESOURCE_PRICE + _CONFIG_PRICE * len(resource.configs)):
+            await asyncio.sleep(0)
         if asked[resource.resource_type, resource.resource_name] > 1:
             repeated = RefusedError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             results.append(_result(resource, repeated))

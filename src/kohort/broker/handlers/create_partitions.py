@@ -1,9 +1,11 @@
 """CreatePartitions (37): raise the number of partitions of topics. v2: flexible; v3: throttling errors."""
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
+from kohort.broker.heavy_work import Slice
 from kohort.broker.topics import MAX_PARTITIONS, ServedTopic
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.wire.messages.create_partitions import (
@@ -16,13 +18,18 @@ from kohort.wire.messages.create_partitions import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
+_PRICE = 20
+
 
 async def handle(
     broker: "Broker", request: CreatePartitionsRequest, _context: Context
 ) -> CreatePartitionsResponse:
     asked = Counter(topic.name for topic in request.topics)
     results = []
+    slice_ = Slice()
     for wanted in {topic.name: topic for topic in request.topics}.values():
+        if slice_.is_full(_PRICE):
+            await asyncio.sleep(0)
         try:
             if asked[wanted.name] > 1:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")

@@ -4,12 +4,14 @@ v4: -1 for the broker's defaults; v5: flexible, and the reply says what the topi
 v7: topic ids.
 """
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from kohort.broker.config_values import ConfigValues
 from kohort.broker.configs import TOPIC_CONFIGS
 from kohort.broker.context import Context
+from kohort.broker.heavy_work import Slice
 from kohort.broker.topics import NewTopic, new_topic_id
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.wire.messages.create_topics import (
@@ -23,11 +25,16 @@ from kohort.wire.messages.create_topics import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
+_PRICE = 200
+
 
 async def handle(broker: "Broker", request: CreateTopicsRequest, _context: Context) -> CreateTopicsResponse:
     asked = Counter(topic.name for topic in request.topics)
     results = []
+    slice_ = Slice()
     for topic in {topic.name: topic for topic in request.topics}.values():
+        if slice_.is_full(_PRICE):
+            await asyncio.sleep(0)
         if asked[topic.name] > 1:
             results.append(_refused(topic, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
             continue

@@ -1,9 +1,11 @@
 """DeleteGroups (42): remove empty groups with their offsets. v2: flexible."""
 
+import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
+from kohort.broker.heavy_work import Slice
 from kohort.groups.commands import DeleteGroups
 from kohort.groups.replies import DeleteGroupsReply
 from kohort.model.errors import ErrorCode
@@ -17,12 +19,18 @@ from kohort.wire.messages.delete_groups import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
+_PRICE = 20
+
 
 async def handle(broker: "Broker", request: DeleteGroupsRequest, _context: Context) -> DeleteGroupsResponse:
     """A name that is repeated is taken once; what happens to one group says nothing about the others."""
-    return DeleteGroupsResponse(
-        results=[await _delete(broker, group) for group in dict.fromkeys(request.groups_names)]
-    )
+    response = DeleteGroupsResponse()
+    slice_ = Slice()
+    for group in dict.fromkeys(request.groups_names):
+        response.results.append(await _delete(broker, group))
+        if slice_.is_full(_PRICE):
+            await asyncio.sleep(0)
+    return response
 
 
 def refuse(request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:

@@ -1,9 +1,11 @@
 """DeleteTopics (20): by name, or (v6) by id. v4: flexible; v5: error messages."""
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
+from kohort.broker.heavy_work import Slice
 from kohort.broker.topics import ServedTopic
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import NO_TOPIC_ID
@@ -17,12 +19,19 @@ from kohort.wire.messages.delete_topics import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
+_PRICE = 10
+
 
 async def handle(broker: "Broker", request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
     if not broker.configs.flag("delete.topic.enable"):
         return refuse(request, ErrorCode.TOPIC_DELETION_DISABLED)
     wanted, repeated = _sort_out(broker, _wanted(request))
-    return DeleteTopicsResponse(responses=repeated + [await _delete(broker, topic) for topic in wanted])
+    slice_ = Slice()
+    for topic in wanted:
+        repeated.append(await _delete(broker, topic))
+        if slice_.is_full(_PRICE):
+            await asyncio.sleep(0)
+    return DeleteTopicsResponse(responses=repeated)
 
 
 def refuse(request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsResponse:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from kohort.broker.config_changes import ResourceType, check_resource
 from kohort.broker.config_values import ConfigValue
 from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey, ConfigSource, ConfigType
-from kohort.broker.context import Context
+from kohort.broker.context import Context, Result
+from kohort.broker.heavy_work import Slice, Steps
 from kohort.log.catalog import CLUSTER_DEFAULT
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.wire.messages.describe_configs import (
@@ -24,16 +25,31 @@ from kohort.wire.messages.describe_configs import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
+_PRICE = 100
+
 
 # The configs of topics that override nothing, by the names asked for: alike for thousands of topics.
 _Shared = dict[frozenset[str], list[DescribeConfigsResourceResult]]
 
 
-def handle(broker: "Broker", request: DescribeConfigsRequest, _context: Context) -> DescribeConfigsResponse:
+def handle(broker: "Broker", request: DescribeConfigsRequest, _context: Context) -> Result:
+    return broker.heavy_work.run(_answer(broker, request))
+
+
+def _answer(broker: "Broker", request: DescribeConfigsRequest) -> Steps[None, DescribeConfigsResponse]:
+    """A resource that is asked for the same again is answered once: it may have a hundred configs."""
+    response = DescribeConfigsResponse()
     shared: _Shared = {}
-    return DescribeConfigsResponse(
-        results=[_describe(broker, resource, request, shared) for resource in request.resources]
-    )
+    slice_ = Slice()
+    asked = {
+        (one.resource_type, one.resource_name, frozenset(one.configuration_keys or ())): one
+        for one in request.resources
+    }
+    for resource in asked.values():
+        response.results.append(_describe(broker, resource, request, shared))
+        if slice_.is_full(_PRICE):
+            yield None
+    return response
 
 
 def refuse(request: DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse:

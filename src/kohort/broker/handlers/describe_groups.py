@@ -4,10 +4,12 @@ v1: throttle time; v3: authorized operations; v4: instance ids; v5: flexible;
 v6: GROUP_ID_NOT_FOUND, error messages.
 """
 
+import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
+from kohort.broker.heavy_work import Slice
 from kohort.groups.commands import DescribeGroup
 from kohort.groups.replies import DescribeReply
 from kohort.model.errors import ErrorCode
@@ -24,12 +26,19 @@ if TYPE_CHECKING:
 
 # Bit set of AclOperation codes: what a client may do with a group where no authorizer is configured.
 ALL_GROUP_OPERATIONS = 3400
+_GROUP_PRICE, _MEMBER_PRICE = 10, 3
 
 
 async def handle(
     broker: "Broker", request: DescribeGroupsRequest, context: Context
 ) -> DescribeGroupsResponse:
-    described = [await _describe(broker, group, context.version) for group in request.groups]
+    """A group that is named again is answered once: its members may be many."""
+    described = []
+    slice_ = Slice()
+    for name in dict.fromkeys(request.groups):
+        described.append(await _describe(broker, name, context.version))
+        if slice_.is_full(_GROUP_PRICE + _MEMBER_PRICE * len(described[-1].members)):
+            await asyncio.sleep(0)
     if request.include_authorized_operations:
         for group in described:
             if not group.error_code:

@@ -3,9 +3,11 @@
 v2: flexible; v3: error; v4: volume sizes.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kohort.broker.context import Context
+from kohort.broker.context import Context, Result
+from kohort.broker.heavy_work import Slice, Steps
 from kohort.broker.topics import ServedTopic
 from kohort.model.errors import ErrorCode
 from kohort.wire.messages.describe_log_dirs import (
@@ -19,16 +21,20 @@ from kohort.wire.messages.describe_log_dirs import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
+_PRICE = 3
 
-def handle(broker: "Broker", request: DescribeLogDirsRequest, _context: Context) -> DescribeLogDirsResponse:
-    if request.topics is None:
-        topics = [_describe(topic, range(len(topic.logs))) for topic in broker.topics]
-    else:
-        topics = [
-            _describe(topic, wanted.partitions)
-            for wanted in request.topics
-            if (topic := broker.topics.get(wanted.topic)) is not None
-        ]
+
+def handle(broker: "Broker", request: DescribeLogDirsRequest, _context: Context) -> Result:
+    return broker.heavy_work.run(_answer(broker, request))
+
+
+def _answer(broker: "Broker", request: DescribeLogDirsRequest) -> Steps[None, DescribeLogDirsResponse]:
+    topics: list[DescribeLogDirsTopic] = []
+    slice_ = Slice()
+    for topic, partitions in list(_wanted(broker, request)):
+        topics.append(_describe(topic, partitions))
+        if slice_.is_full(_PRICE * (1 + len(partitions))):
+            yield None
     total, usable = broker.volume_sizes()
     result = DescribeLogDirsResult(
         log_dir=broker.log_dir,
@@ -37,6 +43,18 @@ def handle(broker: "Broker", request: DescribeLogDirsRequest, _context: Context)
         usable_bytes=usable,
     )
     return DescribeLogDirsResponse(results=[result])
+
+
+def _wanted(
+    broker: "Broker", request: DescribeLogDirsRequest
+) -> Iterator[tuple[ServedTopic, range | list[int]]]:
+    if request.topics is None:
+        for topic in broker.topics:
+            yield topic, range(len(topic.logs))
+    for wanted in request.topics or ():
+        found = broker.topics.get(wanted.topic)
+        if found is not None:
+            yield found, wanted.partitions
 
 
 def refuse(_request: DescribeLogDirsRequest, code: ErrorCode) -> DescribeLogDirsResponse:

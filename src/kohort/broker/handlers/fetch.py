@@ -20,6 +20,7 @@ from kohort.broker.fetch_sessions import (
     TopicKey,
     Wanted,
 )
+from kohort.broker.heavy_work import Slice
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicId, TopicName
 from kohort.wire.messages.fetch import (
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 _FIRST_VERSION_WITH_IDS = 13
 _WAIT_FOR_ROOM_MS = 500
+_AT_ONCE = 1_000  # partitions
+_PRICE = 8
 
 
 def handle(broker: "Broker", request: FetchRequest, context: Context) -> Result:
@@ -47,7 +50,9 @@ def handle(broker: "Broker", request: FetchRequest, context: Context) -> Result:
         min(request.max_bytes, broker.configs.number("fetch.max.bytes")),
         request.isolation_level == 1,
     )
-    planned = plan(broker, opened.wanted, terms)
+    if len(opened.wanted) > _AT_ONCE:
+        return _answer_in_slices(broker, terms, opened, request.max_wait_ms)
+    planned = list(plan(broker, opened.wanted))
     if request.max_wait_ms <= 0 or is_satisfied(planned, terms):
         if not broker.budget.room_for_reply() and request.max_wait_ms > 0:
             return _answer_when_there_is_room(broker, terms, opened, request.max_wait_ms)
@@ -85,7 +90,7 @@ async def _wait_and_answer(
 ) -> FetchResponse:
     await broker.fetch_waiters.wait(planned, terms, max_wait_ms)
     # Topics may have gone or moved meanwhile: look everything up again.
-    return _answer(broker, plan(broker, opened.wanted, terms), terms, opened)
+    return _answer(broker, list(plan(broker, opened.wanted)), terms, opened)
 
 
 async def _answer_when_there_is_room(
@@ -93,11 +98,37 @@ async def _answer_when_there_is_room(
 ) -> FetchResponse:
     """Others have not taken their replies yet: wait a moment, then answer without records if need be."""
     await asyncio.sleep(min(max_wait_ms, _WAIT_FOR_ROOM_MS) / 1_000)
-    return _answer(broker, plan(broker, opened.wanted, terms), terms, opened)
+    return _answer(broker, list(plan(broker, opened.wanted)), terms, opened)
 
 
 def _within(room: int, terms: Terms) -> Terms:
     return terms if terms.max_bytes <= room else terms._replace(max_bytes=room, may_exceed=room > 0)
+
+
+async def _answer_in_slices(
+    broker: "Broker", terms: Terms, opened: Opened, max_wait_ms: int
+) -> FetchResponse:
+    """The same for very many partitions: others have their turn between them."""
+    slice_ = Slice()
+
+    async def planned() -> list[Planned]:
+        found: list[Planned] = []
+        for part in plan(broker, opened.wanted):
+            found.append(part)
+            if slice_.is_full(_PRICE):
+                await asyncio.sleep(0)
+        return found
+
+    parts = await planned()
+    if max_wait_ms > 0 and not is_satisfied(parts, terms):
+        await broker.fetch_waiters.wait(parts, terms, max_wait_ms)
+        parts = await planned()
+    answer = Answer(opened)
+    for key, part in read(parts, _within(broker.budget.room_for_reply(), terms)):
+        answer.add(key, part)
+        if slice_.is_full(_PRICE):
+            await asyncio.sleep(0)
+    return answer.response()
 
 
 def _open(broker: "Broker", request: FetchRequest, *, by_id: bool) -> Opened | ErrorCode:
@@ -127,13 +158,39 @@ def _open(broker: "Broker", request: FetchRequest, *, by_id: bool) -> Opened | E
 
 
 def _answer(broker: "Broker", planned: list[Planned], terms: Terms, opened: Opened) -> FetchResponse:
-    session = opened.session
-    results = read(planned, _within(broker.budget.room_for_reply(), terms))
-    if session is not None:
-        news = [(key, part) for key, part in results if _is_news(session, key, part)]
-        if opened.incremental:
-            results = news
-    return FetchResponse(session_id=session.session_id if session else 0, responses=_by_topic(results))
+    answer = Answer(opened)
+    for key, part in read(planned, _within(broker.budget.room_for_reply(), terms)):
+        answer.add(key, part)
+    return answer.response()
+
+
+class Answer:
+    """Partitions gathered under their topics, in the order topics first appear."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+        self._topics: dict[TopicKey, FetchableTopicResponse] = {}
+
+    def add(self, key: PartitionKey, part: PartitionData) -> None:
+        """Take a partition; a session that goes on leaves out what is not new."""
+        session = self._opened.session
+        if session is not None and not _is_news(session, key, part) and self._opened.incremental:
+            return
+        topic = key[0]
+        entry = self._topics.get(topic)
+        if entry is None:
+            entry = self._topics[topic] = (
+                FetchableTopicResponse(topic=topic)
+                if isinstance(topic, str)
+                else FetchableTopicResponse(topic_id=topic)
+            )
+        entry.partitions.append(part)
+
+    def response(self) -> FetchResponse:
+        session = self._opened.session
+        return FetchResponse(
+            session_id=session.session_id if session else 0, responses=list(self._topics.values())
+        )
 
 
 def _is_news(session: FetchSession, key: PartitionKey, part: PartitionData) -> bool:
@@ -143,18 +200,3 @@ def _is_news(session: FetchSession, key: PartitionKey, part: PartitionData) -> b
         has_records=bool(part.records),
         failed=part.error_code != 0 or part.diverging_epoch is not None,
     )
-
-
-def _by_topic(results: list[tuple[PartitionKey, PartitionData]]) -> list[FetchableTopicResponse]:
-    """Partitions gathered under their topics, in the order topics first appear."""
-    topics: dict[TopicKey, FetchableTopicResponse] = {}
-    for (topic, _), part in results:
-        entry = topics.get(topic)
-        if entry is None:
-            entry = topics[topic] = (
-                FetchableTopicResponse(topic=topic)
-                if isinstance(topic, str)
-                else FetchableTopicResponse(topic_id=topic)
-            )
-        entry.partitions.append(part)
-    return list(topics.values())

@@ -1,5 +1,6 @@
 """IncrementalAlterConfigs (44): set, delete, append to or subtract from single configs. v1: flexible."""
 
+import asyncio
 from collections import Counter
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from kohort.broker.config_changes import (
 )
 from kohort.broker.configs import split_list
 from kohort.broker.context import Context
+from kohort.broker.heavy_work import Slice
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -25,6 +27,8 @@ from kohort.wire.messages.incremental_alter_configs import (
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
+
+_RESOURCE_PRICE, _CONFIG_PRICE = 50, 10
 
 
 class Operation(IntEnum):
@@ -39,7 +43,10 @@ async def handle(
 ) -> IncrementalAlterConfigsResponse:
     asked = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     results = []
+    slice_ = Slice()
     for resource in request.resources:
+        if slice_.is_full(_RESOURCE_PRICE + _CONFIG_PRICE * len(resource.configs)):
+            await asyncio.sleep(0)
         try:
             if asked[resource.resource_type, resource.resource_name] > 1:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
@@ -100,7 +107,9 @@ def _change(broker: "Broker", kind: ResourceType, configs: dict[str, str], confi
     items = split_list(inherited)
     given = split_list(config.value)
     if operation is Operation.APPEND:
-        items += [item for item in given if item not in items]
+        known = set(items)
+        items += [item for item in given if item not in known]
     else:
-        items = [item for item in items if item not in given]
+        dropped = set(given)
+        items = [item for item in items if item not in dropped]
     configs[key.name] = ",".join(items)

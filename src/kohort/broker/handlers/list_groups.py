@@ -1,9 +1,11 @@
 """ListGroups (16): the groups of this broker. v1: throttle time; v3: flexible; v4: states; v5: types."""
 
+import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
+from kohort.broker.heavy_work import Slice
 from kohort.groups.commands import ListGroups
 from kohort.groups.replies import ListReply
 from kohort.model.errors import ErrorCode
@@ -13,6 +15,8 @@ from kohort.wire.messages.list_groups import ListedGroup, ListGroupsRequest, Lis
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
+_SHARD_PRICE, _GROUP_PRICE = 20, 3
+
 
 async def handle(broker: "Broker", request: ListGroupsRequest, _context: Context) -> ListGroupsResponse:
     def command(reply_to: ReplyTo) -> ListGroups:
@@ -21,6 +25,7 @@ async def handle(broker: "Broker", request: ListGroupsRequest, _context: Context
         )
 
     response = ListGroupsResponse()
+    slice_ = Slice()
     for answer in broker.coordinator.ask_all(command):
         reply = await answer if isinstance(answer, Awaitable) else answer
         assert isinstance(reply, ListReply)
@@ -35,6 +40,8 @@ async def handle(broker: "Broker", request: ListGroupsRequest, _context: Context
             )
             for group in reply.groups
         ]
+        if slice_.is_full(_SHARD_PRICE + _GROUP_PRICE * len(reply.groups)):
+            await asyncio.sleep(0)
     return response
 
 

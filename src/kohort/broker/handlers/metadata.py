@@ -5,9 +5,13 @@ v3: throttle time; v4: auto-creation can be declined; v5: offline replicas; v7: 
 operations; v9: flexible; v10: topic ids; v12: topics by id; v13: an error for the whole reply.
 """
 
+import asyncio
+from collections.abc import Awaitable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context, Result
+from kohort.broker.heavy_work import Slice, Steps
 from kohort.broker.topics import NewTopic, ServedTopic, offsets_topic
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import NO_TOPIC_ID
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 ALL_TOPIC_OPERATIONS = 3576
 ALL_CLUSTER_OPERATIONS = 8096
 _NOT_ASKED = -(2**31)
+_TOPIC_PRICE, _PARTITION_PRICE = 5, 2
+_MOST_CREATED = 1_000  # in one request; who asks for more finds the others unknown, and asks again
 
 
 def handle(broker: "Broker", request: MetadataRequest, context: Context) -> Result:
@@ -36,7 +42,7 @@ def handle(broker: "Broker", request: MetadataRequest, context: Context) -> Resu
     missing = _to_create(broker, request, context.version)
     if missing:
         return _create_and_answer(broker, request, context.version, missing)
-    return _answer(broker, request, context.version)
+    return broker.heavy_work.run(_answer(broker, request, context.version, {}))
 
 
 def refuse(request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
@@ -66,7 +72,8 @@ def _to_create(broker: "Broker", request: MetadataRequest, version: int) -> list
     if not broker.configs.flag("auto.create.topics.enable"):
         return []
     names = dict.fromkeys(topic.name for topic in request.topics if topic.name)
-    return [name for name in names if is_legal_name(name) and broker.topics.get(name) is None]
+    missing = (name for name in names if is_legal_name(name) and broker.topics.get(name) is None)
+    return list(islice(missing, _MOST_CREATED))
 
 
 async def _create_and_answer(
@@ -81,17 +88,19 @@ async def _create_and_answer(
         except RefusedError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # another client was faster
                 refused[name] = error.code
-    return _answer(broker, request, version, refused)
+        await asyncio.sleep(0)
+    answer = broker.heavy_work.run(_answer(broker, request, version, refused))
+    return await answer if isinstance(answer, Awaitable) else answer
 
 
 def _answer(
-    broker: "Broker", request: MetadataRequest, version: int, refused: dict[str, ErrorCode] | None = None
-) -> MetadataResponse:
+    broker: "Broker", request: MetadataRequest, version: int, refused: dict[str, ErrorCode]
+) -> Steps[None, MetadataResponse]:
     operations = ALL_TOPIC_OPERATIONS if request.include_topic_authorized_operations else _NOT_ASKED
     if _wants_all(request, version):
-        topics = [_describe(broker, topic, operations) for topic in broker.topics]
+        topics = yield from _all(broker, operations)
     else:
-        topics = _asked_for(broker, request.topics or [], operations, refused or {})
+        topics = yield from _asked_for(broker, request.topics or [], operations, refused)
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(
@@ -107,15 +116,29 @@ def _answer(
     )
 
 
+def _all(broker: "Broker", operations: int) -> Steps[None, list[MetadataResponseTopic]]:
+    """Every topic; those that come or go while others have their turn may be missing."""
+    entries: list[MetadataResponseTopic] = []
+    slice_ = Slice()
+    for topic in list(broker.topics):
+        entries.append(_describe(broker, topic, operations))
+        if slice_.is_full(_TOPIC_PRICE + _PARTITION_PRICE * len(topic.logs)):
+            yield None
+    return entries
+
+
 def _asked_for(
     broker: "Broker", asked: list[MetadataRequestTopic], operations: int, refused: dict[str, ErrorCode]
-) -> list[MetadataResponseTopic]:
+) -> Steps[None, list[MetadataResponseTopic]]:
     """One entry for each topic asked for, however often it was; errors in their place."""
     entries: dict[str | bytes, MetadataResponseTopic] = {}
+    slice_ = Slice()
     for wanted in asked:
         key = wanted.name if wanted.topic_id == NO_TOPIC_ID and wanted.name is not None else wanted.topic_id
         if key not in entries:
             entries[key] = _one(broker, wanted, operations, refused)
+            if slice_.is_full(_TOPIC_PRICE + _PARTITION_PRICE * len(entries[key].partitions)):
+                yield None
     return list(entries.values())
 
 

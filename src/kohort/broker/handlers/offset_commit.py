@@ -4,9 +4,11 @@ v2 to v4: retention time; v3: throttle time; v6: leader epochs; v7: static membe
 v9: GROUP_ID_NOT_FOUND; v10: topic ids.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, NamedTuple
 
-from kohort.broker.context import Context, Result
+from kohort.broker.context import Context, Response, Result
+from kohort.broker.heavy_work import Slice, Steps
 from kohort.broker.shard import then
 from kohort.broker.topics import ServedTopic
 from kohort.groups.commands import CommitOffsets, CommitRow
@@ -25,16 +27,42 @@ if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
 _FIRST_VERSION_WITH_IDS = 10
+_ROW_PRICE = 2
+_MOST_ROWS = 20_000  # more do not fit a batch of 1 MB, whatever they are
+
+
+class SortedOut(NamedTuple):
+    """A request's partitions: those that were refused, and those the coordinator is asked about."""
+
+    refused: OffsetCommitResponse
+    rows: list[CommitRow]
 
 
 def handle(broker: "Broker", request: OffsetCommitRequest, context: Context) -> Result:
-    """What does not exist is refused first; if nothing is left, the group is not even looked at."""
-    refused = OffsetCommitResponse()
-    rows: list[CommitRow] = []
-    for asked in request.topics:
-        _sort_out(broker, asked, context.version, rows, refused)
+    """What does not exist is refused first; if nothing is left, the group is not even looked at.
+
+    What is left is one command, however much it is: a commit is stored as a whole or not at all.
+    """
+    sorted_out = broker.heavy_work.run(_sort_out(broker, request, context.version))
+    if isinstance(sorted_out, Awaitable):
+        return _commit_later(broker, request, context, sorted_out)
+    return _commit(broker, request, context, sorted_out)
+
+
+async def _commit_later(
+    broker: "Broker", request: OffsetCommitRequest, context: Context, sorting: Awaitable[SortedOut]
+) -> Response:
+    result = _commit(broker, request, context, await sorting)
+    return await result if isinstance(result, Awaitable) else result
+
+
+def _commit(broker: "Broker", request: OffsetCommitRequest, context: Context, found: SortedOut) -> Result:
+    refused, rows = found
     if not rows:
         return refused
+    if len(rows) > _MOST_ROWS:
+        results = [(row, ErrorCode.INVALID_COMMIT_OFFSET_SIZE) for row in rows]
+        return _merged(refused, results, context.version)
 
     def respond(reply: CommitReply) -> OffsetCommitResponse:
         results = [(row, result.error) for row, result in zip(rows, reply.rows, strict=True)]
@@ -62,34 +90,35 @@ def refuse(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitRespons
     )
 
 
-def _sort_out(
-    broker: "Broker",
-    asked: OffsetCommitRequestTopic,
-    version: int,
-    rows: list[CommitRow],
-    refused: OffsetCommitResponse,
-) -> None:
+def _sort_out(broker: "Broker", request: OffsetCommitRequest, version: int) -> Steps[None, SortedOut]:
     """Rows for the coordinator, and an entry for what it will not see."""
-    topic, code = _find(broker, asked, version)
-    entry = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id)
-    for part in asked.partitions:
-        if topic is None or topic.log(part.partition_index) is None:
-            entry.partitions.append(
-                OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+    rows: list[CommitRow] = []
+    refused = OffsetCommitResponse()
+    slice_ = Slice()
+    for asked in request.topics:
+        topic, code = _find(broker, asked, version)
+        entry = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id)
+        for part in asked.partitions:
+            if slice_.is_full(_ROW_PRICE):
+                yield None
+            if topic is None or topic.log(part.partition_index) is None:
+                entry.partitions.append(
+                    OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+                )
+                continue
+            rows.append(
+                CommitRow(
+                    topic.name,
+                    Partition(part.partition_index),
+                    part.committed_offset,
+                    part.committed_leader_epoch,
+                    part.committed_metadata,
+                    TopicId(asked.topic_id),
+                )
             )
-            continue
-        rows.append(
-            CommitRow(
-                topic.name,
-                Partition(part.partition_index),
-                part.committed_offset,
-                part.committed_leader_epoch,
-                part.committed_metadata,
-                TopicId(asked.topic_id),
-            )
-        )
-    if entry.partitions:
-        refused.topics.append(entry)
+        if entry.partitions:
+            refused.topics.append(entry)
+    return SortedOut(refused, rows)
 
 
 def _find(

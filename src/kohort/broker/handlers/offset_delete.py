@@ -45,7 +45,8 @@ def refuse(_request: OffsetDeleteRequest, code: ErrorCode) -> OffsetDeleteRespon
 def _response(reply: DeleteOffsetsReply, asked: list[Row], known: list[Row]) -> OffsetDeleteResponse:
     if reply.error:
         return OffsetDeleteResponse(error_code=reply.error)
-    unknown = [row for row in asked if row not in set(known)]
+    found = set(known)
+    unknown = [row for row in asked if row not in found]
     results = [(row, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for row in unknown]
     results += [((row.topic, row.partition), row.error) for row in reply.rows]
     topics: dict[TopicName, OffsetDeleteResponseTopic] = {}

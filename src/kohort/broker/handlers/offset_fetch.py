@@ -4,10 +4,12 @@ v2: null for all topics, an error for the group; v3: throttle time; v5: leader e
 v7: require stable; v8: several groups; v9: member id and epoch; v10: topic ids.
 """
 
+import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.context import Context
+from kohort.broker.heavy_work import Slice
 from kohort.groups.commands import FetchOffsets, FetchTopic
 from kohort.groups.replies import FetchedOffset, FetchReply
 from kohort.model.errors import ErrorCode
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 _FIRST_VERSION_WITH_GROUP_ERROR = 2
 _FIRST_VERSION_WITH_GROUPS = 8
 _FIRST_VERSION_WITH_IDS = 10
+_GROUP_PRICE, _ROW_PRICE = 20, 3
 
 
 class Asked(NamedTuple):
@@ -40,15 +43,23 @@ class Asked(NamedTuple):
 
 
 async def handle(broker: "Broker", request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
-    if context.version >= _FIRST_VERSION_WITH_GROUPS:
-        return OffsetFetchResponse(
-            groups=[
-                await _fetch(broker, group, context.version, stable=request.require_stable)
-                for group in request.groups
-            ]
+    slice_ = Slice()
+    if context.version < _FIRST_VERSION_WITH_GROUPS:
+        one = await _fetch(broker, _as_group(request), context.version, slice_, stable=request.require_stable)
+        return await _as_single(request, one, context.version, slice_)
+    response = OffsetFetchResponse()
+    everything: set[str] = set()  # groups that were asked for all they have: once is enough, it may be much
+    for group in request.groups:
+        if group.topics is None and group.group_id in everything:
+            continue
+        if group.topics is None:
+            everything.add(group.group_id)
+        response.groups.append(
+            await _fetch(broker, group, context.version, slice_, stable=request.require_stable)
         )
-    fetched = await _fetch(broker, _as_group(request), context.version, stable=request.require_stable)
-    return _as_single(request, fetched, context.version)
+        if slice_.is_full(_GROUP_PRICE):
+            await asyncio.sleep(0)
+    return response
 
 
 def refuse(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
@@ -75,8 +86,9 @@ def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 
 
 async def _fetch(
-    broker: "Broker", group: OffsetFetchRequestGroup, version: int, *, stable: bool
+    broker: "Broker", group: OffsetFetchRequestGroup, version: int, slice_: Slice, *, stable: bool
 ) -> OffsetFetchResponseGroup:
+    """The core answers in one step, so that a commit is seen as a whole or not at all."""
     asked = _resolve(broker, group, version)
     answer = broker.coordinator.ask(
         group.group_id,
@@ -88,7 +100,7 @@ async def _fetch(
     assert isinstance(reply, FetchReply)
     if reply.error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=reply.error)
-    topics = _by_topic(broker, reply.rows, version)
+    topics = await _by_topic(broker, reply.rows, version, slice_)
     if asked.topics is not None:
         named = {topic.name for topic in topics}
         topics += [
@@ -123,11 +135,13 @@ def _nothing(partition: int, code: ErrorCode) -> OffsetFetchResponsePartitions:
     return OffsetFetchResponsePartitions(partition_index=partition, committed_offset=-1, error_code=code)
 
 
-def _by_topic(
-    broker: "Broker", rows: tuple[FetchedOffset, ...], version: int
+async def _by_topic(
+    broker: "Broker", rows: tuple[FetchedOffset, ...], version: int, slice_: Slice
 ) -> list[OffsetFetchResponseTopics]:
     topics: dict[TopicName, OffsetFetchResponseTopics] = {}
     for row in rows:
+        if slice_.is_full(_ROW_PRICE):
+            await asyncio.sleep(0)
         entry = topics.get(row.topic)
         if entry is None:
             served = broker.topics.get(row.topic)
@@ -148,8 +162,8 @@ def _by_topic(
     return list(topics.values())
 
 
-def _as_single(
-    request: OffsetFetchRequest, group: OffsetFetchResponseGroup, version: int
+async def _as_single(
+    request: OffsetFetchRequest, group: OffsetFetchResponseGroup, version: int, slice_: Slice
 ) -> OffsetFetchResponse:
     """The same for one group; v1 has no place for its error but every partition asked for."""
     if group.error_code and version < _FIRST_VERSION_WITH_GROUP_ERROR:
@@ -160,22 +174,20 @@ def _as_single(
             )
             for topic in request.topics or []
         ]
-    return OffsetFetchResponse(
-        error_code=group.error_code,
-        topics=[
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=part.partition_index,
-                        committed_offset=part.committed_offset,
-                        committed_leader_epoch=part.committed_leader_epoch,
-                        metadata=part.metadata,
-                        error_code=part.error_code,
-                    )
-                    for part in topic.partitions
-                ],
+    response = OffsetFetchResponse(error_code=group.error_code)
+    for topic in group.topics:
+        entry = OffsetFetchResponseTopic(name=topic.name)
+        response.topics.append(entry)
+        for part in topic.partitions:
+            if slice_.is_full(_ROW_PRICE):
+                await asyncio.sleep(0)
+            entry.partitions.append(
+                OffsetFetchResponsePartition(
+                    partition_index=part.partition_index,
+                    committed_offset=part.committed_offset,
+                    committed_leader_epoch=part.committed_leader_epoch,
+                    metadata=part.metadata,
+                    error_code=part.error_code,
+                )
             )
-            for topic in group.topics
-        ],
-    )
+    return response

@@ -5,7 +5,8 @@ v2: current leader epoch in the request; v3: replica id; v4: flexible.
 
 from typing import TYPE_CHECKING
 
-from kohort.broker.context import Context
+from kohort.broker.context import Context, Result
+from kohort.broker.heavy_work import Slice, Steps
 from kohort.broker.leadership import led_log
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch
@@ -20,18 +21,26 @@ from kohort.wire.messages.offset_for_leader_epoch import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
+_PRICE = 5
 
-def handle(
-    broker: "Broker", request: OffsetForLeaderEpochRequest, _context: Context
-) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[_end(broker, topic.topic, part) for part in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
+
+def handle(broker: "Broker", request: OffsetForLeaderEpochRequest, _context: Context) -> Result:
+    return broker.heavy_work.run(_answer(broker, request))
+
+
+def _answer(
+    broker: "Broker", request: OffsetForLeaderEpochRequest
+) -> Steps[None, OffsetForLeaderEpochResponse]:
+    response = OffsetForLeaderEpochResponse()
+    slice_ = Slice()
+    for topic in request.topics:
+        result = OffsetForLeaderTopicResult(topic=topic.topic)
+        response.topics.append(result)
+        for part in topic.partitions:
+            if slice_.is_full(_PRICE):
+                yield None
+            result.partitions.append(_end(broker, topic.topic, part))
+    return response
 
 
 def refuse(request: OffsetForLeaderEpochRequest, code: ErrorCode) -> OffsetForLeaderEpochResponse:

@@ -53,6 +53,7 @@ _BEFORE_THE_LOG = frozenset(
 _NO_TRANSACTIONS = "Kohort does not serve transactions."
 _FIRST_VERSION_WITH_IDS = 13
 _SHOWN = 249  # of a topic's name, which need not be a legal one
+_APPENDED_IN_ONE_GO = 500
 _IN_ONE_GO = 25_000  # microseconds, about: what is looked at without giving way
 
 
@@ -64,16 +65,24 @@ class Work:
 
     __slots__ = ("appends", "response", "waiting")
 
-    def __init__(self) -> None:
-        self.response = ProduceResponse()
+    def __init__(self, response: ProduceResponse) -> None:
+        self.response = response
         self.appends: list[Append] = []
         self.waiting: list[tuple[PartitionProduceResponse, Log]] = []  # the entries the appends belong to
+
+    def pieces(self) -> Iterator["Work"]:
+        """The same response and, one after the other, appends that do not take long."""
+        for start in range(0, len(self.appends) or 1, _APPENDED_IN_ONE_GO):
+            piece = Work(self.response)
+            piece.appends = self.appends[start : start + _APPENDED_IN_ONE_GO]
+            piece.waiting = self.waiting[start : start + _APPENDED_IN_ONE_GO]
+            yield piece
 
 
 def handle(broker: "Broker", request: ProduceRequest, context: Context) -> Result:
     if request.acks not in _LEGAL_ACKS:
         return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
-    work = Work()
+    work = Work(ProduceResponse())
     checks = broker.heavy_work.run(_check(broker, request, context.version, work))
     if checks is None:
         return _append(broker, request, context, work)
@@ -84,9 +93,13 @@ async def _append_later(
     broker: "Broker", request: ProduceRequest, context: Context, work: Work, checks: Awaitable[None]
 ) -> Response:
     await checks
-    _drop_orphans(broker, work)
-    result = _append(broker, request, context, work)
-    return await result if isinstance(result, Awaitable) else result
+    for piece in work.pieces():
+        _drop_orphans(broker, piece)
+        result = _append(broker, request, context, piece)
+        if isinstance(result, Awaitable):
+            await result
+        await asyncio.sleep(0)
+    return None if request.acks == NO_REPLY else work.response
 
 
 def _drop_orphans(broker: "Broker", work: Work) -> None:

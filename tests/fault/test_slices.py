@@ -1,0 +1,125 @@
+"""The work for a large request is cut into slices: counted here, measured by ``make bench``."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+from tests.broker.grouping import commit_request, heartbeat_request
+from tests.fault.arena import Arena, ClosedError, Peer, is_unknown
+from tests.fault.largest import largest
+
+from kohort.broker import dispatch, heavy_work
+from kohort.broker.handlers import SERVED, Served
+from kohort.broker.handlers import fetch as fetch_handler
+from kohort.broker.heavy_work import Slice
+from kohort.codec.compiled import encode
+from kohort.model.errors import ErrorCode
+from kohort.wire.apis import ApiKey
+from kohort.wire.framing import DEFAULT_ELEMENTS, ELEMENTS
+
+ELEMENTS_SENT = 600
+PRICE_OF_A_SLICE = 100  # here; entries cost 2 and more
+# Handled in one go: an entry costs a microsecond or two, and there may be no more than this.
+IN_ONE_GO = {
+    ApiKey.FIND_COORDINATOR: 20_000,
+    ApiKey.SYNC_GROUP: 25_000,
+    ApiKey.JOIN_GROUP: 1_000,
+    ApiKey.LIST_GROUPS: 1_000,
+    ApiKey.LEAVE_GROUP: DEFAULT_ELEMENTS,
+    ApiKey.DELETE_RECORDS: DEFAULT_ELEMENTS,
+    ApiKey.CREATE_ACLS: DEFAULT_ELEMENTS,
+    ApiKey.DELETE_ACLS: DEFAULT_ELEMENTS,
+    ApiKey.ELECT_LEADERS: DEFAULT_ELEMENTS,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: DEFAULT_ELEMENTS,
+    ApiKey.OFFSET_DELETE: DEFAULT_ELEMENTS,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: DEFAULT_ELEMENTS,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: DEFAULT_ELEMENTS,
+}
+OWN_PRICES = {ApiKey.PRODUCE}  # of batches; see test_heavy_batches.py
+WITH_ARRAYS = [
+    api
+    for api in SERVED
+    if any(largest(api.key, api.newest, bytes(16), most=2)) and api.key not in OWN_PRICES
+]
+
+
+@pytest.fixture(scope="module")
+def arena() -> Iterator[Arena]:
+    with Arena() as arena:
+        yield arena
+
+
+class Counted:
+    """How often slices were full."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full = 0
+        is_full = Slice.is_full
+
+        def counted(slice_: Slice, price: int) -> bool:
+            was_full = is_full(slice_, price)
+            self.full += was_full
+            return was_full
+
+        monkeypatch.setattr(Slice, "is_full", counted)
+        monkeypatch.setattr(heavy_work, "IN_A_SLICE", PRICE_OF_A_SLICE)
+        monkeypatch.setattr(dispatch, "AT_ONCE", 50)
+        monkeypatch.setattr(fetch_handler, "_AT_ONCE", 50)
+
+
+@pytest.mark.parametrize("api", WITH_ARRAYS, ids=[api.key.name.lower() for api in WITH_ARRAYS])
+def test_a_request_with_many_entries_is_handled_in_slices_or_has_few_enough(
+    arena: Arena, api: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, version = api.key, api.newest
+    counted = Counted(monkeypatch)
+    may_wait = key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+    for _name, request in largest(key, version, arena.topic_id, most=ELEMENTS_SENT):
+        frame = arena.frame_of(key, version, encode(request, version))
+        reply = arena.run(partial(arena.throw, frame, may_wait=may_wait))
+        assert reply is None or not is_unknown(arena.read(key, version, reply))
+    if key in IN_ONE_GO:
+        assert ELEMENTS.get(key, DEFAULT_ELEMENTS) <= IN_ONE_GO[key]
+    else:
+        assert counted.full >= 2 * ELEMENTS_SENT // PRICE_OF_A_SLICE
+    assert arena.bugs() == []
+
+
+def test_others_are_answered_while_a_large_request_is_handled(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Counted(monkeypatch)
+    _, request = next(
+        (name, request)
+        for name, request in largest(ApiKey.OFFSET_FETCH, 10, arena.topic_id, most=ELEMENTS_SENT)
+        if name.endswith("different")
+    )
+
+    async def both() -> None:
+        attacker, member = (Peer(arena.server._connect) for _ in range(2))
+        attacker.send(arena.frame_of(ApiKey.OFFSET_FETCH, 10, encode(request, 10)))
+        beat = heartbeat_request(arena.member, arena.generation)
+        member.send(arena.frame_of(ApiKey.HEARTBEAT, 4, encode(beat, 4)))
+        assert member.received
+        assert not attacker.received
+        await attacker.news.wait()
+        assert attacker.received
+
+    arena.run(both)
+
+
+def test_a_commit_of_more_than_fits_a_batch_is_refused_as_too_large(arena: Arena) -> None:
+    request = commit_request(
+        *[(0, offset) for offset in range(20_001)], member=(arena.member, arena.generation)
+    )
+    reply = arena.run(partial(arena.ask, request, 8))
+    assert {part.error_code for part in reply.topics[0].partitions} == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+
+
+def test_a_request_with_more_elements_than_its_api_allows_ends_its_connection(arena: Arena) -> None:
+    request = commit_request(*[(0, offset) for offset in range(ELEMENTS[ApiKey.OFFSET_COMMIT])])
+    with pytest.raises(ClosedError):
+        arena.run(partial(arena.ask, request, 8))
+    (line,) = arena.lines
+    assert "too many elements" in line.getMessage()
+    arena.lines.clear()
