@@ -20,6 +20,7 @@ from kohort.wire.apis import ApiKey
 from kohort.wire.messages import (
     alter_configs,
     api_versions,
+    consumer_group_describe,
     consumer_group_heartbeat,
     create_acls,
     create_partitions,
@@ -34,6 +35,7 @@ from kohort.wire.messages import (
     describe_groups,
     describe_log_dirs,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
     find_coordinator,
     incremental_alter_configs,
@@ -42,11 +44,16 @@ from kohort.wire.messages import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
     sasl_authenticate,
     sasl_handshake,
+    share_acknowledge,
+    share_fetch,
+    share_group_describe,
+    share_group_heartbeat,
 )
 
 NAME = "t"
@@ -278,4 +285,19 @@ EXEMPLARS: dict[ApiKey, Callable[[bytes], Message]] = {
         group_id=GROUP, member_id="x", subscribed_topic_names=[NAME]
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _pages,
+    ApiKey.DESCRIBE_TRANSACTIONS: lambda _: describe_transactions.DescribeTransactionsRequest(
+        transactional_ids=["x"]
+    ),
+    ApiKey.LIST_TRANSACTIONS: lambda _: list_transactions.ListTransactionsRequest(state_filters=["Ongoing"]),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: lambda _: consumer_group_describe.ConsumerGroupDescribeRequest(
+        group_ids=[GROUP]
+    ),
+    ApiKey.SHARE_GROUP_HEARTBEAT: lambda _: share_group_heartbeat.ShareGroupHeartbeatRequest(
+        group_id=GROUP, member_id="x", subscribed_topic_names=[NAME]
+    ),
+    ApiKey.SHARE_GROUP_DESCRIBE: lambda _: share_group_describe.ShareGroupDescribeRequest(group_ids=[GROUP]),
+    ApiKey.SHARE_FETCH: lambda _: share_fetch.ShareFetchRequest(group_id=GROUP, member_id="x"),
+    ApiKey.SHARE_ACKNOWLEDGE: lambda _: share_acknowledge.ShareAcknowledgeRequest(
+        group_id=GROUP, member_id="x"
+    ),
 }

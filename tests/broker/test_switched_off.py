@@ -4,14 +4,24 @@ import pytest
 from tests.broker.asking import create
 from tests.broker.raw import Raw
 
+from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode
+from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from kohort.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kohort.wire.messages.describe_acls import DescribeAclsRequest
+from kohort.wire.messages.describe_transactions import DescribeTransactionsRequest
 from kohort.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.init_producer_id import InitProducerIdRequest
+from kohort.wire.messages.list_transactions import ListTransactionsRequest
 from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest
+from kohort.wire.messages.share_acknowledge import ShareAcknowledgeRequest
+from kohort.wire.messages.share_fetch import ShareFetchRequest
+from kohort.wire.messages.share_group_describe import ShareGroupDescribeRequest
+from kohort.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 ACL_VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
 
@@ -22,6 +32,58 @@ def test_the_consumer_protocol_is_unsupported(raw: Raw, version: int) -> None:
     reply = raw.send(beat, version)
     assert (reply.error_code, reply.member_id, reply.assignment) == (35, None, None)
     assert "group.protocol=classic" in reply.error_message
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_no_group_of_the_consumer_protocol_can_be_described(raw: Raw, version: int) -> None:
+    reply = raw.send(ConsumerGroupDescribeRequest(group_ids=["g", ""]), version)
+    assert [(group.group_id, group.error_code) for group in reply.groups] == [("g", 35), ("", 35)]
+
+
+def test_share_groups_are_unsupported(raw: Raw) -> None:
+    reply = raw.send(ShareGroupHeartbeatRequest(group_id="g", member_id="m"), 1)
+    assert (reply.error_code, reply.member_id, reply.assignment) == (35, None, None)
+    assert "share groups" in reply.error_message
+    described = raw.send(ShareGroupDescribeRequest(group_ids=["g"]), 1)
+    assert [(group.group_id, group.error_code) for group in described.groups] == [("g", 35)]
+    for version in (1, 2):
+        assert raw.send(ShareFetchRequest(group_id="g", member_id="m"), version).error_code == 35
+        assert raw.send(ShareAcknowledgeRequest(group_id="g", member_id="m"), version).error_code == 35
+
+
+def test_there_are_no_transactions_to_describe_or_list(raw: Raw) -> None:
+    reply = raw.send(DescribeTransactionsRequest(transactional_ids=["a", ""]), 0)
+    assert [state.error_code for state in reply.transaction_states] == [
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+        ErrorCode.INVALID_REQUEST,
+    ]
+    for version in (0, 1, 2):
+        listed = raw.send(ListTransactionsRequest(state_filters=["Ongoing", "strange"]), version)
+        assert (listed.error_code, listed.transaction_states) == (0, [])
+        assert listed.unknown_state_filters == ["strange"]
+    for pattern in ("(", "a" * 1_001):
+        wrong = raw.send(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
+        assert wrong.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "reason"),
+    [
+        (ConsumerGroupHeartbeatRequest(group_id="g"), 1, "set group.protocol=classic"),
+        (ShareGroupHeartbeatRequest(group_id="g"), 1, "there are no share groups here"),
+        (InitProducerIdRequest(transactional_id="x"), 4, "there are no transactions here"),
+        (FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4, "there are no transactions here"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_client_that_asks_for_what_is_not_there_is_one_warning_in_the_log(
+    raw: Raw, caplog: pytest.LogCaptureFixture, request_: Message, version: int, reason: str
+) -> None:
+    for _ in range(5):
+        raw.send(request_, version)
+    (message,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert reason in message
+    assert "127.0.0.1" in message
 
 
 @pytest.mark.parametrize("version", [0, 1])

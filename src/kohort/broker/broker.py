@@ -12,6 +12,7 @@ from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.heavy_work import HeavyWork
 from kohort.broker.memory import request_limit, sessions_limit
 from kohort.broker.memory_budget import MemoryBudget
+from kohort.broker.notices import Notices
 from kohort.broker.settings import Settings
 from kohort.broker.topics import ServedTopic, Topics
 from kohort.log.catalog import Catalog
@@ -39,6 +40,7 @@ class Broker:
         patience_s = self.configs.number("kohort.stalled.ms") / 1_000
         self.budget = MemoryBudget(request_limit(self.configs), patience_s, asyncio.get_running_loop())
         self.heavy_work = HeavyWork()
+        self.notices = Notices(clock)
         self.advertised_host = settings.advertised_host or settings.host
         self.advertised_port = settings.advertised_port or settings.port
         storage.on_advance(self.fetch_waiters.look_again)

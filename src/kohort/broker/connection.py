@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from kohort.broker.memory_budget import FREE, MemoryBudget, Progress
+from kohort.broker.notices import Notices
 from kohort.model.errors import ProtocolError
 from kohort.wire.framing import FrameBuffer
 
@@ -26,6 +27,8 @@ _GATHER = 256 * 1024
 # How much may gather behind a request that waits before the peer is left unread. Reading on is the only way
 # to notice that it hangs up.
 _READ_AHEAD = 64 * 1024
+
+_LOGGED = 5  # lines a minute about bad requests of one host; the others are counted
 
 
 class Parked(Protocol):
@@ -51,6 +54,9 @@ class Parked(Protocol):
 
 class Requests(Protocol):
     """Who answers: reply bytes at once, ``None`` for no reply at all, or a parked request."""
+
+    @property
+    def notices(self) -> Notices: ...
 
     def serve(self, frame: bytes, connection: "Connection") -> Buffers | Parked | None: ...
 
@@ -138,7 +144,8 @@ class Connection(asyncio.Protocol):
             return
         self._open = False
         if reason:
-            logger.warning("closed %s: %s", self.peer, reason)
+            about = f"connections of {self.client_host[1:]} that were closed"
+            self._requests.notices.warn(logger, about, f"closed {self.peer}: {reason}", at_most=_LOGGED)
         self._transport.close()
 
     def abort(self) -> None:

@@ -152,6 +152,7 @@ class Dispatch:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
+        self.notices = broker.notices
         self._served: dict[int, Served] = {api.key: api for api in SERVED}
         self._handlers: dict[int, Handler] = {}
         self._running: set[asyncio.Future[Any]] = set()

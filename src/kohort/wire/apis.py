@@ -61,6 +61,10 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
 
 
 class ApiSpec:
@@ -160,6 +164,10 @@ APIS: Final[Mapping[int, ApiSpec]] = MappingProxyType(
             _spec(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, 0),
             _spec(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, 0),
             _spec(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
+            _spec(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, 1),
+            _spec(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, 1),
+            _spec(ApiKey.SHARE_FETCH, 1, 2, 1),
+            _spec(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, 1),
         )
     )
 )

@@ -68,6 +68,13 @@ SERVED: tuple[Served, ...] = (
     Served(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0),
     Served(ApiKey.OFFSET_DELETE, 0, 0),
     Served(ApiKey.DESCRIBE_CLUSTER, 0, 2),
+    Served(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0),
+    Served(ApiKey.LIST_TRANSACTIONS, 0, 2),
     Served(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1),
+    Served(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1),
     Served(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
+    Served(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1),
+    Served(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1),
+    Served(ApiKey.SHARE_FETCH, 1, 2),
+    Served(ApiKey.SHARE_ACKNOWLEDGE, 1, 2),
 )

@@ -21,8 +21,9 @@ _ONLY_CLASSIC = "Kohort serves classic groups only: set group.protocol=classic."
 
 
 def handle(
-    _broker: "Broker", _request: ConsumerGroupHeartbeatRequest, _context: Context
+    broker: "Broker", _request: ConsumerGroupHeartbeatRequest, context: Context
 ) -> ConsumerGroupHeartbeatResponse:
+    broker.notices.refused(context, "groups of the consumer protocol (KIP-848)", "set group.protocol=classic")
     return ConsumerGroupHeartbeatResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=_ONLY_CLASSIC
     )

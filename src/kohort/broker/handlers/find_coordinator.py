@@ -20,6 +20,10 @@ GROUP = 0
 TRANSACTION = 1
 _FIRST_FLEXIBLE_VERSION = 3
 _FIRST_VERSION_WITH_KEYS = 4
+_INSTEAD = {
+    "transactions": "use an idempotent producer without a transactional.id",
+    "share groups": "use a consumer group",
+}
 _NOT_AVAILABLE = "The coordinator is not available."
 _ONLY_GROUPS = "Kohort coordinates consumer groups; transactions and share groups are not served."
 
@@ -28,6 +32,8 @@ async def handle(
     broker: "Broker", request: FindCoordinatorRequest, context: Context
 ) -> FindCoordinatorResponse:
     if request.key_type != GROUP:
+        feature = "transactions" if request.key_type == TRANSACTION else "share groups"
+        broker.notices.refused(context, feature, _INSTEAD[feature])
         return _answer(request, context.version, _refusal(request, context.version), _ONLY_GROUPS)
     try:
         await broker.coordinator.ensure_offsets_topic()

@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 
 
 async def handle(
-    broker: "Broker", request: InitProducerIdRequest, _context: Context
+    broker: "Broker", request: InitProducerIdRequest, context: Context
 ) -> InitProducerIdResponse:
     if request.transactional_id == "" or (request.producer_id == -1) != (request.producer_epoch == -1):
         return refuse(request, ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
+        broker.notices.refused(
+            context, "transactions", "use an idempotent producer without a transactional.id"
+        )
         return refuse(request, ErrorCode.UNSUPPORTED_VERSION)
     return InitProducerIdResponse(producer_id=await broker.catalog.next_producer_id(), producer_epoch=0)
 

@@ -1,0 +1,56 @@
+"""Warnings that a peer can cause as often as it likes: a few lines a minute, then a count."""
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kohort.broker.clock import Clock
+from kohort.model.ids import Instant
+
+if TYPE_CHECKING:
+    from kohort.broker.context import Context
+
+_dispatch = logging.getLogger("kohort.dispatch")
+
+WINDOW_MS = 60_000
+_MOST_KEYS = 1_000  # that are counted apart; more share one count
+
+
+@dataclass(slots=True)
+class _Window:
+    logged: int = 0
+    left_out: int = 0
+
+
+class Notices:
+    """Logs the first warnings about something, and at the end of a minute how many more there were."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._windows: dict[str, _Window] = {}
+
+    def warn(self, logger: logging.Logger, about: str, text: str, *, at_most: int = 1) -> None:
+        """Log ``text``, unless as many lines about the same were logged in this minute."""
+        if about not in self._windows and len(self._windows) >= _MOST_KEYS:
+            about = "others"
+        window = self._windows.get(about)
+        if window is None:
+            window = self._windows[about] = _Window()
+            end = Instant(self._clock.now().instant + WINDOW_MS)
+            self._clock.call_at(end, lambda: self._close(logger, about))
+        if window.logged < at_most:
+            window.logged += 1
+            logger.warning("%s", text)
+        else:
+            window.left_out += 1
+
+    def refused(self, context: "Context", feature: str, advice: str) -> None:
+        """A client asked for a feature that is not there."""
+        host = context.client_host[1:]
+        text = f"refused {context} at {host}: there are no {feature} here; {advice}"
+        self.warn(_dispatch, f"requests of {host} for {feature}", text)
+
+    def _close(self, logger: logging.Logger, about: str) -> None:
+        window = self._windows.pop(about)
+        if window.left_out:
+            logger.warning("%s: %d more in the last minute, not logged one by one", about, window.left_out)
