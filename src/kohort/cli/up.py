@@ -94,7 +94,7 @@ async def run_parts(parts: Sequence[Part], *, moved: bool, watch: "Watch | None"
     for row in kept:
         note(f"{row.what} kept in {row.kept}")
     if kept:
-        note("the same command goes on with them; to start from nothing, remove them first")
+        note("the same command goes on from there")
     return OK
 
 

@@ -61,7 +61,7 @@ def test_when_it_has_stopped_it_says_where_the_data_is(capsys: pytest.CaptureFix
     assert capsys.readouterr().err.splitlines() == [
         "stopping …",
         "data kept in /there",
-        "the same command goes on with them; to start from nothing, remove them first",
+        "the same command goes on from there",
     ]
 
 
