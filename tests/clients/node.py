@@ -64,6 +64,12 @@ class Node:
         )
         self.bootstrap = self._address()
 
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        assert self._process is not None, "the broker does not run"
+        return self._process.pid
+
     def stop(self) -> None:
         """SIGTERM, and wait: a clean stop, or the test fails with what the broker said."""
         code = self._end(signal.SIGTERM)

@@ -16,6 +16,9 @@ from kohort.records.batch import NO_PRODUCER_ID, BatchHeader
 REMEMBERED_BATCHES = 5
 """How many batches of a producer are recognised when it repeats them: a client has at most 5 in flight."""
 
+MOST_PRODUCERS = 10_000
+"""Of one partition. One more, and the one silent for longest is forgotten, as if it had expired."""
+
 NO_EPOCH = -1
 NO_TRANSACTION = Offset(-1)
 _NO_COORDINATOR = -1
@@ -63,7 +66,7 @@ class Producers:
     __slots__ = ("_producers",)
 
     def __init__(self) -> None:
-        self._producers: dict[ProducerId, Producer] = {}
+        self._producers: dict[ProducerId, Producer] = {}  # the one that has been silent for longest first
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -91,9 +94,13 @@ class Producers:
 
     def update(self, header: BatchHeader, base_offset: Offset, timestamp: int) -> None:
         """A batch with a producer id was appended at ``base_offset``; control batches end a transaction."""
-        producer = self._producers.get(ProducerId(header.producer_id))
+        producer_id = ProducerId(header.producer_id)
+        producer = self._producers.pop(producer_id, None)
         if producer is None:
-            producer = self._producers[ProducerId(header.producer_id)] = Producer()
+            producer = Producer()
+            if len(self._producers) >= MOST_PRODUCERS:
+                self._forget_the_most_silent()
+        self._producers[producer_id] = producer
         if producer.epoch != header.producer_epoch:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
@@ -123,6 +130,12 @@ class Producers:
         ]
         for producer_id in expired:
             del self._producers[producer_id]
+
+    def _forget_the_most_silent(self) -> None:
+        for producer_id, producer in self._producers.items():
+            if producer.open_since == NO_TRANSACTION:
+                del self._producers[producer_id]
+                return
 
     def last_offsets(self) -> dict[int, Offset]:
         """The last offset of each producer's last batch: compaction must leave these batches standing."""

@@ -4,6 +4,7 @@ import pytest
 from tests.unit.log.bench import batch, numbered
 from tests.unit.records.markers import end_marker
 
+from kohort.log import producers as module
 from kohort.log.producers import CorruptSnapshotError, Producers
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Offset, WallTime
@@ -48,6 +49,35 @@ def in_transaction(sequence: int) -> bytes:
 def marker(epoch: int = 0) -> BatchHeader:
     fields = BatchFields(producer_id=7, producer_epoch=epoch)
     return read_header(end_marker(ControlType.COMMIT, 1_000, fields))
+
+
+def test_the_most_silent_producer_is_forgotten_when_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MOST_PRODUCERS", 3)
+
+    def of(producer_id: int, sequence: int) -> bytes:
+        return batch(b"v", producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+
+    story = Story()
+    for producer_id in (1, 2, 3, 1, 4):
+        story.write(of(producer_id, 1 if producer_id == 1 and story.end == 3 else 0))
+    assert len(story.producers) == 3
+    assert [story.write(of(1, 1)), story.write(of(3, 0)), story.write(of(4, 0))] == [3, 2, 4]
+    assert story.write(of(2, 17)) is None  # forgotten: any sequence
+    reborn = Producers.from_snapshot(story.producers.snapshot())
+    reborn.update(read_header(of(9, 0)), Offset(9), 1)
+    assert len(reborn) == 3
+
+
+def test_a_producer_with_an_open_transaction_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_PRODUCERS", 2)
+    story = Story()
+    story.write(in_transaction(0))
+    for producer_id in (1, 2):
+        story.write(batch(b"v", producer_id=producer_id, producer_epoch=0, base_sequence=0))
+    assert len(story.producers) == 2
+    assert story.write(in_transaction(0)) == 0
 
 
 def test_any_of_the_last_five_batches_is_recognised_and_an_older_one_is_not() -> None:
