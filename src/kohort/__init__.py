@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from kohort.client.consumer import AsyncConsumer, Consumer
     from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, WakeupError
     from kohort.client.errors import BrokerError, NoBrokerError, UnknownTopicError
-    from kohort.client.fetching.errors import BadRecordError
-    from kohort.client.fetching.records import ConsumerRecord
+    from kohort.client.fetching.records import BadRecordError, ConsumerRecord
     from kohort.client.membership.errors import CommitFailedError, RebalanceInProgressError
     from kohort.client.producer import (
         AsyncProducer,
@@ -85,8 +84,7 @@ _HOMES = {
     "kohort.client.consumer": ["AsyncConsumer", "Consumer"],
     "kohort.client.consumer.errors": ["ConcurrentUseError", "ConsumerClosedError", "WakeupError"],
     "kohort.client.errors": ["BrokerError", "NoBrokerError", "UnknownTopicError"],
-    "kohort.client.fetching.errors": ["BadRecordError"],
-    "kohort.client.fetching.records": ["ConsumerRecord"],
+    "kohort.client.fetching.records": ["BadRecordError", "ConsumerRecord"],
     "kohort.client.membership.errors": ["CommitFailedError", "RebalanceInProgressError"],
     "kohort.client.producer": [
         "AsyncProducer",

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from kohort.cli.commentary import Commentary
+from kohort.cli.consume_places import StartAt
 from kohort.cli.consuming import Consuming, Wish
 from kohort.client.consumer import AsyncConsumer
-from kohort.client.fetch import StartAt
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.producer import AsyncProducer
 from kohort.model.topics import TopicPartition

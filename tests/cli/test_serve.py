@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import STOP_SECONDS, Kohort, served
 
 from kohort.cli import session
-from kohort.client.options import ClientOptions
+from kohort.client.settings import ClientOptions
 
 pytestmark = pytest.mark.slow
 

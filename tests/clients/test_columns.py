@@ -11,8 +11,8 @@ from kohort.client.cluster import Cluster
 from kohort.client.columnar import ColumnOptions, ColumnReader, arrow_schema, fetch
 from kohort.client.consumer import Consumer
 from kohort.client.errors import BrokerError
-from kohort.client.options import ClientOptions
 from kohort.client.producer import Producer
+from kohort.client.settings import ClientOptions
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Partition, TopicName

@@ -13,7 +13,7 @@ import typer
 
 from kohort.cli.command_config import CommandConfig, settings_texts
 from kohort.cli.commentary import Commentary
-from kohort.cli.consume_places import GROUP, parse_place
+from kohort.cli.consume_places import GROUP, StartAt, parse_place
 from kohort.cli.consuming import Consuming, Wish
 from kohort.cli.record_text import Look, Output, record_lines
 from kohort.cli.screen import is_terminal
@@ -23,7 +23,6 @@ from kohort.cli.settings_text import InputError, parse_settings
 from kohort.client.admin.topics import OffsetSpec
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.consumer.settings import ConsumerSettings
-from kohort.client.fetch import StartAt
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.model.errors import KohortError
 

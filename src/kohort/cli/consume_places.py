@@ -6,11 +6,20 @@ from typing import NamedTuple
 
 from kohort.cli.settings_text import InputError
 from kohort.client.admin.topics import OffsetSpec
-from kohort.client.fetch import StartAt
 from kohort.model.topics import TopicPartition
 
 GROUP = "group"
 _HINT = "say beginning, end, an offset, -N for N before the end, or a time such as 2026-01-31T12:00"
+
+
+class StartAt(NamedTuple):
+    """Where to begin in a partition: at a named place or time (``spec``), then ``skip`` offsets further on.
+
+    An absolute offset has no spec. A negative ``skip`` goes back, as in "the last ten".
+    """
+
+    spec: int | None = OffsetSpec.EARLIEST
+    skip: int = 0
 
 
 class Bounds(NamedTuple):

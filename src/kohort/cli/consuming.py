@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kohort.cli.commentary import Commentary, show_partitions
-from kohort.cli.consume_places import Bounds, offsets_of
+from kohort.cli.consume_places import Bounds, StartAt, offsets_of
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.errors import UnknownTopicError
-from kohort.client.fetch import StartAt
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicName

@@ -14,7 +14,7 @@ from kohort.cli.serve import FAILED, OK, USAGE, report
 from kohort.client.addresses import AddressError
 from kohort.client.admin import AsyncAdmin
 from kohort.client.errors import BrokerError, NoBrokerError
-from kohort.client.options import ClientOptions
+from kohort.client.settings import ClientOptions
 from kohort.model.errors import KohortError
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"

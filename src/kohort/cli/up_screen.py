@@ -11,7 +11,7 @@ from kohort.cli.parts import Row
 from kohort.cli.up_archive import GROUP, ArchiveView, Phase
 from kohort.client.admin import AsyncAdmin
 from kohort.client.errors import BrokerError
-from kohort.client.options import ClientOptions
+from kohort.client.settings import ClientOptions
 from kohort.model.errors import KohortError
 from kohort.model.topics import TopicPartition
 

@@ -3,16 +3,17 @@
 from typing import NamedTuple
 
 from kohort.client.cluster import Cluster
+from kohort.client.consumer import AsyncConsumer
 from kohort.client.errors import UnknownTopicError
-from kohort.client.fetch import Fetched, Progress, StartAt, plan, read
+from kohort.client.fetching.records import ConsumerRecord
 from kohort.groups.story import Story
 from kohort.groups.story_reading import Document, read_document
 from kohort.groups.story_teller import tell
 from kohort.model.errors import KohortError
-from kohort.model.ids import Offset, Partition
-from kohort.model.topics import JOURNAL
+from kohort.model.ids import Partition
+from kohort.model.topics import JOURNAL, TopicPartition
 
-_ONLY = Partition(0)
+_JOURNAL = TopicPartition(JOURNAL, Partition(0))
 _FIRST_WINDOW = 2_000  # records; a rebalance of ten members is about fifty
 _GROWTH = 4
 
@@ -42,45 +43,58 @@ async def read_story(cluster: Cluster, group_id: str, last: int) -> Excerpt | No
 
     ``None`` if there is no journal.
     """
-    try:
-        progress = await plan(cluster, JOURNAL, [_ONLY], StartAt())
-    except UnknownTopicError:
-        return None
-    reader = _Reader(cluster, group_id)
-    first, low = progress.positions[_ONLY], progress.ends[_ONLY]
-    story = tell(group_id, ())
-    window = _FIRST_WINDOW
-    while low > first and not story.reaches_back(last):
-        high, low = low, Offset(max(first, low - window))
-        await reader.read_back(low, high)
-        story = tell(group_id, reader.documents)
-        window *= _GROWTH
+    options = cluster.options
+    async with AsyncConsumer(
+        bootstrap_servers=",".join(map(str, cluster.bootstrap)),
+        client_id=options.client_id,
+        auto_offset_reset="earliest",
+        allow_auto_create_topics=False,
+        request_timeout_ms=options.request_timeout_ms,
+        default_api_timeout_ms=options.api_timeout_ms,
+    ) as consumer:
+        try:
+            first = (await consumer.beginning_offsets([_JOURNAL]))[_JOURNAL]
+        except UnknownTopicError:
+            return None
+        low = (await consumer.end_offsets([_JOURNAL]))[_JOURNAL]
+        consumer.assign([_JOURNAL])
+        reader = _Reader(consumer, group_id, options.api_timeout_ms)
+        story = tell(group_id, ())
+        window = _FIRST_WINDOW
+        while low > first and not story.reaches_back(last):
+            high, low = low, max(first, low - window)
+            await reader.read_back(low, high)
+            story = tell(group_id, reader.documents)
+            window *= _GROWTH
     return Excerpt(story, frozenset(reader.groups), is_all=low == first)
 
 
 class _Reader:
     """Collects what concerns one group; documents of others are not even parsed."""
 
-    def __init__(self, cluster: Cluster, group_id: str) -> None:
+    def __init__(self, consumer: AsyncConsumer, group_id: str, patience_ms: int) -> None:
         self.documents: list[Document] = []
         self.groups: set[str] = set()
-        self._cluster = cluster
+        self._consumer = consumer
+        self._patience_ms = patience_ms
         self._key = group_id.encode("utf-8", "surrogatepass")
 
-    async def read_back(self, low: Offset, high: Offset) -> None:
+    async def read_back(self, low: int, high: int) -> None:
         """Put the records from ``low`` to before ``high`` in front of what was read."""
         found: list[Document] = []
-        window = Progress({_ONLY: low}, {_ONLY: high})
-        async for records in read(self._cluster, JOURNAL, window, follow=False):
-            for one in records:
-                document = self._take(one)
-                if document is not None:
-                    found.append(document)
+        self._consumer.seek(_JOURNAL, low)
+        while (position := await self._consumer.position(_JOURNAL)) < high:
+            records = (await self._consumer.poll(self._patience_ms)).get(_JOURNAL, [])
+            if not records and await self._consumer.position(_JOURNAL) == position:
+                raise KohortError(
+                    f"{_JOURNAL} has nothing at offset {position}", hint="is the broker still there?"
+                )
+            taken = map(self._take, (record for record in records if record.offset < high))
+            found += (document for document in taken if document is not None)
         self.documents = found + self.documents
 
-    def _take(self, fetched: Fetched) -> Document | None:
-        key = fetched.record.key
-        if key is not None:
-            self.groups.add(key.decode("utf-8", "surrogatepass"))
+    def _take(self, record: ConsumerRecord) -> Document | None:
+        if record.key is not None:
+            self.groups.add(record.key.decode("utf-8", "surrogatepass"))
         # A gap has no key: events of any group may be missing there.
-        return read_document(fetched.record.value) if key in (None, self._key) else None
+        return read_document(record.value) if record.key in (None, self._key) else None

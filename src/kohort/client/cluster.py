@@ -6,7 +6,6 @@ failed for a passing reason until a deadline.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
@@ -15,9 +14,9 @@ from kohort.client.addresses import Address, parse_bootstrap
 from kohort.client.connection import Connection, Dial, dial_tcp
 from kohort.client.errors import BrokerError, ClientClosedError, ConnectError, NoBrokerError, check
 from kohort.client.metadata import NOBODY, Metadata, Node, coordinator_in, merge
-from kohort.client.options import DEFAULTS, ClientOptions
 from kohort.client.pool import Pool, Purpose, reason
 from kohort.client.retry import Deadline, Retry
+from kohort.client.settings import DEFAULTS, ClientOptions
 from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import NodeId, TopicName
@@ -52,18 +51,6 @@ class CoordinatorOf(NamedTuple):
 
 Target = Role | CoordinatorOf | int
 """Where a request goes: a role, a coordinator, or a node by its id."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """How a request is sent: the highest version that will do, and how long one reply may take."""
-
-    highest: int | None = None
-    timeout_ms: int | None = None
-    purpose: Purpose = Purpose.GENERAL
-
-
-PLAIN = Terms()
 
 
 def accept(_reply: Message) -> None:
@@ -126,9 +113,9 @@ class Cluster:
         expect: type[R],
         *,
         check: Callable[[R], None] = accept,
-        terms: Terms = PLAIN,
+        highest: int | None = None,
     ) -> R:
-        """The reply of the right node, once ``check`` accepts it.
+        """The reply of the right node, once ``check`` accepts it; in no version above ``highest``.
 
         What fails for a passing reason (a lost connection, a BrokerError of ``check`` that is retriable) is
         repeated until the deadline: only ask this way for what may be carried out twice.
@@ -136,10 +123,10 @@ class Cluster:
         deadline = self.deadline()
 
         async def attempt() -> R:
-            connection = await self.connection(target, terms.purpose)
-            patience = terms.timeout_ms or self.options.request_timeout_ms
+            connection = await self.connection(target)
+            patience = self.options.request_timeout_ms
             reply = await connection.send(
-                request, expect, highest=terms.highest, timeout_ms=int(min(patience, deadline.left_ms + 1))
+                request, expect, highest=highest, timeout_ms=int(min(patience, deadline.left_ms + 1))
             )
             check(reply)
             return reply

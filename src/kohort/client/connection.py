@@ -21,7 +21,7 @@ from kohort.client.errors import (
     check,
 )
 from kohort.client.frames import ReplyFrames
-from kohort.client.options import DEFAULTS, ClientOptions
+from kohort.client.settings import DEFAULTS, ClientOptions
 from kohort.codec.compiled import decode, encode_parts
 from kohort.codec.schema import Message, Versions
 from kohort.model.errors import ErrorCode, KohortError, ProtocolError

@@ -8,7 +8,7 @@ from kohort.client.addresses import Address
 from kohort.client.connection import Connection, Dial, open_connection
 from kohort.client.errors import ClientClosedError, ConnectError
 from kohort.client.metadata import Node
-from kohort.client.options import ClientOptions
+from kohort.client.settings import ClientOptions
 from kohort.model.errors import KohortError
 from kohort.model.ids import NodeId
 

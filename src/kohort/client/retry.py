@@ -5,7 +5,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from kohort.client.options import ClientOptions, Dice, backoff_ms
+from kohort.client.settings import ClientOptions, Dice, backoff_ms
 from kohort.model.errors import KohortError
 
 T = TypeVar("T")

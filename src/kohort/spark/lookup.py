@@ -13,7 +13,7 @@ from kohort.client.admin.topics import OffsetSpec
 from kohort.client.consumer.settings import consumer_settings
 from kohort.client.errors import BrokerError, UnknownTopicError
 from kohort.client.metadata import TopicInfo
-from kohort.client.options import ClientOptions
+from kohort.client.settings import ClientOptions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Offset, TopicName
 from kohort.model.topics import TopicPartition

@@ -11,8 +11,7 @@ from tests.rounds import ROUNDS
 
 from kohort.client.fetching import bulk
 from kohort.client.fetching.chunk import Chunk
-from kohort.client.fetching.errors import BadRecordError
-from kohort.client.fetching.records import ConsumerRecord, Reading
+from kohort.client.fetching.records import BadRecordError, ConsumerRecord, Reading
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.primitives.crc import crc32c

@@ -4,10 +4,9 @@ from datetime import datetime
 
 import pytest
 
-from kohort.cli.consume_places import Bounds, offsets_of, parse_place
+from kohort.cli.consume_places import Bounds, StartAt, offsets_of, parse_place
 from kohort.cli.settings_text import InputError
 from kohort.client.admin.topics import OffsetSpec
-from kohort.client.fetch import StartAt
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 

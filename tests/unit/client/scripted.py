@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, ParamSpec
 
 from kohort.client.addresses import Address
 from kohort.client.cluster import Cluster
-from kohort.client.options import ClientOptions
 from kohort.client.retry import Retry
+from kohort.client.settings import ClientOptions
 from kohort.codec.compiled import decode, encode
 from kohort.codec.schema import Message, Versions
 from kohort.model.errors import ErrorCode

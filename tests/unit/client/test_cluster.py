@@ -8,8 +8,8 @@ from tests.unit.client.scripted import HASTY, Hangup, ScriptedCluster, Silence, 
 from kohort.client.addresses import AddressError
 from kohort.client.cluster import Cluster, CoordinatorOf, KeyType, Role
 from kohort.client.errors import BrokerError, ClientClosedError, NoBrokerError, UnknownTopicError, check
-from kohort.client.options import ClientOptions
 from kohort.client.pool import Purpose
+from kohort.client.settings import ClientOptions
 from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NodeId, Partition, TopicName

@@ -17,7 +17,7 @@ from tests.unit.client.scripted import (
 from kohort.client.addresses import Address
 from kohort.client.connection import Connection, open_connection
 from kohort.client.errors import ApiNotServedError, ConnectError, DisconnectedError, RequestTimeoutError
-from kohort.client.options import ClientOptions
+from kohort.client.settings import ClientOptions
 from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode, ProtocolError
 from kohort.wire.apis import ApiKey

@@ -4,8 +4,8 @@ import pytest
 from tests.unit.client.scripted import on_loop
 
 from kohort.client.errors import BrokerError
-from kohort.client.options import ClientOptions
 from kohort.client.retry import Deadline, Retry
+from kohort.client.settings import ClientOptions
 from kohort.model.errors import ErrorCode, KohortError
 
 OPTIONS = ClientOptions(retry_backoff_ms=100, retry_backoff_max_ms=1_000)

@@ -6,7 +6,7 @@ import pytest
 
 from kohort.client.addresses import parse_address
 from kohort.client.connection import Connection, open_connection
-from kohort.client.options import ClientOptions
+from kohort.client.settings import ClientOptions
 from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
 from kohort.testing.broker import AsyncBroker

@@ -26,8 +26,8 @@ from kohort.client.cluster import Cluster, CoordinatorOf, Target
 from kohort.client.connection import Connection
 from kohort.client.errors import BrokerError
 from kohort.client.metadata import Node, TopicInfo
-from kohort.client.options import DEFAULTS, ClientOptions
 from kohort.client.partitions import AnyPartition, PartitionKey, as_partition, as_partitions
+from kohort.client.settings import DEFAULTS, ClientOptions
 from kohort.model.ids import GroupId, Offset, TopicName
 from kohort.model.topics import TopicPartition
 

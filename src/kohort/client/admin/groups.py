@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from kohort.assign.protocol import decode_assignment
 from kohort.client.admin.results import CommittedOffset, GroupInfo, ListedGroup, MemberInfo
 from kohort.client.admin.topics import outcome
-from kohort.client.cluster import Cluster, CoordinatorOf, Terms
+from kohort.client.cluster import Cluster, CoordinatorOf
 from kohort.client.errors import BrokerError, check
 from kohort.client.metadata import Node
 from kohort.client.partitions import by_topic
@@ -53,7 +53,7 @@ from kohort.wire.messages.offset_fetch import (
 )
 
 # The last version that names topics; from 10 on they are ids, which a deleted topic has none of.
-_OFFSETS_BY_NAME = Terms(highest=9)
+_OFFSETS_BY_NAME = 9
 _MOVED = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -144,7 +144,7 @@ async def list_group_offsets(
         _offset_fetch(group_id, partitions, require_stable),
         OffsetFetchResponse,
         check=answered,
-        terms=_OFFSETS_BY_NAME,
+        highest=_OFFSETS_BY_NAME,
     )
     return {
         TopicPartition(TopicName(topic.name), Partition(one.partition_index)): CommittedOffset(
@@ -223,7 +223,7 @@ async def alter_group_offsets(
         _at_coordinator((one.error_code for topic in reply.topics for one in topic.partitions), what)
 
     reply = await cluster.ask(
-        CoordinatorOf(group_id), request, OffsetCommitResponse, check=at_coordinator, terms=_OFFSETS_BY_NAME
+        CoordinatorOf(group_id), request, OffsetCommitResponse, check=at_coordinator, highest=_OFFSETS_BY_NAME
     )
     return {
         partition: outcome(one.error_code, f"{what} for {partition}")

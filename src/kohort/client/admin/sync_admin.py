@@ -21,8 +21,8 @@ from kohort.client.admin.results import (
 from kohort.client.errors import BrokerError, ClientClosedError
 from kohort.client.loop_thread import LoopThread, OwnerProcess
 from kohort.client.metadata import Node, TopicInfo
-from kohort.client.options import DEFAULTS, ClientOptions
 from kohort.client.partitions import AnyPartition, PartitionKey
+from kohort.client.settings import DEFAULTS, ClientOptions
 from kohort.model.ids import GroupId, Offset, TopicName
 from kohort.model.topics import TopicPartition
 

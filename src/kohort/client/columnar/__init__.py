@@ -3,10 +3,14 @@
 Importing this is cheap; numpy and pyarrow (the extra ``kohort[arrow]``) are imported with the first use.
 """
 
-from kohort.client.columnar.errors import MissingExtraError, ReadTimeoutError
-from kohort.client.columnar.options import COLUMNS, ColumnOptions, arrow_schema
-from kohort.client.columnar.reader import ColumnReader
-from kohort.client.columnar.source import fetch
+from kohort.client.columnar.options import (
+    COLUMNS,
+    ColumnOptions,
+    MissingExtraError,
+    ReadTimeoutError,
+    arrow_schema,
+)
+from kohort.client.columnar.reader import ColumnReader, fetch
 
 __all__ = [
     "COLUMNS",

@@ -5,13 +5,37 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from kohort.client.columnar.errors import MissingExtraError
 from kohort.model.errors import KohortError
+from kohort.model.topics import TopicPartition
 
 if TYPE_CHECKING:
     from pyarrow import lib as pa
 
     from kohort.client.columnar.portions import TakeTable
+
+
+class MissingExtraError(KohortError):
+    """An optional package that is needed for this is not installed."""
+
+    def __init__(self, what: str, package: str | None, extra: str) -> None:
+        super().__init__(
+            f"{what} needs {package or 'a package'}, which is not installed",
+            hint=f"install it with `pip install 'kohort[{extra}]'`",
+        )
+
+
+class ReadTimeoutError(KohortError):
+    """The broker answers, and has nothing more to give, although the range goes on."""
+
+    def __init__(self, partition: TopicPartition, offset: int, end: int) -> None:
+        super().__init__(
+            f"{partition} has nothing at offset {offset}, and was to be read up to {end}",
+            hint="the range may end behind the log, or a transaction be undecided there",
+            retriable=True,
+        )
+        self.partition = partition
+        self.offset = offset
+
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 _ISOLATION_LEVELS = ("read_uncommitted", "read_committed")

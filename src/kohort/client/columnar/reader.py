@@ -1,23 +1,108 @@
-"""``ColumnReader``: Arrow batches for programs without an event loop, such as the tasks of a Spark job."""
+"""Ranges of offsets as Arrow batches: ``fetch`` on the caller's event loop, ``ColumnReader`` without one."""
 
+import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from kohort.client.cluster import Cluster
-from kohort.client.columnar.options import ColumnOptions
-from kohort.client.columnar.source import DEFAULTS, next_portion, open_range
+from kohort.client.columnar.options import ColumnOptions, ReadTimeoutError, arrow_module
+from kohort.client.errors import check
+from kohort.client.fetching.requests import FetchLimits, Order, partitions_in, send_fetch, without_session
 from kohort.client.loop_thread import LoopThread, OwnerProcess
-from kohort.client.options import DEFAULTS as CLIENT_DEFAULTS
-from kohort.client.options import ClientOptions
+from kohort.client.pool import Purpose
+from kohort.client.settings import DEFAULTS as CLIENT_DEFAULTS
+from kohort.client.settings import ClientOptions
+from kohort.client.subscription import NO_EPOCH
+from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.wire.messages.fetch import PartitionData
 
 if TYPE_CHECKING:
     from pyarrow import lib as pa
+
+    from kohort.client.columnar.portions import OffsetRange
+
+DEFAULTS = ColumnOptions()
+
+
+async def fetch(
+    cluster: Cluster, partition: TopicPartition, start: int, end: int, options: ColumnOptions = DEFAULTS
+) -> "AsyncIterator[pa.RecordBatch]":
+    """The records with ``start <= offset < end``, in order; the next portion is fetched meanwhile.
+
+    Markers of transactions are left out, and with read_committed the records of aborted ones. What passes by
+    itself (a broker that is away, a leader that moved) is tried again within ``api_timeout_ms``. Raises
+    BrokerError with OFFSET_OUT_OF_RANGE if the log does not have ``start``, ReadTimeoutError if ``end`` is
+    not reached because the log ends before it, CorruptBatchError for what cannot be read, after the records
+    before that.
+    """
+    reading = open_range(partition, start, end, options)
+
+    def ask() -> asyncio.Task[PartitionData] | None:
+        return None if reading.is_done else asyncio.create_task(next_portion(cluster, reading, options))
+
+    asked = ask()
+    try:
+        while asked is not None:
+            batches = reading.receive(await asked)
+            asked = ask()
+            for batch in batches:
+                yield batch
+    finally:
+        if asked is not None:
+            asked.cancel()
+
+
+def open_range(partition: TopicPartition, start: int, end: int, options: ColumnOptions) -> "OffsetRange":
+    """A range to be read; raises MissingExtraError without numpy or pyarrow."""
+    arrow_module()
+    from kohort.client.columnar.portions import OffsetRange  # needs both
+
+    return OffsetRange(partition, start, end, options)
+
+
+async def next_portion(cluster: Cluster, reading: "OffsetRange", options: ColumnOptions) -> PartitionData:
+    """An answer with records at the position of a range; tried again until the client's deadline."""
+    deadline = cluster.deadline()
+
+    async def attempt() -> PartitionData:
+        return await _ask(cluster, reading, options)
+
+    while True:
+        answered = await cluster.retry(attempt, deadline)
+        if answered.records:
+            return answered
+        if deadline.left_ms <= 0:
+            raise ReadTimeoutError(reading.partition, reading.position, reading.end)
+
+
+async def _ask(cluster: Cluster, reading: "OffsetRange", options: ColumnOptions) -> PartitionData:
+    """One Fetch, outside any session, to whoever leads."""
+    topic, number = reading.partition
+    metadata = await cluster.topics([topic])
+    if not metadata.knows(reading.partition):
+        metadata = await cluster.refresh([topic])  # a partition may be newer than what we know
+    info = metadata.topic(topic)
+    connection = await cluster.connection(metadata.leader(topic, number), Purpose.FETCH)
+    asked = without_session({reading.partition: Order(reading.position, NO_EPOCH, info.topic_id)})
+    limits = FetchLimits(
+        max_wait_ms=options.max_wait_ms,
+        max_bytes=reading.max_bytes,
+        partition_max_bytes=reading.max_bytes,
+        read_committed=options.read_committed,
+    )
+    reply = await send_fetch(connection, asked, limits, cluster.options.request_timeout_ms)
+    what = f"read {reading.partition} from offset {reading.position}"
+    check(reply.error_code, what)
+    answered = partitions_in(reply, lambda _: info.name).get(reading.partition)
+    if answered is None:
+        raise KohortError(f"cannot {what}: the broker did not answer it")
+    check(answered.error_code, what)
+    return answered
 
 
 class _Link:

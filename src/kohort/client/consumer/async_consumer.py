@@ -12,11 +12,11 @@ from kohort.client.columnar.options import COLUMNS, take_table
 from kohort.client.connection import dial_tcp
 from kohort.client.consumer import arguments
 from kohort.client.consumer.arguments import AnyOffset
+from kohort.client.consumer.callbacks import CommitCallback, Invoke, invoke_here
 from kohort.client.consumer.engine import Engine, Records, Surroundings, start
 from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, NoGroupError
 from kohort.client.consumer.iteration import Remaining
-from kohort.client.consumer.listening import CommitCallback, Invoke, invoke_here
-from kohort.client.consumer.queries import OffsetAndTimestamp, by_times, partitions_of, places, public_topics
+from kohort.client.consumer.lookups import OffsetAndTimestamp, by_times, partitions_of, places, public_topics
 from kohort.client.consumer.settings import ConsumerOptions, consumer_settings
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.membership.commands import AutoCommitIfDue, EnforceRebalance, SubscriptionChanged

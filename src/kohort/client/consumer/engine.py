@@ -8,15 +8,13 @@ from typing import NamedTuple
 from kohort.assign.assignor import Assignor
 from kohort.client.cluster import Cluster
 from kohort.client.connection import Dial
-from kohort.client.consumer.coordination import CoordinatorLink
+from kohort.client.consumer.background import MetadataWatch, Tasks, Topics
+from kohort.client.consumer.callbacks import Interceptors, Invoke
 from kohort.client.consumer.errors import NoGroupError, PositionTimeoutError, WakeupError
 from kohort.client.consumer.fetcher import Fetcher
-from kohort.client.consumer.listening import Interceptors, Invoke
 from kohort.client.consumer.lookups import PositionLookups
-from kohort.client.consumer.member import Calls, GroupMember
+from kohort.client.consumer.member import Calls, CoordinatorLink, GroupMember
 from kohort.client.consumer.settings import ConsumerSettings
-from kohort.client.consumer.tasks import Tasks
-from kohort.client.consumer.watch import MetadataWatch, Topics
 from kohort.client.fetching.buffer import P, Take
 from kohort.client.fetching.chunk import Chunk
 from kohort.client.fetching.positions import Positions

@@ -5,35 +5,31 @@ import logging
 from typing import NamedTuple
 
 from kohort.client.cluster import Cluster
+from kohort.client.consumer.background import MetadataWatch, Tasks
 from kohort.client.consumer.settings import ConsumerSettings
-from kohort.client.consumer.tasks import Tasks
-from kohort.client.consumer.watch import MetadataWatch
 from kohort.client.errors import BrokerError
 from kohort.client.fetching.buffer import Collected, FetchBuffer, P, Take
 from kohort.client.fetching.chunk import Chunk
-from kohort.client.fetching.plan import plan_fetches
 from kohort.client.fetching.positions import Positions
 from kohort.client.fetching.records import ConsumerRecord
-from kohort.client.fetching.session import FetchSession, Order, SessionRequest
+from kohort.client.fetching.requests import (
+    FetchLimits,
+    FetchSession,
+    Order,
+    SessionRequest,
+    partitions_in,
+    plan_fetches,
+    send_fetch,
+)
 from kohort.client.metadata import Leader, Node, adopt_leaders
-from kohort.client.partitions import by_topic
 from kohort.client.pool import Purpose
 from kohort.client.subscription import PartitionState, Position, Subscriptions
 from kohort.model.errors import ErrorCode, KohortError
-from kohort.model.ids import NO_TOPIC_ID, Instant, LeaderEpoch, NodeId, Partition, TopicName
+from kohort.model.ids import Instant, LeaderEpoch, NodeId
 from kohort.model.topics import TopicPartition
-from kohort.wire.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    NodeEndpoint,
-    PartitionData,
-)
+from kohort.wire.messages.fetch import FetchResponse, NodeEndpoint, PartitionData
 
 _log = logging.getLogger(__name__)
-_BY_NAME = 12  # Fetch 13 names topics by id only
 _E = ErrorCode
 _LEADER_CHANGED = frozenset(
     {
@@ -69,6 +65,14 @@ class Fetcher:
         self._positions = positions
         self._watch = watch
         self._reading = settings.reading()
+        self._limits = FetchLimits(
+            max_wait_ms=settings.fetch_max_wait_ms,
+            max_bytes=settings.fetch_max_bytes,
+            partition_max_bytes=settings.max_partition_fetch_bytes,
+            min_bytes=settings.fetch_min_bytes,
+            read_committed=settings.read_committed,
+            rack_id=settings.client_rack,
+        )
         self._buffer = FetchBuffer(subscriptions, self._refused)
         self._sessions: dict[NodeId, FetchSession] = {}
         self._busy: dict[NodeId, frozenset[TopicPartition]] = {}
@@ -128,13 +132,7 @@ class Fetcher:
         asked = session.request(orders)
         try:
             connection = await self._cluster.connection(node, Purpose.FETCH)
-            by_name = any(order.topic_id == NO_TOPIC_ID for order in orders.values())
-            response = await connection.send(
-                self._request(asked),
-                FetchResponse,
-                highest=_BY_NAME if by_name else None,
-                timeout_ms=self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms,
-            )
+            response = await send_fetch(connection, asked, self._limits, self._settings.request_timeout_ms)
         except KohortError as error:
             _log.debug("fetch from node %s failed: %s", node, error)
             session.failed()
@@ -160,11 +158,10 @@ class Fetcher:
             _log.debug("not all fetch sessions could be closed in time")
 
     async def _close_session(self, node: NodeId, final: SessionRequest) -> None:
-        request = self._request(final)
-        request.max_wait_ms = 0
+        limits = self._limits._replace(max_wait_ms=0)
         try:
             connection = await self._cluster.connection(node)
-            await connection.send(request, FetchResponse)
+            await send_fetch(connection, final, limits, self._settings.request_timeout_ms)
         except KohortError as error:
             _log.debug("the fetch session with node %s was not closed: %s", node, error)
 
@@ -174,54 +171,10 @@ class Fetcher:
         self._leases = {each: lease for each, lease in self._leases.items() if lease.node != node}
         self._watch.request()
 
-    def _request(self, asked: SessionRequest) -> FetchRequest:
-        settings = self._settings
-        topics = [
-            FetchTopic(
-                topic=name,
-                topic_id=asked.orders[TopicPartition(name, numbers[0])].topic_id,
-                partitions=[self._partition(asked, TopicPartition(name, number)) for number in numbers],
-            )
-            for name, numbers in by_topic(asked.orders).items()
-        ]
-        forgotten = [
-            ForgottenTopic(
-                topic=name,
-                topic_id=asked.forgotten[TopicPartition(name, numbers[0])],
-                partitions=[int(number) for number in numbers],
-            )
-            for name, numbers in by_topic(asked.forgotten).items()
-        ]
-        return FetchRequest(
-            max_wait_ms=settings.fetch_max_wait_ms,
-            min_bytes=settings.fetch_min_bytes,
-            max_bytes=settings.fetch_max_bytes,
-            isolation_level=int(settings.read_committed),
-            session_id=asked.session_id,
-            session_epoch=asked.epoch,
-            topics=topics,
-            forgotten_topics_data=forgotten,
-            rack_id=settings.client_rack,
-        )
-
-    def _partition(self, asked: SessionRequest, partition: TopicPartition) -> FetchPartition:
-        order = asked.orders[partition]
-        return FetchPartition(
-            partition=partition.partition,
-            current_leader_epoch=order.leader_epoch,
-            fetch_offset=order.offset,
-            partition_max_bytes=self._settings.max_partition_fetch_bytes,
-        )
-
     # --- answers ------------------------------------------------------------------------------
 
     def _receive(self, node: NodeId, session: FetchSession, response: FetchResponse, tasks: Tasks) -> None:
-        found: dict[TopicPartition, PartitionData] = {}
-        for topic in response.responses:
-            name = session.name_of(topic.topic_id) if topic.topic_id != NO_TOPIC_ID else topic.topic
-            for one in topic.partitions:
-                partition = TopicPartition(TopicName(name or ""), Partition(one.partition_index))
-                found[partition] = one
+        found = partitions_in(response, session.name_of)
         if not session.answered(response, found):
             if response.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR:
                 self._later(node, tasks)

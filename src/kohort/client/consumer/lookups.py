@@ -1,15 +1,17 @@
 """Asks for what ``Positions`` needs: committed offsets, beginnings and ends, and whether a log was cut."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import NamedTuple
 
-from kohort.client.admin.topics import list_offsets
+from kohort.client.admin.results import ListedOffset
+from kohort.client.admin.topics import OffsetSpec, list_offsets
 from kohort.client.cluster import Cluster
+from kohort.client.consumer.arguments import as_times, as_topics
+from kohort.client.consumer.background import MetadataWatch, Tasks
 from kohort.client.consumer.settings import ConsumerSettings
-from kohort.client.consumer.tasks import Tasks
-from kohort.client.consumer.watch import MetadataWatch
 from kohort.client.errors import ApiNotServedError, BrokerError
 from kohort.client.fetching.positions import Positions, Reset, Validation
-from kohort.client.partitions import by_topic
+from kohort.client.partitions import AnyPartition, PartitionKey, as_partitions, by_topic
 from kohort.client.subscription import OffsetAndMetadata, PartitionState
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import NodeId, Partition, TopicName
@@ -21,6 +23,53 @@ from kohort.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """A record found by time."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int = -1
+
+
+async def places(
+    cluster: Cluster, partitions: Iterable[AnyPartition], spec: OffsetSpec, *, read_committed: bool
+) -> dict[TopicPartition, int]:
+    """The beginning or the end of each."""
+    wanted = dict.fromkeys(as_partitions(partitions), int(spec))
+    found = await list_offsets(cluster, wanted, read_committed=read_committed)
+    return {partition: _listed(listed).offset for partition, listed in found.items()}
+
+
+async def by_times(
+    cluster: Cluster, times: Mapping[PartitionKey, int], *, read_committed: bool
+) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    """The first record as new as asked for in each; None if there is none."""
+    found = await list_offsets(cluster, as_times(times), read_committed=read_committed)
+    results: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+    for partition, answer in found.items():
+        listed = _listed(answer)
+        results[partition] = OffsetAndTimestamp(*listed) if listed.offset >= 0 else None
+    return results
+
+
+async def partitions_of(cluster: Cluster, topic: str) -> set[int]:
+    (name,) = as_topics([topic])
+    metadata = await cluster.retry(lambda: cluster.refresh([name]))
+    return {each.partition for each in metadata.topic(name).partitions}
+
+
+async def public_topics(cluster: Cluster) -> set[str]:
+    metadata = await cluster.retry(cluster.refresh_all)
+    return {name for name, topic in metadata.topics.items() if not topic.is_internal}
+
+
+def _listed(answer: ListedOffset | BrokerError) -> ListedOffset:
+    if isinstance(answer, BrokerError):
+        raise answer
+    return answer
+
 
 _CONSUMER = -1
 _FIRST_FOR_CONSUMERS = 3  # before, OffsetForLeaderEpoch needed the rights of a broker

@@ -10,9 +10,8 @@ from kohort.assign.registry import AssignorChoice
 from kohort.client.addresses import parse_bootstrap
 from kohort.client.fetching.positions import ResetPolicy
 from kohort.client.fetching.records import Deserializer, Reading
-from kohort.client.kinds import PLAINTEXT, TRANSPORT_SETTINGS, misfits
 from kohort.client.membership.settings import MembershipSettings
-from kohort.client.options import ClientOptions
+from kohort.client.settings import PLAINTEXT, TRANSPORT_SETTINGS, ClientOptions, misfits
 from kohort.model.errors import KohortError
 from kohort.model.ids import GroupId, InstanceId
 

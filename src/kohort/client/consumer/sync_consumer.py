@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from kohort.client.columnar.options import COLUMNS
 from kohort.client.consumer.arguments import AnyOffset, as_millis
 from kohort.client.consumer.async_consumer import CLOSE_TIMEOUT_MS, AsyncConsumer
+from kohort.client.consumer.callbacks import CommitCallback
 from kohort.client.consumer.engine import Records
 from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError
 from kohort.client.consumer.iteration import Remaining
-from kohort.client.consumer.listening import CommitCallback
-from kohort.client.consumer.queries import OffsetAndTimestamp
+from kohort.client.consumer.lookups import OffsetAndTimestamp
 from kohort.client.consumer.settings import ConsumerOptions
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.loop_thread import LoopThread, OwnerProcess

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sized
 from typing import Generic, NamedTuple, TypeVar
 
 from kohort.client.fetching.chunk import Chunk
-from kohort.client.fetching.errors import BadRecordError
-from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.fetching.records import BadRecordError, ConsumerRecord
 from kohort.client.subscription import FetchState, PartitionState, Position, Subscriptions
 from kohort.model.topics import TopicPartition
 

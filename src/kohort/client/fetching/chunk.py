@@ -1,17 +1,82 @@
 """What one Fetch brought for one partition, decoded as the application takes records."""
 
-from kohort.client.fetching.aborted import AbortedProducers
-from kohort.client.fetching.bulk import Bulk, open_bulk
-from kohort.client.fetching.errors import BadRecordError
-from kohort.client.fetching.records import ConsumerRecord, Reading
-from kohort.client.fetching.run import BatchRun, Place, Run
+import importlib.util
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kohort.client.fetching.records import AbortedProducers, BadRecordError, ConsumerRecord, Reading
 from kohort.client.subscription import NO_EPOCH
 from kohort.model.topics import TopicPartition
 from kohort.records.batch import HEADER_SIZE, BatchHeader, CorruptBatchError, check_crc, read_records
 from kohort.records.header import batches
 from kohort.wire.messages.fetch import PartitionData
 
+if TYPE_CHECKING:
+    from kohort.client.fetching.bulk import Bulk
+
+
+class OffsetAndEpoch(NamedTuple):
+    """Behind what was handed out: the next offset, and the epoch of the batch before it."""
+
+    offset: int
+    epoch: int
+
+
+class Run(Protocol):
+    """Records that follow each other. ``portion`` shows the next ones, ``advance`` hands them out."""
+
+    end: int
+    """The byte of the log behind its last batch."""
+
+    @property
+    def left(self) -> int:
+        """How many records it still has."""
+        ...
+
+    def portion(self, limit: int) -> list[ConsumerRecord]:
+        """Some of the records that are left, at most ``limit``; asked again, the same ones."""
+        ...
+
+    def advance(self, count: int) -> OffsetAndEpoch:
+        """Move behind so many of the last portion, at least one."""
+        ...
+
+
+class BatchRun:
+    """The records of one batch that lie at or behind a position."""
+
+    __slots__ = ("_at", "_header", "_records", "end")
+
+    def __init__(self, records: list[ConsumerRecord], header: BatchHeader, end: int) -> None:
+        self.end = end
+        self._records = records
+        self._header = header
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        return len(self._records) - self._at
+
+    def portion(self, limit: int) -> list[ConsumerRecord]:
+        return self._records[self._at : self._at + limit]
+
+    def advance(self, count: int) -> OffsetAndEpoch:
+        self._at += count
+        header = self._header
+        if self._at < len(self._records):
+            return OffsetAndEpoch(self._records[self._at - 1].offset + 1, header.partition_leader_epoch)
+        # Behind the whole batch: compaction may have removed the last records of it.
+        return OffsetAndEpoch(header.next_offset, header.partition_leader_epoch)
+
+
 _new = tuple.__new__  # half the time of calling the class
+# Below this, the fixed cost of numpy's operations is more than they save.
+_WORTH_NUMPY = 32 * 1024
+
+
+@cache
+def _numpy_is_there() -> bool:
+    return importlib.util.find_spec("numpy") is not None
 
 
 class Chunk:
@@ -90,8 +155,8 @@ class Chunk:
                 raise
         return taken
 
-    def _move(self, place: Place) -> None:
-        self.next_offset, self.epoch = max(self.next_offset, place.offset), place.epoch
+    def _move(self, behind: OffsetAndEpoch) -> None:
+        self.next_offset, self.epoch = max(self.next_offset, behind.offset), behind.epoch
 
     def _deserialize(self, run: Run, portion: list[ConsumerRecord], taken: list[ConsumerRecord]) -> None:
         """Take records as far as the deserializers like them."""
@@ -119,7 +184,10 @@ class Chunk:
         self._run = None
         if self._is_fresh:
             self._is_fresh = False
-            self._bulk = open_bulk(self.partition, self.next_offset, self.answered, self.reading)
+            if len(self.blob) >= _WORTH_NUMPY and _numpy_is_there():
+                from kohort.client.fetching.bulk import open_bulk
+
+                self._bulk = open_bulk(self.partition, self.next_offset, self.answered, self.reading)
         if self._bulk is not None:
             try:
                 return self._next_of(self._bulk)
@@ -129,7 +197,7 @@ class Chunk:
                 self._is_fresh = False
         return self._next_batch()
 
-    def _next_of(self, bulk: Bulk) -> Run | None:
+    def _next_of(self, bulk: "Bulk") -> Run | None:
         run = next(bulk.runs, None)
         self._end = bulk.end
         if run is not None:
@@ -161,7 +229,7 @@ class Chunk:
             if records:
                 self._run = BatchRun(records, header, self._cursor)
                 return self._run
-            self._move(Place(header.next_offset, header.partition_leader_epoch))
+            self._move(OffsetAndEpoch(header.next_offset, header.partition_leader_epoch))
 
     def _read(self, at: int, header: BatchHeader) -> list[ConsumerRecord]:
         if self.reading.check_crcs:

@@ -8,7 +8,11 @@ from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from kohort.client.fetching.errors import LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
+from kohort.client.fetching.records import (
+    LogTruncationError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+)
 from kohort.client.metadata import NOBODY, Metadata, PartitionInfo
 from kohort.client.subscription import (
     FetchState,

@@ -19,7 +19,7 @@ from kohort.client.membership.effects import (
 from kohort.client.membership.member import Member
 from kohort.client.membership.settings import MembershipSettings
 from kohort.client.membership.snapshot import ClusterTopics
-from kohort.client.options import Dice, backoff_ms
+from kohort.client.settings import Dice, backoff_ms
 from kohort.client.subscription import Subscriptions
 from kohort.codec.schema import Message
 from kohort.model.errors import KohortError

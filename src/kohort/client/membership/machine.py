@@ -50,7 +50,7 @@ from kohort.client.membership.effects import (
 from kohort.client.membership.rebalance import InterruptedCallbackError
 from kohort.client.membership.settings import MembershipSettings
 from kohort.client.membership.state import MemberGeneration, MemberState
-from kohort.client.options import Dice
+from kohort.client.settings import Dice
 from kohort.client.subscription import Subscriptions
 from kohort.model.errors import KohortError
 from kohort.model.ids import Instant, TopicName

@@ -101,7 +101,7 @@ class Accumulator:
         added, full = Added.JOINED, self._limits.batch_size
         if batch is None or batch.attempts or batch.is_closed or batch.size + size > full:
             added = Added.STARTED if batch is None else Added.FILLED
-            batch = Batch(partition, *self._next_place())
+            batch = Batch(partition, *self._next_order())
             lane.waiting.append(batch)
             self.buffered += batch.size
         batch.records.append(record)
@@ -112,11 +112,11 @@ class Accumulator:
 
     def put(self, block: Block, receipt: Receipt) -> None:
         """Put an encoded batch behind all records of its partition; ``receipt`` hears of it."""
-        batch = BlockBatch(block, receipt, *self._next_place())
+        batch = BlockBatch(block, receipt, *self._next_order())
         self._lanes.setdefault(block.partition, _Lane()).waiting.append(batch)
         self.buffered += batch.size
 
-    def _next_place(self) -> tuple[tuple[int, ...], int, int]:
+    def _next_order(self) -> tuple[tuple[int, ...], int, int]:
         """Order, birth and deadline of a new batch."""
         self._last_order += 1
         now = self.clock()

@@ -16,9 +16,9 @@ from kohort.client.producer.batch import Block, Delivery, Receipt, RecordMetadat
 from kohort.client.producer.errors import BufferFullError, ProducerClosedError, RecordTooLargeError
 from kohort.client.producer.records import (
     Headers,
-    Places,
     Sticky,
-    check_place,
+    TopicLayout,
+    check_target,
     check_timestamp,
     header_list,
     in_bytes,
@@ -54,7 +54,7 @@ class AsyncProducer:
         self._engine: _Engine | None = None
         self._surely_fits = self.settings.max_buffered_bytes - self.settings.max_request_size
         self._sticky = Sticky(self.settings.batch_size, random.choice)
-        self._places: dict[str, Places] = {}  # by topic, as of this metadata:
+        self._layouts: dict[str, TopicLayout] = {}  # by topic, as of this metadata:
         self._metadata: Metadata | None = None
         self._turn = asyncio.Lock()  # those who wait for room do so in order
         self._waiting = 0  # how many they are
@@ -139,19 +139,19 @@ class AsyncProducer:
         if engine[1].accumulator.buffered > self._surely_fits:
             return None
         if engine[0].metadata is not self._metadata:
-            self._places.clear()
+            self._layouts.clear()
             self._metadata = engine[0].metadata
         topic, partition = record[0], record[3]
-        places = self._places.get(topic) or self._find(topic)
-        if places is None or (partition is not None and partition not in places.partitions):
+        layout = self._layouts.get(topic) or self._find(topic)
+        if layout is None or (partition is not None and partition not in layout.partitions):
             return None
-        return self._enter(places, record, self._measure(record), delivered)
+        return self._enter(layout, record, self._measure(record), delivered)
 
     async def _submit_in_time(self, record: Submission, delivered: Delivery) -> Added:
         """Look the topic up and wait for room, as far as that is needed."""
         cluster, sender, _ = self._running()
         topic, partition = record[0], record[3]
-        check_place(topic, partition)
+        check_target(topic, partition)
         info = cluster.metadata.topics.get(TopicName(topic))
         if info is None or (partition is not None and info.partition(partition) is None):
             info = await self._look_up(topic, partition)
@@ -160,7 +160,7 @@ class AsyncProducer:
         buffered = sender.accumulator.buffered
         if buffered and (buffered + size > self.settings.max_buffered_bytes or self._turn.locked()):
             await self._wait_for_room(size)
-        return self._enter(Places(info), record, measured, delivered)
+        return self._enter(TopicLayout(info), record, measured, delivered)
 
     def _measure(self, record: Submission) -> _Measured:
         topic, value, key, _, _, headers = record
@@ -175,16 +175,18 @@ class AsyncProducer:
             raise RecordTooLargeError(topic, size, settings.max_request_size)
         return key, value, pairs, size
 
-    def _enter(self, places: Places, record: Submission, measured: _Measured, delivered: Delivery) -> Added:
+    def _enter(
+        self, layout: TopicLayout, record: Submission, measured: _Measured, delivered: Delivery
+    ) -> Added:
         """Put a record into the buffer."""
         _, sender, _ = self._engine or self._running()
         key, value, pairs, size = measured
         _, _, _, partition, stamp, _ = record
         if partition is None:
-            partition = self._place(places, key, size)
+            partition = self._choose_partition(layout, key, size)
         stamp = time.time_ns() // 1_000_000 if stamp is None else check_timestamp(stamp)
         fields = (stamp, key, value, pairs)
-        added = sender.accumulator.add(places.partitions[partition], fields, size, delivered)
+        added = sender.accumulator.add(layout.partitions[partition], fields, size, delivered)
         if added is not Added.JOINED:
             sender.wake()
         return added
@@ -271,7 +273,7 @@ class AsyncProducer:
         """How many partitions a topic has, and which of them have a leader (all, if none has)."""
         cluster, _, _ = self._running()
         info = cluster.metadata.topics.get(TopicName(topic)) or await self._look_up(topic, None)
-        return len(info.partitions), list(Places(info).led)
+        return len(info.partitions), list(TopicLayout(info).led)
 
     # Inside
 
@@ -312,26 +314,26 @@ class AsyncProducer:
         sender.topics.add(topic)
         return info
 
-    def _find(self, topic: str) -> Places | None:
-        """The places of a topic that is known already."""
+    def _find(self, topic: str) -> TopicLayout | None:
+        """The layout of a topic that is known already."""
         info = self._metadata.topics.get(TopicName(topic)) if self._metadata is not None else None
         if info is None:
             return None
-        places = self._places[topic] = Places(info)
-        return places
+        layout = self._layouts[topic] = TopicLayout(info)
+        return layout
 
-    def _place(self, places: Places, key: bytes | None, size: int) -> int:
-        topic, count = places.info.name, len(places.partitions)
+    def _choose_partition(self, layout: TopicLayout, key: bytes | None, size: int) -> int:
+        topic, count = layout.info.name, len(layout.partitions)
         if self.settings.partitioner is not None:
             chosen = self.settings.partitioner(topic, key, count)
-            if chosen not in places.partitions:
+            if chosen not in layout.partitions:
                 raise UnknownTopicError(
                     topic, f"the partitioner chose {chosen!r} of the partitions 0 to {count - 1}"
                 )
             return chosen
         if key is not None:
             return partition_for_key(key, count)
-        return self._sticky.place(topic, places.led, size)
+        return self._sticky.place(topic, layout.led, size)
 
     def _fits(self, size: int) -> bool:
         _, sender, _ = self._running()

@@ -28,7 +28,7 @@ def in_bytes(what: str, given: Any, serializer: Serializer | None) -> bytes | No
     raise TypeError(f"{what}_serializer returned {type(made).__name__}, not bytes or None")
 
 
-def check_place(topic: str, partition: int | None) -> None:
+def check_target(topic: str, partition: int | None) -> None:
     """TypeError for what cannot be a topic's name or a partition's number."""
     if not isinstance(topic, str):
         raise TypeError(f"a topic's name is text, not {topic!r}")
@@ -75,7 +75,7 @@ Choose = Callable[[Sequence[int]], int]
 """One of several, by chance."""
 
 
-class Places:
+class TopicLayout:
     """The partitions of a topic by their numbers. ``led``: those that have a leader, or all if none has."""
 
     __slots__ = ("info", "led", "partitions")

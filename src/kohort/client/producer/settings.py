@@ -6,9 +6,8 @@ from difflib import get_close_matches
 from typing import Any, Literal, Self, TypedDict, Unpack
 
 from kohort.client.addresses import parse_bootstrap
-from kohort.client.kinds import LARGEST, PLAINTEXT, TRANSPORT_SETTINGS, misfits
-from kohort.client.options import ClientOptions
 from kohort.client.producer.errors import ProducerSettingsError
+from kohort.client.settings import LARGEST, PLAINTEXT, TRANSPORT_SETTINGS, ClientOptions, misfits
 from kohort.records.compression import Codec
 
 Serializer = Callable[[Any], bytes | None]

@@ -14,7 +14,7 @@ from kohort.client.producer.accumulator import Added
 from kohort.client.producer.async_producer import AsyncProducer, Submission
 from kohort.client.producer.batch import Block, Receipt
 from kohort.client.producer.errors import BufferFullError, ProducerClosedError, WaitInCallbackError
-from kohort.client.producer.records import Headers, check_place, in_bytes
+from kohort.client.producer.records import Headers, check_target, in_bytes
 from kohort.client.producer.sent_record import Arrivals, SentRecord
 from kohort.client.producer.settings import ProducerSettings, SettingNames
 from kohort.model.errors import KohortError
@@ -97,7 +97,7 @@ class Producer:
         """
         self._owner_process.check()
         if type(topic) is not str or partition is not None:
-            check_place(topic, partition)
+            check_target(topic, partition)
         if type(value) is not bytes and value is not None and self.settings.value_serializer is None:
             value = in_bytes("value", value, None)
         if type(key) is not bytes and key is not None and self.settings.key_serializer is None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from kohort.client.admin import Admin
 from kohort.client.admin.topics import OffsetSpec
 from kohort.client.errors import BrokerError, UnknownTopicError
-from kohort.client.options import ClientOptions
+from kohort.client.settings import ClientOptions
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition, is_legal_name, show_topic_id

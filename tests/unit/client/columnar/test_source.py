@@ -14,9 +14,9 @@ from kohort.client.columnar import (
     ReadTimeoutError,
     fetch,
 )
-from kohort.client.columnar.decoders import Automatic, decoder_of
+from kohort.client.columnar.portions import Automatic, decoder_of
 from kohort.client.errors import UnknownTopicError
-from kohort.client.options import ClientOptions
+from kohort.client.settings import ClientOptions
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition

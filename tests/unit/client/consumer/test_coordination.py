@@ -10,7 +10,7 @@ import pytest
 from kohort.client.addresses import Address
 from kohort.client.cluster import Cluster
 from kohort.client.connection import Dial, dial_tcp
-from kohort.client.consumer.coordination import CoordinatorLink
+from kohort.client.consumer.member import CoordinatorLink
 from kohort.client.errors import ApiNotServedError, DisconnectedError
 from kohort.client.membership.commands import RequestId
 from kohort.client.membership.effects import CoordinatorNode, Destination, Send

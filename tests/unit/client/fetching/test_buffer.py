@@ -5,8 +5,7 @@ import pytest
 from kohort.client.fetching import bulk
 from kohort.client.fetching.buffer import FetchBuffer
 from kohort.client.fetching.chunk import Chunk
-from kohort.client.fetching.errors import BadRecordError
-from kohort.client.fetching.records import Reading
+from kohort.client.fetching.records import BadRecordError, Reading
 from kohort.client.subscription import PartitionState, Position, Subscriptions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Partition, TopicName

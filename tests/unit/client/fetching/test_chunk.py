@@ -5,8 +5,7 @@ from tests.unit.records.markers import end_marker
 
 from kohort.client.fetching import bulk
 from kohort.client.fetching.chunk import Chunk
-from kohort.client.fetching.errors import BadRecordError
-from kohort.client.fetching.records import Reading
+from kohort.client.fetching.records import BadRecordError, Reading
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.records.batch import BatchFields, NewRecord, build_batch

@@ -1,6 +1,6 @@
 """Who is asked for what."""
 
-from kohort.client.fetching.plan import plan_fetches
+from kohort.client.fetching.requests import plan_fetches
 from kohort.client.metadata import Metadata, Node, PartitionInfo, TopicInfo
 from kohort.client.subscription import Position, Subscriptions
 from kohort.model.ids import LeaderEpoch, NodeId, Partition, TopicId, TopicName

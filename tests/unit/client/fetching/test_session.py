@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.client.fetching.session import FetchSession, Order
+from kohort.client.fetching.requests import FetchSession, Order
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition

@@ -11,7 +11,7 @@ from kohort.client.membership.errors import (
 )
 from kohort.client.membership.settings import MembershipSettings
 from kohort.client.membership.state import NO_GENERATION, MemberState
-from kohort.client.options import backoff_ms
+from kohort.client.settings import backoff_ms
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import GroupId, InstanceId
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest

@@ -4,9 +4,9 @@ import pytest
 from tests.unit.client.scripted import Answer, ScriptedCluster, in_turn, on_loop
 
 from kohort.client.errors import BrokerError, UnknownTopicError
-from kohort.client.options import ClientOptions
 from kohort.client.producer import ProducerSettingsError
 from kohort.client.producer.topic_writer import Outgoing, TopicWriter
+from kohort.client.settings import ClientOptions
 from kohort.model.errors import ErrorCode
 from kohort.records.batch import BatchHeader, Record, check_crc, read_header, read_records
 from kohort.records.compression import Codec
