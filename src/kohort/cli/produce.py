@@ -226,7 +226,7 @@ def _check_one_source(given: Sequence[Outgoing], file: Path | None, made_up: int
 
 
 def _settings(compression: Compression, acks: Acks, texts: Sequence[str]) -> dict[str, Any]:
-    """What was asked for by name, with the patience of a person; raises InputError, ProducerSettingsError."""
+    """What was asked for by name, with the patience of a person; raises InputError, SettingError."""
     chosen: dict[str, Any] = {
         "client_id": "kohort-cli",
         "request_timeout_ms": _REQUEST_MS,

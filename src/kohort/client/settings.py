@@ -1,9 +1,12 @@
 """Settings that all clients share: timeouts, backoff, the client id; and how settings are checked. No I/O."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Protocol, Union, get_args, get_origin
+
+from kohort.model.errors import KohortError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +53,8 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 LARGEST = 2**31 - 1
-TRANSPORT_SETTINGS = ("security_", "ssl_", "sasl_")
-PLAINTEXT = "connections are plaintext: keep brokers on a network you trust"
-"""What to say of a setting that begins with one of ``TRANSPORT_SETTINGS``."""
-
-
-def misfits(settings: "DataclassInstance") -> Iterator[tuple[str, object, str]]:
-    """Each setting whose value is not of its type, with that value and words for what it should be."""
-    for each in fields(settings):
-        value = getattr(settings, each.name)
-        if not _fits(value, each.type):
-            yield each.name, value, " or ".join(_words(each.type))
+_TRANSPORT_SETTINGS = ("security_", "ssl_", "sasl_")
+_PLAINTEXT = "connections are plaintext: keep brokers on a network you trust"
 
 
 def _fits(value: object, kind: Any) -> bool:  # noqa: ANN401 (an annotation of any form)
@@ -87,3 +81,48 @@ def _words(kind: Any) -> list[str]:  # noqa: ANN401 (an annotation of any form)
     if get_origin(kind) is Callable:
         return ["a function"]
     return ["a list of text" if get_args(kind)[0] is str else "a list"]
+
+
+class SettingError(KohortError, ValueError):
+    """A setting that does not exist, or a value it cannot have."""
+
+
+def check_names(client: str, given: Iterable[str], known: Sequence[str], instead: Mapping[str, str]) -> None:
+    """Raise SettingError for the first name that does not exist, with what to write or do instead of it."""
+    for name in given:
+        if name not in known:
+            hint = _instead_of(name.replace(".", "_").replace("-", "_").lower(), known, instead)
+            raise SettingError(f"a {client} has no setting {name!r}", hint=hint)
+
+
+def _instead_of(plain: str, known: Sequence[str], instead: Mapping[str, str]) -> str:
+    if plain.startswith(_TRANSPORT_SETTINGS):
+        return _PLAINTEXT
+    found = instead.get(plain, "")
+    if found and found not in known:
+        return found
+    meant = found or next(iter(get_close_matches(plain, known, 1)), None)
+    return f"did you mean {meant}?" if meant else f"there are {', '.join(known)}"
+
+
+def check_kinds(settings: "DataclassInstance") -> None:
+    """Raise SettingError for a value that is not of the type its setting has."""
+    for each in fields(settings):
+        value = getattr(settings, each.name)
+        if not _fits(value, each.type):
+            raise SettingError(
+                f"{each.name} cannot be {value!r}", hint=f"it is {' or '.join(_words(each.type))}"
+            )
+
+
+def check_choice(name: str, value: str, allowed: Sequence[str]) -> None:
+    """Raise SettingError for a value that is none of the allowed ones."""
+    if value not in allowed:
+        close = get_close_matches(str(value).lower(), allowed, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"it is one of {', '.join(allowed)}"
+        raise SettingError(f"{name} cannot be {value!r}", hint=hint)
+
+
+def bootstrap_text(servers: str | Sequence[str]) -> str:
+    """Addresses as one text, separated by commas."""
+    return servers if isinstance(servers, str) else ",".join(servers)

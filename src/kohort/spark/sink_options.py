@@ -18,8 +18,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from kohort.client.producer.errors import ProducerSettingsError
 from kohort.client.producer.settings import ProducerSettings
+from kohort.client.settings import SettingError
 from kohort.spark.errors import OptionError
 from kohort.spark.option_table import OPTIONS as SOURCE_OPTIONS
 
@@ -117,7 +117,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
             _check_own(name)
     try:
         ProducerSettings(**settings)
-    except ProducerSettingsError as error:
+    except SettingError as error:
         raise OptionError(in_kafkas_words(str(error.args[0])), hint=in_kafkas_words(error.hint)) from None
     return SinkOptions(bootstrap=bootstrap, topic=topic.strip() if topic else None, settings=settings)
 

@@ -42,13 +42,13 @@ from kohort.client.membership.effects import (
     WakePoll,
 )
 from kohort.client.membership.machine import Membership
-from kohort.client.membership.settings import MembershipSettings
+from kohort.client.membership.settings import MemberSettings
 from kohort.client.membership.snapshot import ClusterTopics
 from kohort.client.membership.state import MemberState
 from kohort.client.subscription import Subscriptions
 from kohort.codec.schema import Message
 from kohort.groups.settings import GroupSettings
-from kohort.model.ids import GroupId, InstanceId, Instant, Partition, TopicName
+from kohort.model.ids import GroupId, Instant, Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.sim.node import SimulatedNode
 from kohort.wire.messages.find_coordinator import (
@@ -84,9 +84,7 @@ class Connection:
 class Consumer:
     """A machine and the smallest of shells around it: polls when woken, and at the latest every 100 ms."""
 
-    def __init__(
-        self, world: "World", name: str, settings: MembershipSettings, assignors: Sequence[str]
-    ) -> None:
+    def __init__(self, world: "World", name: str, settings: MemberSettings, assignors: Sequence[str]) -> None:
         self.world = world
         self.name = name
         self.subscriptions = Subscriptions()
@@ -212,9 +210,9 @@ class World:
         self, name: str, *topics: str, assignors: Sequence[str] = ("range",), instance: str | None = None
     ) -> Consumer:
         """A consumer that subscribes and polls from now on."""
-        settings = MembershipSettings(
+        settings = MemberSettings(
             group_id=GROUP,
-            instance_id=None if instance is None else InstanceId(instance),
+            group_instance_id=instance,
             session_timeout_ms=10_000,
             max_poll_interval_ms=30_000,
             enable_auto_commit=False,

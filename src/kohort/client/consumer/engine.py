@@ -71,11 +71,10 @@ class Engine:
         self._lookups = PositionLookups(cluster, settings, self.positions, self._watch, committed)
 
     def _new_member(self, given: Surroundings) -> GroupMember | None:
-        membership = self.settings.membership()
-        if membership is None:
+        if self.settings.group_id is None:
             return None
         machine = Membership(
-            membership, given.assignors, given.subscriptions, dice=random.random, now=self.tasks.now()
+            self.settings, given.assignors, given.subscriptions, dice=random.random, now=self.tasks.now()
         )
         calls = Calls(given.invoke, self._interceptors)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from itertools import count
 from typing import Any, TypedDict
 
@@ -10,17 +9,22 @@ from kohort.assign.registry import AssignorChoice
 from kohort.client.addresses import parse_bootstrap
 from kohort.client.fetching.positions import ResetPolicy
 from kohort.client.fetching.records import Deserializer, Reading
-from kohort.client.membership.settings import MembershipSettings
-from kohort.client.settings import PLAINTEXT, TRANSPORT_SETTINGS, ClientOptions, misfits
-from kohort.model.errors import KohortError
-from kohort.model.ids import GroupId, InstanceId
+from kohort.client.membership.settings import MemberSettings
+from kohort.client.settings import (
+    ClientOptions,
+    SettingError,
+    bootstrap_text,
+    check_choice,
+    check_kinds,
+    check_names,
+)
 
 _numbers = count(1)
 _ISOLATION = ("read_uncommitted", "read_committed")
 _LONGEST_INSTANCE_ID = 249
 
 
-LEFT_OUT: Mapping[str, str] = {
+LEFT_OUT = {
     "group_protocol": "members speak the classic protocol only",
     "group_remote_assignor": "in the classic protocol partition_assignment_strategy decides",
     "reconnect_backoff_ms": "retry_backoff_ms paces new connections, too",
@@ -34,7 +38,7 @@ LEFT_OUT: Mapping[str, str] = {
 }
 """Settings of Kafka's consumer that do not exist here, and what to do instead."""
 
-_ELSEWHERE: Mapping[str, str] = {
+_ELSEWHERE = {
     "api_version": "versions are agreed upon with each broker",
     "consumer_timeout_ms": "poll(timeout_ms) returns {} when the time is up",
     "enable_auto_offset_store": "with enable_auto_commit=False, commit({partition: offset}) what is done",
@@ -42,10 +46,6 @@ _ELSEWHERE: Mapping[str, str] = {
     "loop": "an AsyncConsumer works on the loop it is started on",
 }
 """The same of other libraries."""
-
-
-class SettingError(KohortError):
-    """A setting that does not exist, or a value it cannot have."""
 
 
 class ConsumerOptions(TypedDict, total=False):
@@ -85,21 +85,13 @@ class ConsumerOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerSettings:
-    """What a consumer lives by; see the table in ``docs/howto/consume.md``."""
+class ConsumerSettings(MemberSettings):
+    """Those of a member and these; see the table in ``docs/howto/consume.md``."""
 
     bootstrap_servers: str | Sequence[str] = "localhost:9092"
     client_id: str = ""  # "": consumer-<group>-<number>
-    client_rack: str = ""
-    group_id: str | None = None
-    group_instance_id: str | None = None
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 3_000
-    max_poll_interval_ms: int = 300_000
     max_poll_records: int = 500
     partition_assignment_strategy: Sequence[AssignorChoice] = ("range", "cooperative-sticky")
-    enable_auto_commit: bool | None = None  # None: with a group yes, without one no
-    auto_commit_interval_ms: int = 5_000
     auto_offset_reset: str = "latest"
     isolation_level: str = "read_uncommitted"
     fetch_min_bytes: int = 1
@@ -110,30 +102,23 @@ class ConsumerSettings:
     key_deserializer: Deserializer | None = None
     value_deserializer: Deserializer | None = None
     socket_connection_setup_timeout_ms: int = 10_000
-    request_timeout_ms: int = 30_000
     default_api_timeout_ms: int = 60_000
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
     allow_auto_create_topics: bool = True
-    exclude_internal_topics: bool = True
     interceptors: Sequence[object] = ()
-    internal_leave_group_on_close: bool = True
 
     def __post_init__(self) -> None:
-        for name, value, words in misfits(self):
-            raise SettingError(f"{name} cannot be {value!r}", hint=f"it is {words}")
+        check_kinds(self)
+        MemberSettings.__post_init__(self)
         parse_bootstrap(self.bootstrap)
-        _check(self.group_id != "", "group_id must not be empty", "name the group, or leave it out")
-        has_group = self.group_id is not None
         _check(
-            has_group or not self.enable_auto_commit,
+            self.group_id is not None or not self.enable_auto_commit,
             "enable_auto_commit needs a group_id",
             "offsets are committed to a group",
         )
         _check(self.max_poll_records > 0, "max_poll_records must be at least 1", "the default is 500")
-        _one_of("auto_offset_reset", self.auto_offset_reset, [each.name.lower() for each in ResetPolicy])
-        _one_of("isolation_level", self.isolation_level, _ISOLATION)
+        check_choice("auto_offset_reset", self.auto_offset_reset, [each.name.lower() for each in ResetPolicy])
+        check_choice("isolation_level", self.isolation_level, _ISOLATION)
         instance = self.group_instance_id
         _check(instance is None or _is_legal(instance), f"group_instance_id {instance!r} is not legal",
                "1 to 249 of a-z A-Z 0-9 . _ -, and not . or ..")  # fmt: skip
@@ -141,16 +126,10 @@ class ConsumerSettings:
             value = getattr(self, each.name)
             is_negative = each.name.endswith(("_ms", "_bytes")) and value < 0
             _check(not is_negative, f"{each.name} cannot be {value}", "it must not be negative")
-        self.membership()  # refuses what a member cannot live with
 
     @property
     def bootstrap(self) -> str:
-        servers = self.bootstrap_servers
-        return servers if isinstance(servers, str) else ",".join(servers)
-
-    @property
-    def auto_commits(self) -> bool:
-        return self.group_id is not None if self.enable_auto_commit is None else self.enable_auto_commit
+        return bootstrap_text(self.bootstrap_servers)
 
     @property
     def reset_policy(self) -> ResetPolicy:
@@ -182,56 +161,17 @@ class ConsumerSettings:
             retry_backoff_max_ms=self.retry_backoff_max_ms,
         )
 
-    def membership(self) -> MembershipSettings | None:
-        """How to be a member; None without a group."""
-        if self.group_id is None:
-            return None
-        instance = self.group_instance_id
-        return MembershipSettings(
-            group_id=GroupId(self.group_id),
-            instance_id=InstanceId(instance) if instance is not None else None,
-            session_timeout_ms=self.session_timeout_ms,
-            heartbeat_interval_ms=self.heartbeat_interval_ms,
-            max_poll_interval_ms=self.max_poll_interval_ms,
-            request_timeout_ms=self.request_timeout_ms,
-            retry_backoff_ms=self.retry_backoff_ms,
-            retry_backoff_max_ms=self.retry_backoff_max_ms,
-            enable_auto_commit=self.auto_commits,
-            auto_commit_interval_ms=self.auto_commit_interval_ms,
-            client_rack=self.client_rack,
-            exclude_internal_topics=self.exclude_internal_topics,
-            leave_group_on_close=self.internal_leave_group_on_close,
-        )
-
 
 def consumer_settings(given: Mapping[str, Any]) -> ConsumerSettings:
     """Settings from keyword arguments; a name that does not exist is refused with the nearest that does."""
-    known = [each.name for each in fields(ConsumerSettings)]
-    for name in given:
-        if name not in known:
-            raise SettingError(f"a consumer has no setting {name!r}", hint=_instead_of(name, known))
+    names = [each.name for each in fields(ConsumerSettings)]
+    check_names("consumer", given, names, LEFT_OUT | _ELSEWHERE)
     return ConsumerSettings(**given)
-
-
-def _instead_of(name: str, known: Sequence[str]) -> str:
-    plain = name.replace(".", "_").lower()
-    if plain.startswith(TRANSPORT_SETTINGS):
-        return PLAINTEXT
-    if instead := LEFT_OUT.get(plain) or _ELSEWHERE.get(plain):
-        return instead
-    close = get_close_matches(plain, known, n=1)
-    return f"did you mean {close[0]}?" if close else "see docs/howto/consume.md for those there are"
 
 
 def _check(holds: bool, message: str, hint: str) -> None:
     if not holds:
         raise SettingError(message, hint=hint)
-
-
-def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
-    close = get_close_matches(value.lower(), allowed, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"it is one of {', '.join(allowed)}"
-    _check(value in allowed, f"{name} cannot be {value!r}", hint)
 
 
 def _is_legal(instance: str) -> bool:

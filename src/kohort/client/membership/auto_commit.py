@@ -34,7 +34,7 @@ class AutoCommits:
 
     @property
     def is_enabled(self) -> bool:
-        return self._context.settings.enable_auto_commit
+        return self._context.settings.auto_commits
 
     def next_commit(self) -> Instant | None:
         """When poll has something to commit again."""

@@ -98,12 +98,12 @@ class Commits:
 
     def fenced(self) -> FencedInstanceIdError:
         settings = self._context.settings
-        return FencedInstanceIdError(settings.group_id, settings.instance_id)
+        return FencedInstanceIdError(settings.group, settings.group_instance_id)
 
     def _tell(self, commit_id: CommitId, is_async: bool, commit: PendingCommit) -> None:
         error = commit.error
         if is_async and error is not None and error.retriable:
-            wrapped = RetriableCommitFailedError(self._context.settings.group_id)
+            wrapped = RetriableCommitFailedError(self._context.settings.group)
             wrapped.__cause__ = error
             error = wrapped
         self._context.emit(CommitDone(commit_id, commit.offsets, error))
@@ -143,7 +143,7 @@ class Commits:
         now = self._context.now
         for commit in list(self._pending):
             if commit.deadline is not None and now >= commit.deadline:
-                late = CommitTimeoutError(self._context.settings.group_id, commit.error)
+                late = CommitTimeoutError(self._context.settings.group, commit.error)
                 late.__cause__ = commit.error
                 self._finish(commit, late)
             elif commit.stage is Stage.BACKING_OFF and now >= commit.retry_at:

@@ -25,7 +25,7 @@ class CommitJudge:
     def __init__(self, context: Context, discovery: Discovery) -> None:
         self._context = context
         self._discovery = discovery
-        self._what = f"commit offsets of group {context.settings.group_id!r}"
+        self._what = f"commit offsets of group {context.settings.group!r}"
 
     def refusal(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> KohortError | None:
         """Why this need not be sent. Between "rejoin needed" and JoinGroup a member is still STABLE."""
@@ -35,7 +35,7 @@ class CommitJudge:
         state = self._context.member.state
         if not self._context.subscriptions.is_group_managed or state is MemberState.STABLE:
             return None
-        group_id = self._context.settings.group_id
+        group_id = self._context.settings.group
         return RebalanceInProgressError(group_id) if state.is_rebalancing else CommitFailedError(group_id)
 
     def judge(self, response: OffsetCommitResponse, sent: MemberGeneration) -> KohortError | None:
@@ -71,13 +71,13 @@ class CommitJudge:
         has_changed = sent != member.generation
         match reaction.then:
             case Then.FAIL_REBALANCING:
-                return RebalanceInProgressError(settings.group_id)
+                return RebalanceInProgressError(settings.group)
             case Then.FAIL_FENCED if not has_changed:
-                return FencedInstanceIdError(settings.group_id, settings.instance_id)
+                return FencedInstanceIdError(settings.group, settings.group_instance_id)
             case Then.FAIL_EXPELLED | Then.FAIL_FENCED:
                 if has_changed and member.state is MemberState.PREPARING_REBALANCE:
-                    return RebalanceInProgressError(settings.group_id)
-                return CommitFailedError(settings.group_id)
+                    return RebalanceInProgressError(settings.group)
+                return CommitFailedError(settings.group)
             case _:
                 error = BrokerError(code, self._what)
                 error.retriable = reaction.then is Then.RETRY

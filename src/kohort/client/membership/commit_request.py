@@ -30,9 +30,9 @@ def commit_request(
         )
         topics.setdefault(topic, []).append(row)
     return OffsetCommitRequest(
-        group_id=context.settings.group_id,
+        group_id=context.settings.group,
         generation_id_or_member_epoch=generation.generation_id,
         member_id=generation.member_id,
-        group_instance_id=context.settings.instance_id if is_managed else None,
+        group_instance_id=context.settings.group_instance_id if is_managed else None,
         topics=[OffsetCommitRequestTopic(name=name, partitions=rows) for name, rows in topics.items()],
     )

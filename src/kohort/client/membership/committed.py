@@ -67,7 +67,7 @@ class CommittedOffsets:
         """Give up what is late, send what is due, look for the coordinator as long as somebody waits."""
         for asking in list(self._asking):
             if self._context.now >= asking.command.deadline:
-                late = OffsetFetchTimeoutError(self._context.settings.group_id, asking.error)
+                late = OffsetFetchTimeoutError(self._context.settings.group, asking.error)
                 late.__cause__ = asking.error
                 self._finish(asking, {}, late)
             elif asking.stage is _Stage.DUE and self._context.now >= asking.retry_at:
@@ -90,7 +90,7 @@ class CommittedOffsets:
         pending = Pending(
             Destination.COORDINATOR, partial(self._replied, asking), partial(self._unanswered, asking)
         )
-        request = _request(self._context.settings.group_id, asking.command.partitions)
+        request = _request(self._context.settings.group, asking.command.partitions)
         self._context.send(request, pending, Terms(highest=BY_NAME))
 
     def _lookup_failed(self, error: KohortError) -> None:
@@ -123,7 +123,7 @@ class CommittedOffsets:
             self._finish(asking, offsets, None)
 
     def _failed(self, asking: _Asking, code: int, rows: Mapping[TopicPartition, Row] | None = None) -> None:
-        what = f"fetch committed offsets of group {self._context.settings.group_id!r}"
+        what = f"fetch committed offsets of group {self._context.settings.group!r}"
         reaction = reaction_to(Asked.OFFSET_FETCH, code)
         error = BrokerError(code, what)
         if reaction.coordinator_unknown:

@@ -17,7 +17,7 @@ from kohort.client.membership.effects import (
     WakePoll,
 )
 from kohort.client.membership.member import Member
-from kohort.client.membership.settings import MembershipSettings
+from kohort.client.membership.settings import MemberSettings
 from kohort.client.membership.snapshot import ClusterTopics
 from kohort.client.settings import Dice, backoff_ms
 from kohort.client.subscription import Subscriptions
@@ -64,7 +64,7 @@ class Context:
 
     def __init__(
         self,
-        settings: MembershipSettings,
+        settings: MemberSettings,
         assignors: Sequence[Assignor],
         subscriptions: Subscriptions,
         dice: Dice,
@@ -86,7 +86,7 @@ class Context:
         self.effects.append(effect)
 
     def note(self, text: str, *, is_warning: bool = False) -> None:
-        self.emit(Noted(f"[group {self.settings.group_id}] {text}", is_warning))
+        self.emit(Noted(f"[group {self.settings.group}] {text}", is_warning))
 
     def wake_poll(self) -> None:
         """Something happened that poll acts on."""

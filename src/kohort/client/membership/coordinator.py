@@ -144,7 +144,7 @@ class ConsumerCoordinator:
         try:
             yield from self.rebalance.on_leave_prepare()
         finally:
-            if self._context.settings.leave_group_on_close:
+            if self._context.settings.internal_leave_group_on_close:
                 self._leave("the consumer is being closed")
             self.commits.abandon_all()
 

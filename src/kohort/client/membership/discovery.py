@@ -92,7 +92,7 @@ class Discovery:
         self._failures = 0
 
     def _send_find_coordinator_request(self) -> None:
-        group_id = self._context.settings.group_id
+        group_id = self._context.settings.group
         request = FindCoordinatorRequest(key=group_id, key_type=_GROUP, coordinator_keys=[group_id])
         self._context.send(request, Pending(Destination.LEAST_LOADED, self._replied, self._unanswered))
 
@@ -109,7 +109,7 @@ class Discovery:
         self._context.wake_poll()
 
     def _failed(self, found: Coordinator) -> None:
-        group_id = self._context.settings.group_id
+        group_id = self._context.settings.group
         what = f"find the coordinator of group {group_id!r}"
         reaction = reaction_to(Asked.FIND_COORDINATOR, found.error_code)
         if reaction.then is Then.RETRY:

@@ -1,7 +1,6 @@
 """What a member tells its application when the group does not go on as expected.
 
 KohortError
- ├── MembershipSettingsError     settings that contradict each other
  ├── IllegalMemberStateError     a peer or a plug-in broke the rules: nothing to retry
  ├── CallbackFailedError         a rebalance listener raised; its error is the cause
  ├── CommitFailedError           the member is out: others may already process its partitions
@@ -24,10 +23,6 @@ STALLED_HINT = (
     "the time between polls was longer than max.poll.interval.ms: raise that setting, or process "
     "less at a time with a smaller max.poll.records"
 )
-
-
-class MembershipSettingsError(KohortError):
-    """Settings a member cannot live with."""
 
 
 class IllegalMemberStateError(KohortError):

@@ -51,7 +51,7 @@ def unanswered(
 def _error(context: Context, asked: Asked, code: int, hint: str) -> BrokerError:
     settings = context.settings
     if code == ErrorCode.FENCED_INSTANCE_ID:
-        return FencedInstanceIdError(settings.group_id, settings.instance_id)
-    error = BrokerError(code, f"join group {settings.group_id!r} ({asked.value})")
+        return FencedInstanceIdError(settings.group, settings.group_instance_id)
+    error = BrokerError(code, f"join group {settings.group!r} ({asked.value})")
     error.hint = hint or error.hint
     return error

@@ -109,10 +109,10 @@ class Heartbeats:
         settings, sent = self._context.settings, self._context.member.generation
         self._heartbeat_at = self._context.after(settings.heartbeat_interval_ms)
         request = HeartbeatRequest(
-            group_id=settings.group_id,
+            group_id=settings.group,
             generation_id=sent.generation_id,
             member_id=sent.member_id,
-            group_instance_id=settings.instance_id,
+            group_instance_id=settings.group_instance_id,
         )
         pending = Pending(
             Destination.COORDINATOR, partial(self._answered, sent), partial(self._unanswered, sent)
@@ -143,7 +143,7 @@ class Heartbeats:
             self._context.wake_poll()
         if reaction.then is Then.RAISE and was_reset:
             settings = self._context.settings
-            self._fatal = FencedInstanceIdError(settings.group_id, settings.instance_id)
+            self._fatal = FencedInstanceIdError(settings.group, settings.group_instance_id)
         # An error about a generation that is over is an echo: it says that the coordinator lives.
         is_echo = reaction.loss is not Loss.NOTHING and not was_reset
         if reaction.then is Then.RECEIVED or is_echo:

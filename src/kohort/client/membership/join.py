@@ -133,11 +133,11 @@ class JoinGroup:
         settings, member = self._context.settings, self._context.member
         sent = member.generation
         request = JoinGroupRequest(
-            group_id=settings.group_id,
+            group_id=settings.group,
             session_timeout_ms=settings.session_timeout_ms,
             rebalance_timeout_ms=settings.max_poll_interval_ms,
             member_id=sent.member_id,
-            group_instance_id=settings.instance_id,
+            group_instance_id=settings.group_instance_id,
             protocol_type=PROTOCOL_TYPE,
             protocols=self._metadata(),
             reason=member.rejoin_reason or None,
@@ -147,7 +147,7 @@ class JoinGroup:
             partial(self._replied, attempt, sent),
             lambda error: unanswered(self._context, self._discovery, attempt, (Asked.JOIN_GROUP, error)),
         )
-        lowest = 0 if settings.instance_id is None else STATIC_MEMBERS_SINCE
+        lowest = 0 if settings.group_instance_id is None else STATIC_MEMBERS_SINCE
         self._context.send(request, pending, Terms(lowest=lowest, timeout_ms=settings.join_timeout_ms))
 
     def _metadata(self) -> list[JoinGroupRequestProtocol]:
@@ -184,7 +184,7 @@ class JoinGroup:
         if joined.error_code:
             refused(self._context, self._discovery, attempt, (Asked.JOIN_GROUP, joined.error_code, sent))
         elif joined.protocol_type not in (None, PROTOCOL_TYPE):
-            what = f"join group {self._context.settings.group_id!r}"
+            what = f"join group {self._context.settings.group!r}"
             why = f"it is one of {joined.protocol_type!r}, not of {PROTOCOL_TYPE!r}"
             error = BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, what, why)
             fail_attempt(self._context, attempt, error, Then.RAISE)

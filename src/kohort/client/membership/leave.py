@@ -20,10 +20,10 @@ def maybe_leave_group(context: Context, discovery: Discovery, reason: str) -> No
     """
     member, settings = context.member, context.settings
     is_known = member.state is not MemberState.UNJOINED and bool(member.generation.member_id)
-    if settings.instance_id is None and is_known and not discovery.coordinator_unknown:
+    if settings.group_instance_id is None and is_known and not discovery.coordinator_unknown:
         member_id = member.generation.member_id
         request = LeaveGroupRequest(
-            group_id=settings.group_id,
+            group_id=settings.group,
             member_id=member_id,
             members=[MemberIdentity(member_id=member_id, reason=reason[:LONGEST_REASON])],
         )

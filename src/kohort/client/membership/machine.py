@@ -48,7 +48,7 @@ from kohort.client.membership.effects import (
     Unsubscribed,
 )
 from kohort.client.membership.rebalance import InterruptedCallbackError
-from kohort.client.membership.settings import MembershipSettings
+from kohort.client.membership.settings import MemberSettings
 from kohort.client.membership.state import MemberGeneration, MemberState
 from kohort.client.settings import Dice
 from kohort.client.subscription import Subscriptions
@@ -61,7 +61,7 @@ class Membership:
 
     def __init__(
         self,
-        settings: MembershipSettings,
+        settings: MemberSettings,
         assignors: Sequence[Assignor],
         subscriptions: Subscriptions,
         *,
@@ -79,7 +79,7 @@ class Membership:
     def __repr__(self) -> str:
         node = self.coordinator
         known = "no coordinator" if node is None else f"coordinator {node.node_id}"
-        group_id = self._context.settings.group_id
+        group_id = self._context.settings.group
         return f"<Membership of {group_id!r}: {self.state.name}, {self.generation}, {known}>"
 
     # --- what one sees ------------------------------------------------------------------------

@@ -1,43 +1,51 @@
-"""What a member is told when it is made; fixed while it lives."""
+"""The settings of a member: the part of a consumer's settings that the group protocol needs."""
 
 from dataclasses import dataclass
 
-from kohort.client.membership.errors import MembershipSettingsError
-from kohort.model.ids import GroupId, InstanceId
+from kohort.client.settings import SettingError
+from kohort.model.ids import GroupId
 
 MAX_INT32 = 2_147_483_647
 JOIN_GROUP_TIMEOUT_LAPSE_MS = 5_000  # how much longer than the rebalance a client waits for JoinGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MembershipSettings:
-    """Kafka's settings of the same names, with Kafka's defaults (consumer-client 9)."""
+class MemberSettings:
+    """Kafka's settings of the same names, with Kafka's defaults (``consumer-client.md`` §9)."""
 
-    group_id: GroupId
-    instance_id: InstanceId | None = None  # group.instance.id: a static member
+    group_id: str | None = None
+    group_instance_id: str | None = None  # a static member
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     max_poll_interval_ms: int = 300_000  # also the rebalance timeout
     request_timeout_ms: int = 30_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
-    enable_auto_commit: bool = True
+    enable_auto_commit: bool | None = None  # None: with a group yes, without one no
     auto_commit_interval_ms: int = 5_000
     client_rack: str = ""
     exclude_internal_topics: bool = True
-    leave_group_on_close: bool = True  # internal.leave.group.on.close
+    internal_leave_group_on_close: bool = True
 
     def __post_init__(self) -> None:
-        if not self.group_id:
-            raise MembershipSettingsError(
-                "group.id must not be empty", hint="name the group, or use assign()"
-            )
-        if self.heartbeat_interval_ms >= self.session_timeout_ms:
-            raise MembershipSettingsError(
+        if self.group_id == "":
+            raise SettingError("group_id must not be empty", hint="name the group, or leave it out")
+        if self.group_id is not None and self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise SettingError(
                 f"heartbeat.interval.ms ({self.heartbeat_interval_ms}) must be less than "
                 f"session.timeout.ms ({self.session_timeout_ms})",
                 hint="a third of it or less leaves room for two lost heartbeats",
             )
+
+    @property
+    def group(self) -> GroupId:
+        """The group of a member, which always has one."""
+        assert self.group_id is not None
+        return GroupId(self.group_id)
+
+    @property
+    def auto_commits(self) -> bool:
+        return self.group_id is not None if self.enable_auto_commit is None else self.enable_auto_commit
 
     @property
     def join_timeout_ms(self) -> int:

@@ -35,10 +35,10 @@ class SyncGroup:
             fail_attempt(self._context, attempt, BrokerError(code, "sync with the group"), Then.JOIN_LATER)
             return
         request = SyncGroupRequest(
-            group_id=settings.group_id,
+            group_id=settings.group,
             generation_id=sent.generation_id,
             member_id=sent.member_id,
-            group_instance_id=settings.instance_id,
+            group_instance_id=settings.group_instance_id,
             protocol_type=PROTOCOL_TYPE,
             protocol_name=sent.protocol_name,
             assignments=list(assignments),
@@ -66,7 +66,7 @@ class SyncGroup:
         if synced.protocol_type not in (None, PROTOCOL_TYPE) or _names_another(synced, generation):
             error = BrokerError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                f"sync with group {context.settings.group_id!r}",
+                f"sync with group {context.settings.group!r}",
                 f"it answered for {synced.protocol_type!r} {synced.protocol_name!r}, not for "
                 f"{PROTOCOL_TYPE!r} {generation.protocol_name!r}",
             )

@@ -10,7 +10,6 @@ from kohort.client.producer.errors import (
     DeliveryTimeoutError,
     DoubtfulDeliveryError,
     ProducerClosedError,
-    ProducerSettingsError,
     RecordTooLargeError,
     WaitInCallbackError,
 )
@@ -26,7 +25,6 @@ __all__ = [
     "Producer",
     "ProducerClosedError",
     "ProducerSettings",
-    "ProducerSettingsError",
     "RecordMetadata",
     "RecordTooLargeError",
     "SentRecord",

@@ -1,7 +1,6 @@
 """What can go wrong with a record on its way to a partition; each text names the setting to look at.
 
 KohortError
- ├── ProducerSettingsError   a setting that does not exist, or a value that makes no sense
  ├── ProducerClosedError     the producer was closed before the record was delivered
  ├── RecordTooLargeError     larger than a request may be
  ├── BufferFullError         no room for the record within max_block_ms
@@ -12,10 +11,6 @@ KohortError
 
 from kohort.model.errors import KohortError
 from kohort.model.topics import TopicPartition
-
-
-class ProducerSettingsError(KohortError, ValueError):
-    """A setting that does not exist, or a value that makes no sense."""
 
 
 class ProducerClosedError(KohortError):

@@ -2,12 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from typing import Any, Literal, Self, TypedDict, Unpack
 
 from kohort.client.addresses import parse_bootstrap
-from kohort.client.producer.errors import ProducerSettingsError
-from kohort.client.settings import LARGEST, PLAINTEXT, TRANSPORT_SETTINGS, ClientOptions, misfits
+from kohort.client.settings import (
+    LARGEST,
+    ClientOptions,
+    SettingError,
+    bootstrap_text,
+    check_choice,
+    check_kinds,
+    check_names,
+)
 from kohort.records.compression import Codec
 
 Serializer = Callable[[Any], bytes | None]
@@ -18,7 +24,7 @@ Acks = Literal["all", -1, 0, 1]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 _REMEMBERED_BATCHES = 5  # a broker recognises a repeated batch among the last five of a partition
-_ELSEWHERE = {  # what others call it
+_INSTEAD = {  # what other libraries have, and its name here or what to do instead of it
     "buffer_memory": "max_buffered_bytes",
     "max_batch_size": "batch_size",
     "queue_buffering_max_ms": "linger_ms",
@@ -30,8 +36,6 @@ _ELSEWHERE = {  # what others call it
     "idempotence": "enable_idempotence",
     "max_in_flight": "max_in_flight_requests_per_connection",
     "bootstrap": "bootstrap_servers",
-}
-_INSTEAD = {  # what others have
     "api_version": "versions are agreed upon with each broker",
     "interceptors": "look at what `send` returns; key_serializer and value_serializer see each record",
     "interceptor_classes": "look at what `send` returns; key_serializer and value_serializer see each record",
@@ -94,23 +98,17 @@ class ProducerSettings:
     @classmethod
     def from_kwargs(cls, **settings: Unpack[SettingNames]) -> Self:
         """From keyword arguments; one that does not exist is refused with the name that was meant."""
-        known = [one.name for one in fields(cls)]
-        for name in settings:
-            if name not in known:
-                raise ProducerSettingsError(
-                    f"a producer has no setting {name!r}", hint=_suggestion(name, known)
-                )
+        check_names("producer", settings, [one.name for one in fields(cls)], _INSTEAD)
         return cls(**settings)
 
     def __post_init__(self) -> None:
         self._check_choices()
         self._check_numbers()
-        for name, value, words in misfits(self):
-            raise ProducerSettingsError(f"{name} is {value!r}", hint=f"it is {words}")
+        check_kinds(self)
         parse_bootstrap(self.bootstrap)
         self._check_idempotence()
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
-            raise ProducerSettingsError(
+            raise SettingError(
                 f"delivery_timeout_ms ({self.delivery_timeout_ms}) must be at least linger_ms + "
                 f"request_timeout_ms ({self.linger_ms + self.request_timeout_ms})",
                 hint="it is the time for all attempts; lower request_timeout_ms with it",
@@ -132,8 +130,7 @@ class ProducerSettings:
 
     @property
     def bootstrap(self) -> str:
-        servers = self.bootstrap_servers
-        return servers if isinstance(servers, str) else ",".join(servers)
+        return bootstrap_text(self.bootstrap_servers)
 
     @property
     def client_options(self) -> ClientOptions:
@@ -153,12 +150,8 @@ class ProducerSettings:
 
     def _check_choices(self) -> None:
         if self.acks not in ("all", -1, 0, 1) or isinstance(self.acks, bool):
-            raise ProducerSettingsError(f"acks is {self.acks!r}", hint='it is "all" (or -1), 1 or 0')
-        codecs = [codec.name.lower() for codec in Codec]
-        if self.compression_type not in codecs:
-            raise ProducerSettingsError(
-                f"compression_type is {self.compression_type!r}", hint=f"it is one of {', '.join(codecs)}"
-            )
+            raise SettingError(f"acks cannot be {self.acks!r}", hint='it is "all" (or -1), 1 or 0')
+        check_choice("compression_type", self.compression_type, [codec.name.lower() for codec in Codec])
 
     def _check_numbers(self) -> None:
         for one in fields(self):
@@ -167,33 +160,21 @@ class ProducerSettings:
             value = getattr(self, one.name)
             least = 0 if one.name in ("linger_ms", "max_block_ms", "retry_backoff_ms") else 1
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= LARGEST:
-                raise ProducerSettingsError(
-                    f"{one.name} is {value!r}", hint=f"it is a whole number from {least} to {LARGEST}"
+                raise SettingError(
+                    f"{one.name} cannot be {value!r}", hint=f"it is a whole number from {least} to {LARGEST}"
                 )
 
     def _check_idempotence(self) -> None:
         if not self.enable_idempotence:
             return
         if self.acks_on_wire != -1:
-            raise ProducerSettingsError(
+            raise SettingError(
                 f'enable_idempotence needs acks="all", and acks is {self.acks!r}',
                 hint="leave enable_idempotence out to do without it",
             )
         if not self._few_in_flight:
-            raise ProducerSettingsError(
+            raise SettingError(
                 f"enable_idempotence needs max_in_flight_requests_per_connection of at most "
                 f"{_REMEMBERED_BATCHES}, and it is {self.max_in_flight_requests_per_connection}",
                 hint="brokers recognise repeats among the last five batches of a partition only",
             )
-
-
-def _suggestion(name: str, known: Sequence[str]) -> str:
-    plain = name.replace(".", "_").replace("-", "_").lower()
-    if plain in known:
-        return f"write {plain!r}"
-    if plain.startswith(TRANSPORT_SETTINGS):
-        return PLAINTEXT
-    if instead := _INSTEAD.get(plain):
-        return instead
-    meant = _ELSEWHERE.get(plain) or next(iter(get_close_matches(plain, known, 1)), None)
-    return f"did you mean {meant!r}?" if meant else f"there are {', '.join(known)}"

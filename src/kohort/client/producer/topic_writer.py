@@ -41,7 +41,7 @@ class TopicWriter:
     """
 
     def __init__(self, cluster: Cluster, topic: str, **settings: Unpack[SettingNames]) -> None:
-        """Raises ProducerSettingsError for settings that do not exist or fit."""
+        """Raises SettingError for settings that do not exist or fit."""
         settings.setdefault("max_block_ms", cluster.options.api_timeout_ms)
         self._producer = AsyncProducer.on(cluster, **settings)
         self._topic = topic

@@ -11,11 +11,10 @@ from kohort.client.consumer.settings import (
     LEFT_OUT,
     ConsumerOptions,
     ConsumerSettings,
-    SettingError,
     consumer_settings,
 )
 from kohort.client.fetching.positions import ResetPolicy
-from kohort.client.membership.errors import MembershipSettingsError
+from kohort.client.settings import SettingError
 
 
 def test_every_setting_is_described() -> None:
@@ -55,7 +54,7 @@ def test_a_setting_that_was_left_out_says_what_to_do_instead() -> None:
         ("ssl.certfile", "plaintext"),
         ("sasl_plain_username", "plaintext"),
         ("consumer_timeout_ms", "poll"),
-        ("something", "docs/howto/consume.md"),
+        ("something", "there are group_id"),
     ],
 )
 def test_settings_of_other_libraries_say_what_to_do_instead(given: str, hint: str) -> None:
@@ -121,7 +120,7 @@ def test_addresses_are_looked_at_when_the_consumer_is_made(given: str | list[str
 
 def test_heartbeats_that_do_not_fit_into_the_session_are_refused_when_the_consumer_is_made() -> None:
     """T37."""
-    with pytest.raises(MembershipSettingsError, match=r"heartbeat.interval.ms \(10\).*session.timeout.ms"):
+    with pytest.raises(SettingError, match=r"heartbeat.interval.ms \(10\).*session.timeout.ms"):
         Consumer(group_id="g", session_timeout_ms=10, heartbeat_interval_ms=10)
 
 
@@ -139,19 +138,12 @@ def test_settings_reach_the_parts() -> None:
             "group_instance_id": "i-1",
             "auto_offset_reset": "none",
             "isolation_level": "read_committed",
-            "session_timeout_ms": 7_000,
             "socket_connection_setup_timeout_ms": 77,
-            "internal_leave_group_on_close": False,
         }
     )
     assert settings.bootstrap == "a:1,b:2"
     assert settings.reset_policy is ResetPolicy.NONE
     assert settings.reading().read_committed
-    membership = settings.membership()
-    assert membership is not None
-    assert (membership.session_timeout_ms, membership.instance_id) == (7_000, "i-1")
-    assert not membership.leave_group_on_close
     assert settings.client().client_id == "consumer-g-i-1"
     assert settings.client().connect_timeout_ms == 77
-    assert consumer_settings({}).membership() is None
     assert consumer_settings({"client_id": "me"}).client().client_id == "me"

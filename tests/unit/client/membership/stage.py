@@ -40,7 +40,7 @@ from kohort.client.membership.effects import (
     WakePoll,
 )
 from kohort.client.membership.machine import Membership
-from kohort.client.membership.settings import MembershipSettings
+from kohort.client.membership.settings import MemberSettings
 from kohort.client.membership.snapshot import ClusterTopics
 from kohort.client.subscription import OffsetAndMetadata, Position, Subscriptions
 from kohort.codec.schema import Message
@@ -112,7 +112,7 @@ class Stage:
         assignors: Sequence[str | Assignor] = ("range",),
         pattern: str | None = None,
         dice: float = 0.5,
-        **settings: Any,  # noqa: ANN401 - of MembershipSettings, checked there
+        **settings: Any,  # noqa: ANN401 - of MemberSettings, checked there
     ) -> None:
         self.now = 0
         self.subscriptions = Subscriptions()
@@ -122,7 +122,7 @@ class Stage:
             self.subscriptions.subscribe(topics.split())
         settings.setdefault("enable_auto_commit", False)
         self.membership = Membership(
-            MembershipSettings(group_id=GroupId("g"), **settings),
+            MemberSettings(group_id=GroupId("g"), **settings),
             choose_assignors(assignors),
             self.subscriptions,
             dice=lambda: dice,

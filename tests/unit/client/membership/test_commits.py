@@ -18,7 +18,6 @@ from kohort.client.membership.errors import (
 from kohort.client.membership.state import MemberState
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import ErrorCode, KohortError
-from kohort.model.ids import InstanceId
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.leave_group import LeaveGroupRequest
 from kohort.wire.messages.offset_commit import OffsetCommitRequest
@@ -162,7 +161,7 @@ def test_an_old_commit_in_a_new_generation_resets_nothing() -> None:
 
 def test_a_fenced_commit_ends_everything() -> None:
     """T61 Fenced async commit: every later poll and commit raises FencedInstanceId."""
-    stage = Stage(instance_id=InstanceId("i")).stable("t-0")
+    stage = Stage(group_instance_id="i").stable("t-0")
     commit = stage.commit({"t-0": 1})
     stage.answer_commit(ErrorCode.FENCED_INSTANCE_ID)
     assert isinstance(stage.error_of(commit), FencedInstanceIdError)
@@ -235,7 +234,7 @@ def test_negative_offsets_are_not_sent() -> None:
 
 
 def test_a_commit_says_who_commits() -> None:
-    stage = Stage(instance_id=InstanceId("i")).stable("t-0", generation=7)
+    stage = Stage(group_instance_id="i").stable("t-0", generation=7)
     stage.read_to(t0=3)
     stage.commit()
     request = stage.requests(OffsetCommitRequest)[0]
@@ -248,7 +247,7 @@ def test_a_commit_says_who_commits() -> None:
 
 
 def test_with_manual_assignment_nobody_commits() -> None:
-    stage = Stage("", enable_auto_commit=True, instance_id=InstanceId("i"))
+    stage = Stage("", enable_auto_commit=True, group_instance_id="i")
     stage.subscriptions.assign(tps("t-0"))
     stage.read_to(t0=3)
     assert stage.poll(), "no coordinator is needed"
@@ -313,7 +312,7 @@ def test_closing_waits_for_asynchronous_commits() -> None:
 
 
 def test_a_member_may_stay_when_it_closes() -> None:
-    stage = Stage(leave_group_on_close=False).stable("t-0")
+    stage = Stage(internal_leave_group_on_close=False).stable("t-0")
     stage.close()
     assert stage.closed() is not None
     assert not stage.requests(LeaveGroupRequest)

@@ -7,13 +7,12 @@ from kohort.client.membership.commands import ConnectionLost, RequestFailed
 from kohort.client.membership.errors import (
     CommitFailedError,
     FencedInstanceIdError,
-    MembershipSettingsError,
 )
-from kohort.client.membership.settings import MembershipSettings
+from kohort.client.membership.settings import MemberSettings
 from kohort.client.membership.state import NO_GENERATION, MemberState
-from kohort.client.settings import backoff_ms
+from kohort.client.settings import SettingError, backoff_ms
 from kohort.model.errors import ErrorCode, KohortError
-from kohort.model.ids import GroupId, InstanceId
+from kohort.model.ids import GroupId
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from kohort.wire.messages.join_group import JoinGroupRequest
@@ -117,7 +116,7 @@ def test_a_stalled_application_is_taken_out_of_the_group() -> None:
 
 def test_a_stalled_static_member_says_nothing() -> None:
     """T35 Same stall with a static member: no LeaveGroup, state reset all the same."""
-    stage = Stage(instance_id=InstanceId("i"), max_poll_interval_ms=20_000).stable()
+    stage = Stage(group_instance_id="i", max_poll_interval_ms=20_000).stable()
     answer_heartbeats(stage, 20_000, polling=False)
     assert not stage.requests(LeaveGroupRequest)
     assert stage.membership.generation == NO_GENERATION
@@ -135,7 +134,7 @@ def test_a_member_that_stalls_without_a_coordinator_is_out_all_the_same() -> Non
 
 def test_a_fenced_member_hears_of_it_at_the_next_poll_and_may_come_back() -> None:
     """T36 FENCED_INSTANCE_ID on heartbeat: raised by the next poll; after that heartbeats start anew."""
-    stage = Stage(instance_id=InstanceId("i")).stable()
+    stage = Stage(group_instance_id="i").stable()
     stage.sleep(3_000)
     stage.beat(ErrorCode.FENCED_INSTANCE_ID)
     assert stage.membership.generation == NO_GENERATION
@@ -150,13 +149,13 @@ def test_a_fenced_member_hears_of_it_at_the_next_poll_and_may_come_back() -> Non
 
 def test_heartbeats_must_fit_into_the_session() -> None:
     """T37 heartbeat.interval.ms >= session.timeout.ms: refused when the member is made."""
-    with pytest.raises(MembershipSettingsError, match=r"heartbeat\.interval\.ms \(10000\)"):
-        MembershipSettings(group_id=GroupId("g"), heartbeat_interval_ms=10_000, session_timeout_ms=10_000)
+    with pytest.raises(SettingError, match=r"heartbeat\.interval\.ms \(10000\)"):
+        MemberSettings(group_id=GroupId("g"), heartbeat_interval_ms=10_000, session_timeout_ms=10_000)
 
 
 def test_a_group_needs_a_name() -> None:
-    with pytest.raises(MembershipSettingsError, match=r"group\.id"):
-        MembershipSettings(group_id=GroupId(""))
+    with pytest.raises(SettingError, match="group_id"):
+        MemberSettings(group_id=GroupId(""))
 
 
 def test_an_application_that_polls_is_never_stalled() -> None:
@@ -206,11 +205,11 @@ def test_a_soft_reset_by_a_heartbeat_keeps_the_id_and_loses_the_partitions() -> 
     ("failures", "least", "most"), [(0, 80, 119), (1, 160, 239), (3, 640, 959), (9, 800, 1_000)]
 )
 def test_backoff_doubles_within_its_jitter_up_to_the_largest(failures: int, least: int, most: int) -> None:
-    settings = MembershipSettings(group_id=GroupId("g"))
+    settings = MemberSettings(group_id=GroupId("g"))
     assert backoff_ms(failures, settings, lambda: 0.0) == least
     assert backoff_ms(failures, settings, lambda: 0.9999) == most
 
 
 def test_backoff_is_constant_where_it_cannot_grow() -> None:
-    settings = MembershipSettings(group_id=GroupId("g"), retry_backoff_ms=500, retry_backoff_max_ms=200)
+    settings = MemberSettings(group_id=GroupId("g"), retry_backoff_ms=500, retry_backoff_max_ms=200)
     assert backoff_ms(7, settings, lambda: 0.9) == 200

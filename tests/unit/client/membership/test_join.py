@@ -10,7 +10,6 @@ from kohort.client.membership.effects import CallbackKind
 from kohort.client.membership.errors import FencedInstanceIdError, IllegalMemberStateError
 from kohort.client.membership.state import MemberState
 from kohort.model.errors import ErrorCode, KohortError
-from kohort.model.ids import InstanceId
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from kohort.wire.messages.join_group import JoinGroupRequest
@@ -259,7 +258,7 @@ def test_heartbeats_begin_with_the_answer_to_joining() -> None:
 
 
 def test_a_static_member_needs_a_broker_that_knows_such() -> None:
-    stage = Stage(instance_id=InstanceId("i")).found()
+    stage = Stage(group_instance_id="i").found()
     send = stage.waiting(JoinGroupRequest)[0]
     assert send.lowest == 5
     assert stage.requests(JoinGroupRequest)[0].group_instance_id == "i"
@@ -313,7 +312,7 @@ def test_a_generation_lost_before_the_assignment_is_taken_over_is_joined_anew() 
 
 
 def test_a_fenced_instance_is_told_who_it_is() -> None:
-    stage = Stage(instance_id=InstanceId("me")).found()
+    stage = Stage(group_instance_id="me").found()
     stage.answer_join(ErrorCode.FENCED_INSTANCE_ID)
     with pytest.raises(FencedInstanceIdError, match="'me'") as raised:
         stage.poll()

@@ -4,9 +4,8 @@ import pytest
 from tests.unit.client.scripted import Answer, ScriptedCluster, in_turn, on_loop
 
 from kohort.client.errors import BrokerError, UnknownTopicError
-from kohort.client.producer import ProducerSettingsError
 from kohort.client.producer.topic_writer import Outgoing, TopicWriter
-from kohort.client.settings import ClientOptions
+from kohort.client.settings import ClientOptions, SettingError
 from kohort.model.errors import ErrorCode
 from kohort.records.batch import BatchHeader, Record, check_crc, read_header, read_records
 from kohort.records.compression import Codec
@@ -108,7 +107,7 @@ async def test_settings_are_those_of_a_producer() -> None:
     log = Log(brokers)
     async with brokers.client() as cluster:
         await TopicWriter(cluster, "t", compression_type="zstd").write(values("a" * 100))
-        with pytest.raises(ProducerSettingsError, match="acks is 7"):
+        with pytest.raises(SettingError, match="acks cannot be 7"):
             TopicWriter(cluster, "t", acks=7)  # type: ignore[arg-type]  # that is the point
     ((header, _),) = log.batches[0]
     assert header.codec == Codec.ZSTD
