@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.client.frames import ReplyFrames
+from kohort.client.connection import ReplyFrames
 from kohort.model.errors import ProtocolError
 
 
