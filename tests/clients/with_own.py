@@ -15,7 +15,7 @@ from tests.clients.with_confluent import Confluent
 
 from kohort.client.consumer import Consumer
 from kohort.client.fetching.records import ConsumerRecord
-from kohort.client.membership.listener import Partitions
+from kohort.client.membership.effects import Partitions
 from kohort.model.errors import KohortError
 
 POLL_MS = POLL_SECONDS * 1_000

@@ -14,6 +14,7 @@ from kohort.broker.context import Response, Result
 from kohort.client.cluster import Cluster, CoordinatorOf
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.errors import BrokerError
+from kohort.client.membership.effects import Partitions
 from kohort.client.membership.errors import (
     CommitFailedError,
     CoordinatorNotFoundError,
@@ -21,12 +22,12 @@ from kohort.client.membership.errors import (
     RebalanceInProgressError,
     TopicAuthorizationFailedError,
 )
-from kohort.client.membership.listener import Partitions
-from kohort.client.membership.reactions import REACTIONS, Asked, Loss, Reaction, Then, reaction_to
+from kohort.client.membership.reactions import REACTIONS, Loss, Reaction, Then, reaction_to
 from kohort.client.membership.state import MemberGeneration
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import ErrorCode
 from kohort.testing.intercept import Action, Proceed, Rule, Seen, answer, watch
+from kohort.wire.apis import APIS, ApiKey
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.heartbeat import HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupResponse
@@ -52,14 +53,14 @@ WHERE_TO_LOOK = {
 }
 
 
-def rows(*asked: Asked, omit: tuple[ErrorCode, ...] = ()) -> list[Any]:
+def rows(*asked: ApiKey, omit: tuple[ErrorCode, ...] = ()) -> list[Any]:
     """The table's rows for these requests, and a code without one."""
     found = []
     for each in asked:
         table = REACTIONS[each]
         known = {code: row for code, row in table.items() if isinstance(code, ErrorCode) and code}
         found += [
-            pytest.param(each, code, row, id=f"{each.value}-{code.name}")
+            pytest.param(each, code, row, id=f"{APIS[each].name}-{code.name}")
             for code, row in (known | {STRANGE: table["any other"]}).items()
             if code not in omit
         ]
@@ -95,23 +96,25 @@ def offset_fetch_fails(code: ErrorCode) -> Action:
     return spoiled(change)
 
 
-def failing(asked: Asked, code: ErrorCode) -> Action:
+def failing(asked: ApiKey, code: ErrorCode) -> Action:
     """Answers with the code."""
     match asked:
-        case Asked.FIND_COORDINATOR:
+        case ApiKey.FIND_COORDINATOR:
             return answer(lookup_fails(code))
-        case Asked.JOIN_GROUP:
+        case ApiKey.JOIN_GROUP:
             return answer(JoinGroupResponse(error_code=code, member_id="a-given-id"))
-        case Asked.SYNC_GROUP:
+        case ApiKey.SYNC_GROUP:
             return answer(SyncGroupResponse(error_code=code))
-        case Asked.HEARTBEAT:
+        case ApiKey.HEARTBEAT:
             return answer(HeartbeatResponse(error_code=code))
-        case Asked.LEAVE_GROUP:
+        case ApiKey.LEAVE_GROUP:
             return answer(LeaveGroupResponse(error_code=code))
-        case Asked.OFFSET_COMMIT:
+        case ApiKey.OFFSET_COMMIT:
             return commit_fails(code)
-        case Asked.OFFSET_FETCH:
+        case ApiKey.OFFSET_FETCH:
             return offset_fetch_fails(code)
+        case _:
+            raise AssertionError(f"a member sends no {asked.name}")
 
 
 def expelling(stage: Stage, action: Action) -> Action:
@@ -132,11 +135,11 @@ def expelling(stage: Stage, action: Action) -> Action:
     return act
 
 
-def once(stage: Stage, asked: Asked, code: ErrorCode) -> Rule:
+def once(stage: Stage, asked: ApiKey, code: ErrorCode) -> Rule:
     action = failing(asked, code)
     if reaction_to(asked, code).loss is Loss.MEMBERSHIP:
         action = expelling(stage, action)
-    return stage.broker.intercept(action, api=asked.value, times=1)
+    return stage.broker.intercept(action, api=APIS[asked].name, times=1)
 
 
 async def reads_and_commits(consumer: AsyncConsumer) -> None:
@@ -161,11 +164,11 @@ class Diary:
 
 # A member id that was never given out is unknown to the broker, who says so: another way to recover.
 @pytest.mark.parametrize(
-    ("asked", "code", "reaction"), rows(Asked.FIND_COORDINATOR, Asked.JOIN_GROUP, Asked.SYNC_GROUP)
+    ("asked", "code", "reaction"), rows(ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 )
 @on_stage
 async def test_joining_recovers_or_says_where_to_look(
-    stage: Stage, asked: Asked, code: ErrorCode, reaction: Reaction
+    stage: Stage, asked: ApiKey, code: ErrorCode, reaction: Reaction
 ) -> None:
     async with stage.reader("t", group_id="g") as consumer:
         diary = Diary()
@@ -175,7 +178,7 @@ async def test_joining_recovers_or_says_where_to_look(
             with pytest.raises(BrokerError, match=WHERE_TO_LOOK[code]) as refused:
                 await read(consumer, 3)
             assert refused.value.code == code
-            assert isinstance(refused.value, CoordinatorNotFoundError) == (asked is Asked.FIND_COORDINATOR)
+            assert isinstance(refused.value, CoordinatorNotFoundError) == (asked is ApiKey.FIND_COORDINATOR)
         await reads_and_commits(consumer)
         assert len(rule.seen) == 1
     assert diary.heard == [("assigned", 1), ("revoked", 1)]
@@ -200,10 +203,10 @@ async def hears(consumer: AsyncConsumer, rule: Rule, reaction: Reaction, before:
         await until(consumer, lambda: bool(consumer.assignment()))
 
 
-@pytest.mark.parametrize(("asked", "code", "reaction"), rows(Asked.HEARTBEAT))
+@pytest.mark.parametrize(("asked", "code", "reaction"), rows(ApiKey.HEARTBEAT))
 @on_stage
 async def test_a_heartbeat_that_is_refused_costs_what_the_table_says(
-    stage: Stage, asked: Asked, code: ErrorCode, reaction: Reaction
+    stage: Stage, asked: ApiKey, code: ErrorCode, reaction: Reaction
 ) -> None:
     async with stage.reader("t", group_id="g", heartbeat_interval_ms=10) as consumer:
         diary = Diary()
@@ -236,10 +239,10 @@ REFUSED: dict[Then, tuple[type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "code", "reaction"), rows(Asked.OFFSET_COMMIT))
+@pytest.mark.parametrize(("asked", "code", "reaction"), rows(ApiKey.OFFSET_COMMIT))
 @on_stage
 async def test_a_commit_is_repeated_or_fails_with_a_text_that_helps(
-    stage: Stage, asked: Asked, code: ErrorCode, reaction: Reaction
+    stage: Stage, asked: ApiKey, code: ErrorCode, reaction: Reaction
 ) -> None:
     async with stage.reader("t", group_id="g", enable_auto_commit=False) as consumer:
         await read(consumer, 3)
@@ -264,7 +267,7 @@ async def test_a_commit_of_somebody_else_with_this_instance_id_ends_every_poll(s
     """T61: what was asynchronous then is raised by the next poll, and by each one after."""
     async with stage.reader("t", group_id="g", group_instance_id="i", enable_auto_commit=False) as consumer:
         await read(consumer, 3)
-        rule = once(stage, Asked.OFFSET_COMMIT, E.FENCED_INSTANCE_ID)
+        rule = once(stage, ApiKey.OFFSET_COMMIT, E.FENCED_INSTANCE_ID)
         consumer.commit_async({P0: 3})
         for _ in range(3):
             with pytest.raises(FencedInstanceIdError, match="another consumer"):
@@ -272,10 +275,10 @@ async def test_a_commit_of_somebody_else_with_this_instance_id_ends_every_poll(s
         assert len(rule.seen) == 1
 
 
-@pytest.mark.parametrize(("asked", "code", "reaction"), rows(Asked.OFFSET_FETCH))
+@pytest.mark.parametrize(("asked", "code", "reaction"), rows(ApiKey.OFFSET_FETCH))
 @on_stage
 async def test_asking_where_to_begin_is_repeated_or_raised(
-    stage: Stage, asked: Asked, code: ErrorCode, reaction: Reaction
+    stage: Stage, asked: ApiKey, code: ErrorCode, reaction: Reaction
 ) -> None:
     async with stage.reader("t", group_id="g") as consumer:
         rule = once(stage, asked, code)
@@ -296,6 +299,6 @@ async def test_asking_where_to_begin_is_repeated_or_raised(
 async def test_nobody_minds_how_leaving_is_answered(stage: Stage, code: ErrorCode) -> None:
     async with stage.reader("t", group_id="g") as consumer:
         await read(consumer, 3)
-        rule = once(stage, Asked.LEAVE_GROUP, code)
+        rule = once(stage, ApiKey.LEAVE_GROUP, code)
         commits = stage.broker.intercept(watch, api="OffsetCommit")
     assert len(rule.seen) == len(commits.seen) == 1

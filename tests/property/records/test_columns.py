@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.rounds import ROUNDS
 
-from kohort.client.fetching import bulk
+from kohort.client.fetching import chunk as chunk_module
 from kohort.client.fetching.chunk import Chunk
 from kohort.client.fetching.records import BadRecordError, ConsumerRecord, Reading
 from kohort.model.ids import Partition, TopicName
@@ -176,7 +176,7 @@ def test_a_consumer_gets_the_same_records_with_numpy_and_without(data: st.DataOb
     start = data.draw(st.sampled_from([0, *(record.offset for record in one_by_one(bytes(log))[0])]))
     results = []
     for at_least in (1, 1 << 30):
-        with mock.patch.object(bulk, "_WORTH_IT", at_least):
+        with mock.patch.object(chunk_module, "_WORTH_NUMPY", at_least):
             results.append(taken(bytes(log), start, 7))
     assert results[0] == results[1]
 
@@ -188,7 +188,7 @@ def test_a_marker_that_stands_too_far_on_hides_what_is_behind_it_with_numpy_and_
     log = marker + build_batch([NewRecord(NOW, None, b"v")], BatchFields(base_offset=1))
     mend(log)
     for at_least in (1, 1 << 30):
-        with mock.patch.object(bulk, "_WORTH_IT", at_least):
+        with mock.patch.object(chunk_module, "_WORTH_NUMPY", at_least):
             assert taken(bytes(log), 0, 7) == ([], (1 << 56) + 1, False)
 
 

@@ -43,8 +43,7 @@ from kohort.client.membership.effects import (
 )
 from kohort.client.membership.machine import Membership
 from kohort.client.membership.settings import MemberSettings
-from kohort.client.membership.snapshot import ClusterTopics
-from kohort.client.membership.state import MemberState
+from kohort.client.membership.state import ClusterTopics, MemberState
 from kohort.client.subscription import Subscriptions
 from kohort.codec.schema import Message
 from kohort.groups.settings import GroupSettings

@@ -4,6 +4,7 @@ import logging
 import pickle
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from pyarrow import lib as pa
@@ -12,6 +13,7 @@ from tests.unit.spark.conftest import Administer, Feed, OptionsOf
 from kohort.client.admin.results import NewTopic
 from kohort.client.columnar import ReadTimeoutError
 from kohort.client.errors import BrokerError
+from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode
 from kohort.records.batch import CorruptBatchError
 from kohort.spark.errors import DataLossError
@@ -20,7 +22,7 @@ from kohort.spark.options import SourceOptions
 from kohort.spark.tasks import RangePartition, column_options, read_range
 from kohort.testing.intercept import answer, corrupt, cut_off
 from kohort.testing.plugin import Kohort
-from kohort.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from kohort.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 
 @pytest.fixture
@@ -133,13 +135,21 @@ def test_a_log_that_was_cut_inside_the_range_gives_what_it_has(options_of: Optio
     assert offsets(tolerant, topic, 18, 50) == [18, 19]
 
 
+def _only(partition: PartitionData, request: Message) -> FetchResponse:
+    """An answer about one partition of the topic that was asked for."""
+    assert isinstance(request, FetchRequest)
+    (asked,) = request.topics
+    topic = FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=[partition])
+    return FetchResponse(responses=[topic])
+
+
 @pytest.mark.slow
 def test_records_that_do_not_come_are_not_taken_for_lost(
     kohort: Kohort, options_of: OptionsOf, topic: str
 ) -> None:
     empty = PartitionData(partition_index=0, high_watermark=20, records=b"")
     kohort.broker.intercept(
-        answer(lambda _: FetchResponse(responses=[FetchableTopicResponse(topic=topic, partitions=[empty])])),
+        answer(partial(_only, empty)),
         api="Fetch",
     )
     options = options_of(subscribe=topic, failOnDataLoss="false", kafkaConsumer__pollTimeoutMs="100")
@@ -150,9 +160,7 @@ def test_records_that_do_not_come_are_not_taken_for_lost(
 def test_other_refusals_fail_the_task_as_they_are(kohort: Kohort, options_of: OptionsOf, topic: str) -> None:
     refused = PartitionData(partition_index=0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     kohort.broker.intercept(
-        answer(
-            lambda _: FetchResponse(responses=[FetchableTopicResponse(topic=topic, partitions=[refused])])
-        ),
+        answer(partial(_only, refused)),
         api="Fetch",
     )
     with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):

@@ -6,7 +6,7 @@ A wrong type is a TypeError that says what to write instead; a value that makes 
 import operator
 from collections.abc import Iterable, Mapping
 
-from kohort.client.membership.listener import RebalanceListener
+from kohort.client.membership.effects import RebalanceListener
 from kohort.client.partitions import PartitionKey, as_partition, is_whole
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import KohortError

@@ -20,7 +20,7 @@ from kohort.client.consumer.lookups import OffsetAndTimestamp, by_times, partiti
 from kohort.client.consumer.settings import ConsumerOptions, consumer_settings
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.membership.commands import AutoCommitIfDue, EnforceRebalance, SubscriptionChanged
-from kohort.client.membership.listener import RebalanceListener
+from kohort.client.membership.effects import RebalanceListener
 from kohort.client.membership.state import MemberGeneration
 from kohort.client.partitions import AnyPartition, PartitionKey, as_partition, as_partitions
 from kohort.client.subscription import (

@@ -47,15 +47,16 @@ from kohort.client.membership.effects import (
     Noted,
     Polled,
     Raised,
+    RebalanceListener,
     RefreshMetadata,
     RunCallback,
     Send,
     Unsubscribed,
     WakePoll,
+    method_for,
 )
-from kohort.client.membership.listener import RebalanceListener, method_for
 from kohort.client.membership.machine import Membership
-from kohort.client.membership.snapshot import cluster_topics
+from kohort.client.membership.state import cluster_topics
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.codec.schema import Message, Versions
 from kohort.model.errors import KohortError

@@ -18,7 +18,7 @@ from kohort.client.consumer.lookups import OffsetAndTimestamp
 from kohort.client.consumer.settings import ConsumerOptions
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.loop_thread import LoopThread, OwnerProcess
-from kohort.client.membership.listener import RebalanceListener
+from kohort.client.membership.effects import RebalanceListener
 from kohort.client.membership.state import MemberGeneration
 from kohort.client.partitions import AnyPartition, PartitionKey, as_partitions
 from kohort.client.subscription import OffsetAndMetadata

@@ -6,8 +6,8 @@ came back for more.
 
 from collections.abc import Iterable
 
-from kohort.client.membership.commit import Commits, PendingCommit
-from kohort.client.membership.context import Context
+from kohort.client.membership.commits import Commits
+from kohort.client.membership.context import CommitPurpose, Context, PendingCommit
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.ids import Instant
 from kohort.model.topics import TopicPartition
@@ -49,7 +49,7 @@ class AutoCommits:
             return
         self.restart_interval()
         if offsets := self._positions(self._context.subscriptions.assignment):
-            self._commits.submit(PendingCommit(offsets, None, self._interval_commit_done))
+            self._commits.submit(PendingCommit(offsets, None, CommitPurpose.INTERVAL))
 
     def commit_before_rebalance(self, commit: RebalanceCommit, partitions: Iterable[TopicPartition]) -> bool:
         """Drive the commit that precedes a revocation; whether it is settled, one way or another."""
@@ -61,7 +61,7 @@ class AutoCommits:
             offsets = self._positions(partitions)
             if not offsets:
                 return True
-            commit.attempt = PendingCommit(offsets, None, self._rebalance_commit_done)
+            commit.attempt = PendingCommit(offsets, None, CommitPurpose.REBALANCE)
             self._commits.submit(commit.attempt)
         if not commit.attempt.is_done:
             return False
@@ -76,7 +76,7 @@ class AutoCommits:
         offsets = self._positions(self._context.subscriptions.assignment)
         if not self.is_enabled or not offsets or self._context.now >= deadline:
             return None
-        commit = PendingCommit(offsets, deadline, self._note)
+        commit = PendingCommit(offsets, deadline, CommitPurpose.CLOSE)
         self._commits.submit(commit)
         return commit
 
@@ -84,16 +84,12 @@ class AutoCommits:
         committable = self._context.subscriptions.assignment.committable()
         return {each: committable[each] for each in partitions if each in committable}
 
-    def _interval_commit_done(self, commit: PendingCommit) -> None:
-        if commit.may_be_repeated:
+    def done(self, commit: PendingCommit) -> None:
+        """One of these commits is over; what went wrong is only noted."""
+        if commit.purpose is CommitPurpose.INTERVAL and commit.may_be_repeated:
             self._next = min(self._next, self._context.after(self._context.settings.retry_backoff_ms))
             self._context.wake_poll()
-        self._note(commit)
-
-    def _rebalance_commit_done(self, commit: PendingCommit) -> None:
-        self._context.wake_poll()
-        self._note(commit)
-
-    def _note(self, commit: PendingCommit) -> None:
+        elif commit.purpose is CommitPurpose.REBALANCE:
+            self._context.wake_poll()
         if commit.error is not None:
             self._context.note(f"auto-commit failed: {commit.error}", is_warning=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NewType, TypeAlias
 
-from kohort.client.membership.snapshot import ClusterTopics
+from kohort.client.membership.state import ClusterTopics
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.codec.schema import Message
 from kohort.model.errors import KohortError

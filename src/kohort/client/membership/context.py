@@ -1,12 +1,13 @@
 """What all parts of the machine share: the time, the member, the requests in flight, the effects so far."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from enum import Enum
 from itertools import count
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kohort.assign.assignor import Assignor
 from kohort.assign.registry import rebalance_protocol
-from kohort.client.membership.commands import CallbackDone, CallbackId, RequestId
+from kohort.client.membership.commands import CallbackDone, CallbackId, CommitId, FetchCommitted, RequestId
 from kohort.client.membership.effects import (
     Destination,
     Effect,
@@ -16,23 +17,93 @@ from kohort.client.membership.effects import (
     Send,
     WakePoll,
 )
-from kohort.client.membership.member import Member
 from kohort.client.membership.settings import MemberSettings
-from kohort.client.membership.snapshot import ClusterTopics
+from kohort.client.membership.state import ClusterTopics, JoinAttempt, Member, MemberGeneration
 from kohort.client.settings import Dice, backoff_ms
-from kohort.client.subscription import Subscriptions
+from kohort.client.subscription import OffsetAndMetadata, Subscriptions
 from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
 from kohort.model.ids import Instant, TopicName
+from kohort.model.topics import TopicPartition
+from kohort.wire.apis import ApiKey
 
 T = TypeVar("T")
 
 
-class Until(NamedTuple):
-    """A pause of the application's call: until something holds, or until ``deadline``."""
+class CommitPurpose(Enum):
+    """Why something is committed; decides who hears how it ended."""
 
-    holds: Callable[[], bool]
+    SYNC = "the application waits for it"
+    ASYNC = "the application is called back"
+    INTERVAL = "auto.commit.interval.ms is over"
+    REBALANCE = "partitions go"
+    CLOSE = "the consumer is closed"
+
+
+class CommitStage(Enum):
+    """How far a commit is."""
+
+    WAITING = "for the coordinator to be found"
+    IN_FLIGHT = "sent"
+    BACKING_OFF = "failed, to be sent again"
+    DONE = "over"
+
+
+class PendingCommit:
+    """One commit. With a deadline it is retried until then, otherwise it has one attempt."""
+
+    __slots__ = (
+        "after", "commit_id", "deadline", "error", "failures", "offsets", "purpose", "retry_at", "stage",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        deadline: Instant | None,
+        purpose: CommitPurpose,
+        commit_id: CommitId | None = None,
+    ) -> None:
+        self.offsets = offsets
+        self.deadline = deadline
+        self.purpose = purpose
+        self.commit_id = commit_id  # of the application
+        self.stage = CommitStage.WAITING
+        self.after: tuple[PendingCommit, ...] = ()  # sent nothing, and is over when these are
+        self.error: KohortError | None = None  # of the last attempt; of the commit when it is done
+        self.failures = 0
+        self.retry_at = Instant(0)
+
+    @property
+    def is_done(self) -> bool:
+        return self.stage is CommitStage.DONE
+
+    @property
+    def may_be_repeated(self) -> bool:
+        return self.error is not None and self.error.retriable
+
+
+class CommittedQuestion:
+    """A question for committed offsets, with all its repetitions."""
+
+    __slots__ = ("command", "error", "failures", "is_in_flight", "retry_at")
+
+    def __init__(self, command: FetchCommitted, now: Instant) -> None:
+        self.command = command
+        self.is_in_flight = False
+        self.retry_at = now
+        self.failures = 0
+        self.error: KohortError | None = None
+
+
+class Until(NamedTuple):
+    """A pause of the application's call: until these commits are over, or until ``deadline``."""
+
+    commits: tuple[PendingCommit, ...]
     deadline: Instant
+
+    @property
+    def is_over(self) -> bool:
+        return all(commit.is_done for commit in self.commits)
 
 
 Step: TypeAlias = Generator[RunCallback | Until, CallbackDone | None, T]
@@ -40,23 +111,29 @@ Step: TypeAlias = Generator[RunCallback | Until, CallbackDone | None, T]
 inside poll; what it is resumed with is how the callback ended."""
 
 
-class Terms(NamedTuple):
-    """Which versions of a request will do, and how long it may take (None: request.timeout.ms)."""
-
-    lowest: int = 0
-    highest: int | None = None
-    timeout_ms: int | None = None
-
-
-ANY_TERMS = Terms()
-
-
 class Pending(NamedTuple):
-    """A request that waits for its answer."""
+    """A request that waits for its answer: which one, in which generation it was sent, what it is about."""
 
-    destination: Destination
-    replied: Callable[[Message], None]
-    failed: Callable[[KohortError], None]
+    api: ApiKey
+    generation: MemberGeneration
+    about: JoinAttempt | PendingCommit | CommittedQuestion | None = None
+
+    @property
+    def destination(self) -> Destination:
+        is_lookup = self.api is ApiKey.FIND_COORDINATOR
+        return Destination.LEAST_LOADED if is_lookup else Destination.COORDINATOR
+
+
+class Parts(Protocol):
+    """How one part of the machine tells the others what happened; ``ConsumerCoordinator`` passes it on."""
+
+    def unanswered(self, pending: Pending, error: KohortError) -> None: ...
+
+    def coordinator_found(self) -> None: ...
+
+    def lookup_failed(self, error: KohortError) -> None: ...
+
+    def commit_done(self, commit: PendingCommit) -> None: ...
 
 
 class Context:
@@ -78,6 +155,7 @@ class Context:
         self.member = Member(now)
         self.cluster = ClusterTopics()
         self.effects: list[Effect] = []
+        self.parts: Parts  # set by the coordinator, which is made of them
         self.requests: dict[RequestId, Pending] = {}
         self._dice = dice
         self._ids = count(1)
@@ -93,16 +171,28 @@ class Context:
         if not any(isinstance(effect, WakePoll) for effect in self.effects):
             self.emit(WakePoll())
 
-    def send(self, request: Message, pending: Pending, terms: Terms = ANY_TERMS) -> None:
+    def send(
+        self,
+        request: Message,
+        about: JoinAttempt | PendingCommit | CommittedQuestion | None = None,
+        *,
+        lowest: int = 0,
+        highest: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Send it in a version from ``lowest`` to ``highest``; ``about`` comes back with the answer."""
+        assert request.api_key is not None
         request_id = RequestId(next(self._ids))
+        pending = Pending(ApiKey(request.api_key), self.member.generation, about)
         self.requests[request_id] = pending
-        timeout = self.settings.request_timeout_ms if terms.timeout_ms is None else terms.timeout_ms
-        self.emit(Send(request_id, pending.destination, request, timeout, terms.lowest, terms.highest))
+        timeout = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        self.emit(Send(request_id, pending.destination, request, timeout, lowest, highest))
 
-    def take_requests(self, destination: Destination) -> list[Pending]:
-        """Everything in flight to there, which from now on waits for nothing."""
+    def lose_requests(self, destination: Destination, error: KohortError) -> None:
+        """Everything in flight to there is over: no answer will come."""
         taken = [each for each, pending in self.requests.items() if pending.destination is destination]
-        return [self.requests.pop(each) for each in taken]
+        for pending in [self.requests.pop(each) for each in taken]:
+            self.parts.unanswered(pending, error)
 
     def next_callback_id(self) -> CallbackId:
         return CallbackId(next(self._ids))

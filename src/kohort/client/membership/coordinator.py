@@ -13,18 +13,35 @@ Read it from the top, as the seed of this project walks through Kafka's client::
 """
 
 from kohort.client.membership.auto_commit import AutoCommits
-from kohort.client.membership.commit import Commits
+from kohort.client.membership.commits import Commits
 from kohort.client.membership.committed import CommittedOffsets
-from kohort.client.membership.context import Context, Step, Until
+from kohort.client.membership.context import (
+    CommitPurpose,
+    CommittedQuestion,
+    Context,
+    Pending,
+    PendingCommit,
+    Step,
+    Until,
+)
 from kohort.client.membership.discovery import Discovery
 from kohort.client.membership.errors import IllegalMemberStateError
-from kohort.client.membership.heartbeat import Heartbeats
-from kohort.client.membership.join import JoinGroup
-from kohort.client.membership.leave import maybe_leave_group
+from kohort.client.membership.heartbeat import Heartbeats, leave_replied, leave_unanswered, maybe_leave_group
+from kohort.client.membership.join import JoinGroup, unanswered
 from kohort.client.membership.rebalance import Rebalance
-from kohort.client.membership.snapshot import ClusterTopics
+from kohort.client.membership.state import ClusterTopics, JoinAttempt
 from kohort.client.subscription import SubscriptionError, SubscriptionType
+from kohort.codec.schema import Message
+from kohort.model.errors import KohortError
 from kohort.model.ids import Instant, TopicName
+from kohort.wire.apis import ApiKey
+from kohort.wire.messages.find_coordinator import FindCoordinatorResponse
+from kohort.wire.messages.heartbeat import HeartbeatResponse
+from kohort.wire.messages.join_group import JoinGroupResponse
+from kohort.wire.messages.leave_group import LeaveGroupResponse
+from kohort.wire.messages.offset_commit import OffsetCommitResponse
+from kohort.wire.messages.offset_fetch import OffsetFetchResponse
+from kohort.wire.messages.sync_group import SyncGroupResponse
 
 
 class ConsumerCoordinator:
@@ -41,6 +58,7 @@ class ConsumerCoordinator:
         self.join = JoinGroup(context, self.discovery, self.heartbeats, self.rebalance)
         self._matched_version = -1  # of the metadata the pattern was matched against
         self._seen: tuple[int, frozenset[TopicName]] | None = None  # behind the snapshot
+        context.parts = self
 
     def poll(self) -> Step[bool]:
         """One turn. Whether the group is active, so that positions may be looked up; never waits.
@@ -137,9 +155,9 @@ class ConsumerCoordinator:
         """Commit, give back and leave; raises as ``unsubscribe`` does."""
         last = self.auto_commits.commit_on_close(deadline)
         if last is not None:
-            yield Until(lambda: last.is_done, deadline)
-        if self.commits.has_asynchronous():
-            yield Until(lambda: not self.commits.has_asynchronous(), deadline)
+            yield Until((last,), deadline)
+        if under_way := self.commits.asynchronous():
+            yield Until(under_way, deadline)
         self.heartbeats.close()
         try:
             yield from self.rebalance.on_leave_prepare()
@@ -152,6 +170,59 @@ class ConsumerCoordinator:
         if self._context.subscriptions.is_group_managed:
             maybe_leave_group(self._context, self.discovery, reason)
             self.join.abandon()
+
+    # --- what comes back, and who hears of it --------------------------------------------------
+
+    def replied(self, pending: Pending, response: Message) -> None:
+        """The answer to a request goes to the part that sent it."""
+        match response, pending.about:
+            case FindCoordinatorResponse(), None:
+                self.discovery.replied(response)
+            case JoinGroupResponse(), JoinAttempt() as attempt:
+                self.join.replied(attempt, pending.generation, response)
+            case SyncGroupResponse(), JoinAttempt() as attempt:
+                self.join.sync.replied(attempt, pending.generation, response)
+            case HeartbeatResponse(), None:
+                self.heartbeats.replied(pending.generation, response)
+            case LeaveGroupResponse(), None:
+                leave_replied(self._context, response)
+            case OffsetCommitResponse(), PendingCommit() as commit:
+                self.commits.replied(commit, pending.generation, response)
+            case OffsetFetchResponse(), CommittedQuestion() as question:
+                self.committed.replied(question, response)
+            case _:
+                raise AssertionError(f"{type(response).__name__} does not answer {pending.api.name}")
+
+    def unanswered(self, pending: Pending, error: KohortError) -> None:
+        """The same for a request that gets no answer."""
+        match pending.about:
+            case JoinAttempt() as attempt:
+                unanswered(self._context, self.discovery, attempt, (pending.api, error))
+            case PendingCommit() as commit:
+                self.commits.unanswered(commit, error)
+            case CommittedQuestion() as question:
+                self.committed.unanswered(question, error)
+            case None if pending.api is ApiKey.FIND_COORDINATOR:
+                self.discovery.unanswered(error)
+            case None if pending.api is ApiKey.HEARTBEAT:
+                self.heartbeats.unanswered(pending.generation, error)
+            case None:
+                leave_unanswered(self._context, error)
+
+    def coordinator_found(self) -> None:
+        self.heartbeats.restart_session()
+        self.commits.send_waiting()
+        self.committed.tick()
+
+    def lookup_failed(self, error: KohortError) -> None:
+        self.commits.lookup_failed(error)
+        self.committed.lookup_failed(error)
+
+    def commit_done(self, commit: PendingCommit) -> None:
+        if commit.purpose in (CommitPurpose.SYNC, CommitPurpose.ASYNC):
+            self.commits.tell(commit)
+        else:
+            self.auto_commits.done(commit)
 
     # --- time ---------------------------------------------------------------------------------
 

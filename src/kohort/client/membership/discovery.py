@@ -4,11 +4,8 @@ At most one lookup is in flight; poll, heartbeats and commits share it. Kafka's 
 ``lookupCoordinator`` and ``sendFindCoordinatorRequest``.
 """
 
-from collections.abc import Callable
-from typing import cast
-
 from kohort.client.errors import BrokerError, DisconnectedError
-from kohort.client.membership.context import Context, Pending
+from kohort.client.membership.context import Context
 from kohort.client.membership.effects import (
     ConnectCoordinator,
     CoordinatorNode,
@@ -16,11 +13,11 @@ from kohort.client.membership.effects import (
     DisconnectCoordinator,
 )
 from kohort.client.membership.errors import CoordinatorNotFoundError
-from kohort.client.membership.reactions import Asked, Then, reaction_to, reaction_to_silence
+from kohort.client.membership.reactions import Then, reaction_to, reaction_to_silence
 from kohort.client.metadata import coordinator_in
-from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
 from kohort.model.ids import NodeId
+from kohort.wire.apis import ApiKey
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 _GROUP = 0
@@ -33,8 +30,6 @@ class Discovery:
         self._context = context
         self.node: CoordinatorNode | None = None
         self.not_before = context.now  # when the next lookup may start
-        self.on_found: list[Callable[[], None]] = []
-        self.on_lookup_failed: list[Callable[[KohortError], None]] = []
         self._is_looking = False
         self._failures = 0  # since the coordinator last answered anything
         self._refusal: KohortError | None = None  # of a lookup; raised by the next poll
@@ -77,8 +72,7 @@ class Discovery:
         if not is_disconnected:
             self._context.emit(DisconnectCoordinator(node))
         lost = DisconnectedError(f"the connection to the group's coordinator was given up: {cause}")
-        for pending in self._context.take_requests(Destination.COORDINATOR):
-            pending.failed(lost)
+        self._context.lose_requests(Destination.COORDINATOR, lost)
         self._context.wake_poll()
 
     def connection_lost(self) -> None:
@@ -94,24 +88,23 @@ class Discovery:
     def _send_find_coordinator_request(self) -> None:
         group_id = self._context.settings.group
         request = FindCoordinatorRequest(key=group_id, key_type=_GROUP, coordinator_keys=[group_id])
-        self._context.send(request, Pending(Destination.LEAST_LOADED, self._replied, self._unanswered))
+        self._context.send(request)
 
-    def _replied(self, response: Message) -> None:
+    def replied(self, response: FindCoordinatorResponse) -> None:
         self._is_looking = False
-        found = coordinator_in(cast(FindCoordinatorResponse, response))
+        found = coordinator_in(response)
         if found.error_code:
             self._failed(found)
             return
         self.node = CoordinatorNode(NodeId(found.node_id), found.host, found.port)
         self._context.emit(ConnectCoordinator(self.node))
-        for hear in self.on_found:
-            hear()
+        self._context.parts.coordinator_found()
         self._context.wake_poll()
 
     def _failed(self, found: Coordinator) -> None:
         group_id = self._context.settings.group
         what = f"find the coordinator of group {group_id!r}"
-        reaction = reaction_to(Asked.FIND_COORDINATOR, found.error_code)
+        reaction = reaction_to(ApiKey.FIND_COORDINATOR, found.error_code)
         if reaction.then is Then.RETRY:
             self._try_later(BrokerError(found.error_code, what, found.error_message))
         else:
@@ -119,9 +112,9 @@ class Discovery:
             error.hint = reaction.hint or error.hint
             self._refused(error)
 
-    def _unanswered(self, error: KohortError) -> None:
+    def unanswered(self, error: KohortError) -> None:
         self._is_looking = False
-        if error.retriable and reaction_to_silence(Asked.FIND_COORDINATOR).then is Then.RETRY:
+        if error.retriable and reaction_to_silence(ApiKey.FIND_COORDINATOR).then is Then.RETRY:
             self._try_later(error)
         else:
             self._refused(error)
@@ -144,8 +137,7 @@ class Discovery:
         self._tell(error)
 
     def _tell(self, error: KohortError) -> None:
-        for hear in self.on_lookup_failed:
-            hear(error)
+        self._context.parts.lookup_failed(error)
         self._context.wake_poll()
 
     def _pause(self) -> None:

@@ -1,9 +1,9 @@
 """What a shell has to do after ``Membership.handle`` or ``advance``, in the order given."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from kohort.client.membership.commands import CallbackId, CommitId, FetchId, RequestId
 from kohort.client.subscription import OffsetAndMetadata
@@ -160,3 +160,30 @@ Effect: TypeAlias = (
     | Closed
     | Noted
 )
+
+
+Partitions = tuple[TopicPartition, ...]
+
+
+class RebalanceListener(Protocol):
+    """Called inside poll, unsubscribe and close, in the application's own context; partitions are sorted.
+
+    What a method raises is raised by poll when the rebalance step is done: a listener cannot veto.
+    A class that has no ``on_partitions_lost`` is told of losses as of revocations.
+    """
+
+    def on_partitions_revoked(self, partitions: Partitions) -> object:
+        """These go, and are still this consumer's: commit what was processed."""
+
+    def on_partitions_assigned(self, partitions: Partitions) -> object:
+        """These came (maybe none): seek, if reading starts elsewhere."""
+
+
+def method_for(listener: RebalanceListener, kind: CallbackKind) -> Callable[[Partitions], object]:
+    """The method of a listener that hears of ``kind``."""
+    found = getattr(listener, kind.value, None)
+    if found is None and kind is CallbackKind.LOST:
+        return listener.on_partitions_revoked
+    assert callable(found), f"a rebalance listener needs {kind.value}"
+    method: Callable[[Partitions], object] = found
+    return method

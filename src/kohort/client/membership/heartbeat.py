@@ -7,21 +7,45 @@
 | poll      | max.poll.interval.ms                        | every poll; JoinGroup success                   |
 """
 
-from functools import partial
-from typing import cast
-
 from kohort.client.errors import BrokerError
-from kohort.client.membership.context import Context, Pending
+from kohort.client.membership.context import Context
 from kohort.client.membership.discovery import Discovery
-from kohort.client.membership.effects import Destination
 from kohort.client.membership.errors import STALLED_HINT, FencedInstanceIdError
-from kohort.client.membership.leave import maybe_leave_group
-from kohort.client.membership.reactions import Asked, Loss, Reaction, Then, reaction_to, reaction_to_silence
-from kohort.client.membership.state import MemberGeneration, MemberState
-from kohort.codec.schema import Message
+from kohort.client.membership.reactions import Loss, Reaction, Then, reaction_to, reaction_to_silence
+from kohort.client.membership.state import LONGEST_REASON, NO_GENERATION, MemberGeneration, MemberState
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Instant
+from kohort.wire.apis import ApiKey
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+
+
+def maybe_leave_group(context: Context, discovery: Discovery, reason: str) -> None:
+    """Tell the coordinator, if it knows this member and can be told; forget the membership in any case.
+
+    A static member says nothing: it may be back before its session expires, and nobody else is to rebalance.
+    """
+    member, settings = context.member, context.settings
+    is_known = member.state is not MemberState.UNJOINED and bool(member.generation.member_id)
+    if settings.group_instance_id is None and is_known and not discovery.coordinator_unknown:
+        member_id = member.generation.member_id
+        request = LeaveGroupRequest(
+            group_id=settings.group,
+            member_id=member_id,
+            members=[MemberIdentity(member_id=member_id, reason=reason[:LONGEST_REASON])],
+        )
+        context.send(request)
+    member.reset(NO_GENERATION, reason)
+
+
+def leave_replied(context: Context, left: LeaveGroupResponse) -> None:
+    code = left.error_code or next((each.error_code for each in left.members if each.error_code), 0)
+    if code:
+        context.note(f"leaving was refused: {BrokerError(code, 'leave')}", is_warning=True)
+
+
+def leave_unanswered(context: Context, error: KohortError) -> None:
+    context.note(f"leaving was not answered: {error}")
 
 
 class Heartbeats:
@@ -34,7 +58,6 @@ class Heartbeats:
         self._failures = 0
         self._fatal: KohortError | None = None  # raised by the next poll
         self._heartbeat_at = self._session_until = self._poll_until = context.now
-        discovery.on_found.append(self._restart_session)
 
     @property
     def is_beating(self) -> bool:
@@ -46,7 +69,7 @@ class Heartbeats:
         self._enabled = True
         self._failures = 0
         self._heartbeat_at = self._context.after(settings.heartbeat_interval_ms)
-        self._restart_session()
+        self.restart_session()
         self._restart_poll()
 
     def close(self) -> None:
@@ -114,19 +137,16 @@ class Heartbeats:
             member_id=sent.member_id,
             group_instance_id=settings.group_instance_id,
         )
-        pending = Pending(
-            Destination.COORDINATOR, partial(self._answered, sent), partial(self._unanswered, sent)
-        )
-        self._context.send(request, pending)
+        self._context.send(request)
 
-    def _answered(self, sent: MemberGeneration, response: Message) -> None:
-        code = cast(HeartbeatResponse, response).error_code
+    def replied(self, sent: MemberGeneration, response: HeartbeatResponse) -> None:
+        code = response.error_code
         self._discovery.coordinator_answered()
-        self._react(reaction_to(Asked.HEARTBEAT, code), sent, _reason(code))
+        self._react(reaction_to(ApiKey.HEARTBEAT, code), sent, _reason(code))
 
-    def _unanswered(self, sent: MemberGeneration, error: KohortError) -> None:
+    def unanswered(self, sent: MemberGeneration, error: KohortError) -> None:
         if error.retriable:
-            self._react(reaction_to_silence(Asked.HEARTBEAT), sent, str(error))
+            self._react(reaction_to_silence(ApiKey.HEARTBEAT), sent, str(error))
         else:
             self._fatal, self._enabled = error, False
             self._context.wake_poll()
@@ -148,12 +168,12 @@ class Heartbeats:
         is_echo = reaction.loss is not Loss.NOTHING and not was_reset
         if reaction.then is Then.RECEIVED or is_echo:
             self._failures = 0
-            self._restart_session()
+            self.restart_session()
         else:
             self._heartbeat_at = self._context.after_backoff(self._failures)
             self._failures += 1
 
-    def _restart_session(self) -> None:
+    def restart_session(self) -> None:
         self._session_until = self._context.after(self._context.settings.session_timeout_ms)
 
     def _restart_poll(self) -> None:

@@ -4,28 +4,142 @@ The loop runs inside poll and never waits: where Kafka's client blocks, it repor
 the next poll. Answers are handled whenever they come.
 """
 
-from collections.abc import Callable
-from functools import partial
-from typing import cast
+from collections.abc import Sequence
 
 from kohort.assign.protocol import PROTOCOL_TYPE, Subscription, encode_subscription
 from kohort.client.errors import BrokerError
-from kohort.client.membership.context import Context, Pending, Step, Terms
+from kohort.client.membership.context import Context, Step
 from kohort.client.membership.discovery import Discovery
-from kohort.client.membership.effects import Destination
-from kohort.client.membership.errors import IllegalMemberStateError
-from kohort.client.membership.failures import fail_attempt, refused, unanswered
+from kohort.client.membership.errors import FencedInstanceIdError, IllegalMemberStateError
 from kohort.client.membership.heartbeat import Heartbeats
 from kohort.client.membership.leader import Leader
-from kohort.client.membership.member import JoinAttempt, JoinFailure
-from kohort.client.membership.reactions import Asked, Then
+from kohort.client.membership.reactions import Then, reaction_to, reaction_to_silence
 from kohort.client.membership.rebalance import Rebalance
-from kohort.client.membership.state import NO_GENERATION, MemberGeneration, MemberState
-from kohort.client.membership.sync import SyncGroup
-from kohort.codec.schema import Message
+from kohort.client.membership.state import (
+    NO_GENERATION,
+    JoinAttempt,
+    JoinFailure,
+    MemberGeneration,
+    MemberState,
+)
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Generation, MemberId
+from kohort.wire.apis import APIS, ApiKey
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+
+
+def fail_attempt(context: Context, attempt: JoinAttempt, error: KohortError, then: Then) -> None:
+    """The attempt is over; the next turn of poll sees what follows."""
+    attempt.fail(error, then)
+    if then is Then.JOIN_LATER:
+        context.member.join_not_before = context.after(context.settings.retry_backoff_ms)
+    context.wake_poll()
+
+
+def refused(
+    context: Context,
+    discovery: Discovery,
+    attempt: JoinAttempt,
+    answer: tuple[ApiKey, int, MemberGeneration],
+) -> None:
+    """JoinGroup or SyncGroup, sent in a generation, were answered with a code."""
+    asked, code, sent = answer
+    reaction = reaction_to(asked, code)
+    error = _error(context, asked, code, reaction.hint)
+    if reaction.coordinator_unknown:
+        discovery.mark_coordinator_unknown(str(error))
+    context.member.lose(reaction.loss, sent, f"rebalance failed: {error}")
+    fail_attempt(context, attempt, error, reaction.then)
+
+
+def unanswered(
+    context: Context, discovery: Discovery, attempt: JoinAttempt, silence: tuple[ApiKey, KohortError]
+) -> None:
+    """They were not answered at all; the member id survives that."""
+    asked, error = silence
+    if not error.retriable:
+        fail_attempt(context, attempt, error, Then.RAISE)
+        return
+    reaction = reaction_to_silence(asked)
+    if reaction.coordinator_unknown:
+        discovery.mark_coordinator_unknown(str(error))
+    fail_attempt(context, attempt, error, reaction.then)
+
+
+def _error(context: Context, asked: ApiKey, code: int, hint: str) -> BrokerError:
+    settings = context.settings
+    if code == ErrorCode.FENCED_INSTANCE_ID:
+        return FencedInstanceIdError(settings.group, settings.group_instance_id)
+    error = BrokerError(code, f"join group {settings.group!r} ({APIS[asked].name})")
+    error.hint = hint or error.hint
+    return error
+
+
+class SyncGroup:
+    """The second half of joining."""
+
+    def __init__(self, context: Context, discovery: Discovery) -> None:
+        self._context = context
+        self._discovery = discovery
+
+    def send_sync_group_request(
+        self, attempt: JoinAttempt, assignments: Sequence[SyncGroupRequestAssignment]
+    ) -> None:
+        """Followers bring no assignments, and wait until the leader's have come."""
+        settings, sent = self._context.settings, self._context.member.generation
+        if self._discovery.coordinator_unknown:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            fail_attempt(self._context, attempt, BrokerError(code, "sync with the group"), Then.JOIN_LATER)
+            return
+        request = SyncGroupRequest(
+            group_id=settings.group,
+            generation_id=sent.generation_id,
+            member_id=sent.member_id,
+            group_instance_id=settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=sent.protocol_name,
+            assignments=list(assignments),
+        )
+        self._context.send(request, attempt)
+
+    def replied(self, attempt: JoinAttempt, sent: MemberGeneration, synced: SyncGroupResponse) -> None:
+        self._discovery.coordinator_answered()
+        if attempt is not self._context.member.attempt:
+            return  # the member has left since, and may be joining again
+        if synced.error_code:
+            refused(self._context, self._discovery, attempt, (ApiKey.SYNC_GROUP, synced.error_code, sent))
+        else:
+            self._synced(attempt, synced)
+
+    def _synced(self, attempt: JoinAttempt, synced: SyncGroupResponse) -> None:
+        context, member = self._context, self._context.member
+        generation = member.generation
+        if synced.protocol_type not in (None, PROTOCOL_TYPE) or _names_another(synced, generation):
+            error = BrokerError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                f"sync with group {context.settings.group!r}",
+                f"it answered for {synced.protocol_type!r} {synced.protocol_name!r}, not for "
+                f"{PROTOCOL_TYPE!r} {generation.protocol_name!r}",
+            )
+            fail_attempt(context, attempt, error, Then.RAISE)
+        elif generation.was_reset or member.state is not MemberState.COMPLETING_REBALANCE:
+            # A heartbeat has taken the generation away while the assignment was on its way.
+            error = BrokerError(
+                ErrorCode.ILLEGAL_GENERATION, "use an assignment of a generation that is over"
+            )
+            fail_attempt(context, attempt, error, Then.JOIN_NOW)
+        else:
+            member.move_to(MemberState.STABLE)
+            member.rejoin_needed, member.rejoin_reason = False, ""
+            attempt.assignment = bytes(synced.assignment)
+            context.wake_poll()
+
+
+def _names_another(synced: SyncGroupResponse, generation: MemberGeneration) -> bool:
+    is_named = synced.protocol_name is not None and not generation.was_reset
+    return is_named and synced.protocol_name != generation.protocol_name
+
 
 STATIC_MEMBERS_SINCE = 5  # the first JoinGroup that can say group.instance.id
 
@@ -41,7 +155,7 @@ class JoinGroup:
         self._heartbeats = heartbeats
         self._rebalance = rebalance
         self._leader = Leader(context)
-        self._sync = SyncGroup(context, discovery)
+        self.sync = SyncGroup(context, discovery)
 
     def rejoin_needed_or_pending(self) -> bool:
         """Whether the metadata the leader assigned by, or the subscription, is no longer what it was."""
@@ -142,13 +256,8 @@ class JoinGroup:
             protocols=self._metadata(),
             reason=member.rejoin_reason or None,
         )
-        pending = Pending(
-            Destination.COORDINATOR,
-            partial(self._replied, attempt, sent),
-            lambda error: unanswered(self._context, self._discovery, attempt, (Asked.JOIN_GROUP, error)),
-        )
         lowest = 0 if settings.group_instance_id is None else STATIC_MEMBERS_SINCE
-        self._context.send(request, pending, Terms(lowest=lowest, timeout_ms=settings.join_timeout_ms))
+        self._context.send(request, attempt, lowest=lowest, timeout_ms=settings.join_timeout_ms)
 
     def _metadata(self) -> list[JoinGroupRequestProtocol]:
         """What each assignor tells the leader, in order of preference. Remembers the topics joined with."""
@@ -173,16 +282,15 @@ class JoinGroup:
 
     # --- the answer ---------------------------------------------------------------------------
 
-    def _replied(self, attempt: JoinAttempt, sent: MemberGeneration, response: Message) -> None:
+    def replied(self, attempt: JoinAttempt, sent: MemberGeneration, joined: JoinGroupResponse) -> None:
         """Kafka's ``JoinGroupResponseHandler``."""
-        joined = cast(JoinGroupResponse, response)
         self._discovery.coordinator_answered()
         if attempt is not self._context.member.attempt:
             return  # the member has left since, and may be joining again
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._adopt_member_id(MemberId(joined.member_id))
         if joined.error_code:
-            refused(self._context, self._discovery, attempt, (Asked.JOIN_GROUP, joined.error_code, sent))
+            refused(self._context, self._discovery, attempt, (ApiKey.JOIN_GROUP, joined.error_code, sent))
         elif joined.protocol_type not in (None, PROTOCOL_TYPE):
             what = f"join group {self._context.settings.group!r}"
             why = f"it is one of {joined.protocol_type!r}, not of {PROTOCOL_TYPE!r}"
@@ -210,17 +318,26 @@ class JoinGroup:
         self._heartbeats.enable()
         # A classic member of a KIP-848 group is told no leader: then all are followers.
         if joined.leader == joined.member_id:
-            self._guard(attempt, lambda: self._on_join_leader(attempt, joined))
+            self._on_join_leader(attempt, joined)
         else:
             self._on_join_follower(attempt)
 
     def _on_join_follower(self, attempt: JoinAttempt) -> None:
-        self._sync.send_sync_group_request(attempt, [])
+        self.sync.send_sync_group_request(attempt, [])
 
     def _on_join_leader(self, attempt: JoinAttempt, joined: JoinGroupResponse) -> None:
-        assignments = self._leader.perform_assignment(attempt, joined)
-        if assignments is not None:
-            self._sync.send_sync_group_request(attempt, assignments)
+        """Runs code of others, the assignor: what it raises ends the attempt, and surfaces from poll."""
+        try:
+            assignments = self._leader.perform_assignment(attempt, joined)
+        except KohortError as error:
+            fail_attempt(self._context, attempt, error, Then.RAISE)
+        except Exception as error:
+            failed = IllegalMemberStateError(f"the assignor failed: {error!r}")
+            failed.__cause__ = error
+            fail_attempt(self._context, attempt, failed, Then.RAISE)
+        else:
+            if assignments is not None:
+                self.sync.send_sync_group_request(attempt, assignments)
 
     def resume_leader(self) -> None:
         """Let a leader go on when the metadata it waits for is there; give up if its generation is over."""
@@ -234,20 +351,9 @@ class JoinGroup:
             )
             fail_attempt(self._context, attempt, error, Then.JOIN_NOW)
         elif self._context.cluster.covers(attempt.needs_topics):
-            self._guard(attempt, lambda: self._on_join_leader(attempt, joined))
+            self._on_join_leader(attempt, joined)
 
     def _is_still_in(self, joined: JoinGroupResponse) -> bool:
         member = self._context.member
         is_completing = member.state is MemberState.COMPLETING_REBALANCE
         return is_completing and member.generation.generation_id == joined.generation_id
-
-    def _guard(self, attempt: JoinAttempt, work: Callable[[], None]) -> None:
-        """Leader work runs code of others: whatever it raises ends the attempt, and surfaces from poll."""
-        try:
-            work()
-        except KohortError as error:
-            fail_attempt(self._context, attempt, error, Then.RAISE)
-        except Exception as error:
-            failed = IllegalMemberStateError(f"the assignor failed: {error!r}")
-            failed.__cause__ = error
-            fail_attempt(self._context, attempt, failed, Then.RAISE)

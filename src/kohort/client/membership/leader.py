@@ -12,7 +12,7 @@ from kohort.assign.cooperative import check_hand_over
 from kohort.assign.protocol import Assignment, Subscription, decode_subscription, encode_assignment
 from kohort.client.membership.context import Context
 from kohort.client.membership.errors import IllegalMemberStateError
-from kohort.client.membership.member import JoinAttempt
+from kohort.client.membership.state import JoinAttempt
 from kohort.model.ids import InstanceId, MemberId, TopicName
 from kohort.wire.messages.join_group import JoinGroupResponse
 from kohort.wire.messages.sync_group import SyncGroupRequestAssignment

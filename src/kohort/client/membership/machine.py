@@ -164,7 +164,7 @@ class Membership:
 
     def _finish(self) -> list[Effect]:
         wait = self._waits_for
-        if isinstance(wait, Until) and (wait.holds() or self._context.now >= wait.deadline):
+        if isinstance(wait, Until) and (wait.is_over or self._context.now >= wait.deadline):
             self._resume(None)
         effects, self._context.effects = self._context.effects, []
         return effects
@@ -192,9 +192,9 @@ class Membership:
         if pending is None:
             return  # given up with the coordinator it was sent to
         if isinstance(command, ReplyReceived):
-            pending.replied(command.response)
+            self._coordinator.replied(pending, command.response)
         else:
-            pending.failed(command.error)
+            self._coordinator.unanswered(pending, command.error)
 
     def _call_of_application(
         self,

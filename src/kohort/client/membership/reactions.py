@@ -10,18 +10,7 @@ from enum import Enum
 from typing import Literal
 
 from kohort.model.errors import ErrorCode
-
-
-class Asked(Enum):
-    """The requests of a member; named as Kafka names their APIs."""
-
-    FIND_COORDINATOR = "FindCoordinator"
-    JOIN_GROUP = "JoinGroup"
-    SYNC_GROUP = "SyncGroup"
-    HEARTBEAT = "Heartbeat"
-    LEAVE_GROUP = "LeaveGroup"
-    OFFSET_COMMIT = "OffsetCommit"
-    OFFSET_FETCH = "OffsetFetch"
+from kohort.wire.apis import ApiKey
 
 
 class Then(Enum):
@@ -74,8 +63,8 @@ _RIGHTS = "this client may not use the group that group.id names: ask for the ri
 _UNKNOWN_THEN_RETRY = Reaction(Then.RETRY, coordinator_unknown=True)
 _UNKNOWN_THEN_BEAT = Reaction(Then.BEAT_LATER, coordinator_unknown=True)
 
-REACTIONS: Mapping[Asked, Mapping[ErrorCode | Special, Reaction]] = {
-    Asked.FIND_COORDINATOR: {
+REACTIONS: Mapping[ApiKey, Mapping[ErrorCode | Special, Reaction]] = {
+    ApiKey.FIND_COORDINATOR: {
         _E.COORDINATOR_NOT_AVAILABLE: _RETRY,
         _E.COORDINATOR_LOAD_IN_PROGRESS: _RETRY,
         _E.GROUP_AUTHORIZATION_FAILED: Reaction(Then.RAISE, hint=_RIGHTS),
@@ -83,7 +72,7 @@ REACTIONS: Mapping[Asked, Mapping[ErrorCode | Special, Reaction]] = {
         NO_ANSWER: _RETRY,
         ANY_OTHER: _RAISE,
     },
-    Asked.JOIN_GROUP: {
+    ApiKey.JOIN_GROUP: {
         _E.COORDINATOR_LOAD_IN_PROGRESS: Reaction(Then.JOIN_LATER),
         _E.UNKNOWN_MEMBER_ID: Reaction(Then.JOIN_NOW, Loss.MEMBERSHIP),
         _E.COORDINATOR_NOT_AVAILABLE: _UNKNOWN_THEN_JOIN,
@@ -108,7 +97,7 @@ REACTIONS: Mapping[Asked, Mapping[ErrorCode | Special, Reaction]] = {
         NO_ANSWER: _UNKNOWN_THEN_JOIN,
         ANY_OTHER: _RAISE,
     },
-    Asked.SYNC_GROUP: {
+    ApiKey.SYNC_GROUP: {
         _E.REBALANCE_IN_PROGRESS: Reaction(Then.JOIN_NOW),
         _E.UNKNOWN_MEMBER_ID: Reaction(Then.JOIN_NOW, Loss.MEMBERSHIP),
         _E.ILLEGAL_GENERATION: Reaction(Then.JOIN_NOW, Loss.GENERATION),
@@ -121,7 +110,7 @@ REACTIONS: Mapping[Asked, Mapping[ErrorCode | Special, Reaction]] = {
         NO_ANSWER: _UNKNOWN_THEN_JOIN,
         ANY_OTHER: _RAISE,
     },
-    Asked.HEARTBEAT: {
+    ApiKey.HEARTBEAT: {
         _E.NONE: Reaction(Then.RECEIVED),
         _E.COORDINATOR_NOT_AVAILABLE: _UNKNOWN_THEN_BEAT,
         _E.NOT_COORDINATOR: _UNKNOWN_THEN_BEAT,
@@ -133,11 +122,11 @@ REACTIONS: Mapping[Asked, Mapping[ErrorCode | Special, Reaction]] = {
         NO_ANSWER: _UNKNOWN_THEN_BEAT,
         ANY_OTHER: Reaction(Then.BEAT_LATER),
     },
-    Asked.LEAVE_GROUP: {
+    ApiKey.LEAVE_GROUP: {
         NO_ANSWER: Reaction(Then.NOTE),
         ANY_OTHER: Reaction(Then.NOTE),
     },
-    Asked.OFFSET_COMMIT: {
+    ApiKey.OFFSET_COMMIT: {
         _E.TOPIC_AUTHORIZATION_FAILED: Reaction(Then.FAIL_TOPICS),
         _E.GROUP_AUTHORIZATION_FAILED: Reaction(Then.FAIL, hint=_RIGHTS),
         _E.OFFSET_METADATA_TOO_LARGE: Reaction(
@@ -156,7 +145,7 @@ REACTIONS: Mapping[Asked, Mapping[ErrorCode | Special, Reaction]] = {
         NO_ANSWER: _UNKNOWN_THEN_RETRY,
         ANY_OTHER: _FAIL,
     },
-    Asked.OFFSET_FETCH: {
+    ApiKey.OFFSET_FETCH: {
         _E.COORDINATOR_NOT_AVAILABLE: _UNKNOWN_THEN_RETRY,
         _E.NOT_COORDINATOR: _UNKNOWN_THEN_RETRY,
         _E.COORDINATOR_LOAD_IN_PROGRESS: _RETRY,
@@ -169,10 +158,10 @@ REACTIONS: Mapping[Asked, Mapping[ErrorCode | Special, Reaction]] = {
     },
 }
 
-_RETRIED_IF_RETRIABLE = frozenset({Asked.FIND_COORDINATOR, Asked.OFFSET_FETCH})
+_RETRIED_IF_RETRIABLE = frozenset({ApiKey.FIND_COORDINATOR, ApiKey.OFFSET_FETCH})
 
 
-def reaction_to(asked: Asked, code: int) -> Reaction:
+def reaction_to(asked: ApiKey, code: int) -> Reaction:
     """The row of a code. Lookups and offset fetches also retry any other code Kafka calls retriable."""
     rows = REACTIONS[asked]
     known = ErrorCode(code) if code in ErrorCode._value2member_map_ else None
@@ -183,6 +172,6 @@ def reaction_to(asked: Asked, code: int) -> Reaction:
     return rows.get(known, rows[ANY_OTHER])
 
 
-def reaction_to_silence(asked: Asked) -> Reaction:
+def reaction_to_silence(asked: ApiKey) -> Reaction:
     """The row of a request that gets no answer."""
     return REACTIONS[asked][NO_ANSWER]

@@ -1,14 +1,16 @@
-"""Where a member stands in its group: the four states, and the generation it belongs to.
+"""What a member knows: state and generation, the attempt to join, the topics of the cluster. No I/O."""
 
-Kafka's ``MemberState`` and ``Generation`` of ``AbstractCoordinator``. The table of transitions is data that
-the code asserts, the tests walk and the docs can print.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from kohort.model.ids import Generation, MemberId
+from kohort.client.membership.reactions import Loss, Then
+from kohort.client.metadata import Metadata
+from kohort.model.errors import KohortError
+from kohort.model.ids import Generation, Instant, MemberId, TopicName
+from kohort.wire.messages.join_group import JoinGroupResponse
+from kohort.wire.messages.sync_group import SyncGroupRequestAssignment
 
 
 class MemberState(Enum):
@@ -71,3 +73,165 @@ class MemberGeneration(NamedTuple):
 
 
 NO_GENERATION = MemberGeneration()
+
+
+Shape = tuple[frozenset[str], ...]
+"""A topic: for each of its partitions, in order, the racks of the replicas."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTopics:
+    """Topics as a member sees them. ``version`` grows with every update.
+
+    ``asked`` are the topics the last request was about (None: all): only of these is it known that they do
+    not exist when they are missing.
+    """
+
+    version: int = 0
+    topics: Mapping[TopicName, Shape] = field(default_factory=dict)
+    internal: frozenset[TopicName] = frozenset()
+    asked: frozenset[TopicName] | None = frozenset()
+
+    def covers(self, wanted: Iterable[TopicName]) -> bool:
+        """Whether something is known of all of these, if only that they are not there."""
+        return self.asked is None or all(each in self.asked or each in self.topics for each in wanted)
+
+    def snapshot(self, wanted: Iterable[TopicName], *, with_racks: bool) -> "MetadataSnapshot":
+        """What of these topics a change of counts as a reason to rebalance."""
+        no_rack: frozenset[str] = frozenset()
+        shapes = {
+            name: self.topics[name] if with_racks else (no_rack,) * len(self.topics[name])
+            for name in sorted(wanted)
+            if name in self.topics
+        }
+        return MetadataSnapshot(self.version, shapes)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataSnapshot:
+    """Partition counts, and racks if this consumer has one, at a version of the metadata."""
+
+    version: int
+    shapes: Mapping[TopicName, Shape]
+
+    def matches(self, other: "MetadataSnapshot") -> bool:
+        """Leaders may have changed; counts, topics and racks have not."""
+        return self.version == other.version or self.shapes == other.shapes
+
+
+def cluster_topics(
+    metadata: Metadata, version: int, asked: Iterable[TopicName] | None = None
+) -> ClusterTopics:
+    """The same from the metadata of the client; ``asked`` as in ClusterTopics."""
+    racks = {node.node_id: node.rack for node in metadata.nodes.values()}
+    shapes = {
+        name: tuple(
+            frozenset(rack for node in one.replicas if (rack := racks.get(node)))  # type: ignore[call-overload]  # replicas are plain numbers
+            for one in topic.partitions
+        )
+        for name, topic in metadata.topics.items()
+    }
+    internal = frozenset(name for name, topic in metadata.topics.items() if topic.is_internal)
+    return ClusterTopics(version, shapes, internal, None if asked is None else frozenset(asked))
+
+
+LONGEST_REASON = 255  # KIP-800
+
+
+class JoinFailure(NamedTuple):
+    """Why an attempt to join came to nothing, and what follows: JOIN_NOW, JOIN_LATER or RAISE."""
+
+    error: KohortError
+    then: Then
+
+
+class JoinAttempt:
+    """Kafka's join future: one JoinGroup and its SyncGroup, until join-complete has run to its end."""
+
+    __slots__ = ("assigned", "assignment", "failure", "leads", "needs_topics")
+
+    def __init__(self) -> None:
+        self.assignment: bytes | None = None  # what SyncGroup brought
+        self.failure: JoinFailure | None = None
+        self.leads: JoinGroupResponse | None = None  # the leader waits for metadata of ``needs_topics``
+        self.needs_topics: frozenset[TopicName] = frozenset()
+        self.assigned: list[SyncGroupRequestAssignment] | None = None  # ready, but for newer metadata
+
+    @property
+    def is_done(self) -> bool:
+        return self.assignment is not None or self.failure is not None
+
+    def fail(self, error: KohortError, then: Then) -> None:
+        self.leads = None
+        self.failure = JoinFailure(error, then)
+
+
+class Member:
+    """The group as this member sees it."""
+
+    __slots__ = (
+        "assignment_snapshot",
+        "attempt",
+        "awaits_topics",
+        "generation",
+        "group_subscription",
+        "has_fresh_topics",
+        "is_leader",
+        "join_not_before",
+        "joined_subscription",
+        "metadata_snapshot",
+        "needs_join_prepare",
+        "rebalances_failed",
+        "rejoin_needed",
+        "rejoin_reason",
+        "state",
+    )
+
+    def __init__(self, now: Instant) -> None:
+        self.state = MemberState.UNJOINED
+        self.generation = NO_GENERATION
+        self.rejoin_needed = True
+        self.rejoin_reason = ""
+        self.needs_join_prepare = True
+        self.attempt: JoinAttempt | None = None
+        self.join_not_before = now
+        self.joined_subscription: frozenset[TopicName] = frozenset()
+        self.is_leader = False
+        self.group_subscription: frozenset[TopicName] = frozenset()
+        self.metadata_snapshot = MetadataSnapshot(0, {})
+        self.assignment_snapshot: MetadataSnapshot | None = None  # what the leader assigned by
+        self.awaits_topics = False  # a pattern joins only with what there is now
+        self.has_fresh_topics = False
+        self.rebalances_failed = 0
+
+    def __repr__(self) -> str:
+        return f"<Member {self.state.name}, {self.generation}>"
+
+    def move_to(self, state: MemberState) -> None:
+        assert state in TRANSITIONS[self.state], f"{self.state.name} is not followed by {state.name}"
+        self.state = state
+
+    def request_rejoin(self, reason: str) -> None:
+        """Join again at the next poll; state and generation stay until JoinGroup is sent."""
+        self.rejoin_needed = True
+        self.rejoin_reason = reason[:LONGEST_REASON]
+
+    def request_rejoin_if_necessary(self, reason: str) -> None:
+        """The same, unless there already is a reason."""
+        if not self.rejoin_needed:
+            self.request_rejoin(reason)
+
+    def reset(self, generation: MemberGeneration, reason: str) -> None:
+        """Out of the group, as ``generation``; the next poll says so to the application and joins again."""
+        self.move_to(MemberState.UNJOINED)
+        self.generation = generation
+        self.needs_join_prepare = True
+        self.request_rejoin(reason)
+
+    def lose(self, loss: Loss, sent: MemberGeneration, reason: str) -> bool:
+        """Forget what a reaction says; whether there was a reset. Nothing is lost if ``sent`` is stale."""
+        if loss is Loss.NOTHING or sent != self.generation:
+            return False
+        kept = sent.softly_reset() if loss is Loss.GENERATION else NO_GENERATION
+        self.reset(kept, reason)
+        return True

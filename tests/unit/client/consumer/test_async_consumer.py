@@ -8,8 +8,8 @@ from tests.unit.client.consumer.stage import P0, Stage, joined, on_stage, partit
 from kohort.client.consumer.errors import ConcurrentUseError
 from kohort.client.errors import BrokerError
 from kohort.client.fetching.records import BadRecordError, NoOffsetForPartitionError
+from kohort.client.membership.effects import Partitions
 from kohort.client.membership.errors import CallbackFailedError
-from kohort.client.membership.listener import Partitions
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import ErrorCode
 from kohort.model.topics import TopicPartition

@@ -5,7 +5,7 @@ from tests.unit.client.consumer.stage import P0, Stage, joined, on_stage, read
 
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.consumer.errors import ConcurrentUseError
-from kohort.client.membership.listener import Partitions
+from kohort.client.membership.effects import Partitions
 
 
 class Meddling:

@@ -7,7 +7,7 @@ from tests.unit.client.consumer.stage import P0, Stage, on_stage
 
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.consumer.settings import ConsumerOptions
-from kohort.client.fetching import bulk
+from kohort.client.fetching import chunk as chunk_module
 from kohort.testing.intercept import Seen, watch
 from kohort.wire.messages.fetch import FetchRequest
 
@@ -19,7 +19,7 @@ LATER = [b"%d" % number for number in range(3, 10)]  # the stage has written thr
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a piece that is read at once is known to its end; here even a small one is."""
-    monkeypatch.setattr(bulk, "_WORTH_IT", 1)
+    monkeypatch.setattr(chunk_module, "_WORTH_NUMPY", 1)
 
 
 def asked(seen: list[Seen]) -> list[int]:

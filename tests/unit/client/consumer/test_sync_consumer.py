@@ -14,7 +14,7 @@ from kohort.client.cluster import Cluster
 from kohort.client.consumer import Consumer
 from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, NoGroupError, WakeupError
 from kohort.client.errors import BrokerError
-from kohort.client.membership.listener import Partitions
+from kohort.client.membership.effects import Partitions
 from kohort.client.producer.topic_writer import Outgoing, TopicWriter
 from kohort.client.subscription import SubscriptionError
 from kohort.model.errors import KohortError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.client.fetching import bulk
+from kohort.client.fetching import chunk as chunk_module
 from kohort.client.fetching.buffer import FetchBuffer
 from kohort.client.fetching.chunk import Chunk
 from kohort.client.fetching.records import BadRecordError, Reading
@@ -162,7 +162,7 @@ def test_a_record_nobody_can_deserialize_is_raised_by_more_too() -> None:
 @pytest.fixture
 def ahead(monkeypatch: pytest.MonkeyPatch) -> Desk:
     """Two of four records of A handed out, and the next piece here."""
-    monkeypatch.setattr(bulk, "_WORTH_IT", 1)
+    monkeypatch.setattr(chunk_module, "_WORTH_NUMPY", 1)
     desk = Desk()
     desk.arrive(A, b"a", b"b", b"c", b"d")
     assert desk.buffer.ahead({A: 6}) == {}  # nobody knows yet where it ends
@@ -198,7 +198,7 @@ def test_a_pause_keeps_both(ahead: Desk) -> None:
 
 
 def test_an_error_that_was_read_ahead_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk, "_WORTH_IT", 1)
+    monkeypatch.setattr(chunk_module, "_WORTH_NUMPY", 1)
     desk = Desk()
     desk.arrive(A, b"a", b"b")
     assert desk.collect(1) == {A: [b"a"]}

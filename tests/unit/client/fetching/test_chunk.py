@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.records.markers import end_marker
 
-from kohort.client.fetching import bulk
+from kohort.client.fetching import chunk as chunk_module
 from kohort.client.fetching.chunk import Chunk
 from kohort.client.fetching.records import BadRecordError, Reading
 from kohort.model.ids import Partition, TopicName
@@ -19,7 +19,7 @@ TP = TopicPartition(TopicName("t"), Partition(0))
 @pytest.fixture(autouse=True, params=[1, 1 << 30], ids=["at once", "one by one"])
 def decoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test twice: with batches read together, and one after the other."""
-    monkeypatch.setattr(bulk, "_WORTH_IT", request.param)
+    monkeypatch.setattr(chunk_module, "_WORTH_NUMPY", request.param)
 
 
 def batch(base: int, *values: bytes, codec: Codec = Codec.NONE, producer: int = -1) -> bytes:

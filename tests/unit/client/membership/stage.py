@@ -41,7 +41,7 @@ from kohort.client.membership.effects import (
 )
 from kohort.client.membership.machine import Membership
 from kohort.client.membership.settings import MemberSettings
-from kohort.client.membership.snapshot import ClusterTopics
+from kohort.client.membership.state import ClusterTopics
 from kohort.client.subscription import OffsetAndMetadata, Position, Subscriptions
 from kohort.codec.schema import Message
 from kohort.model.errors import KohortError

@@ -4,8 +4,13 @@ import pytest
 from tests.unit.client.membership.stage import Stage, member, topics, tps, wish
 
 from kohort.client.addresses import Address
-from kohort.client.membership.snapshot import ClusterTopics, cluster_topics
-from kohort.client.membership.state import NO_GENERATION, TRANSITIONS, MemberState
+from kohort.client.membership.state import (
+    NO_GENERATION,
+    TRANSITIONS,
+    ClusterTopics,
+    MemberState,
+    cluster_topics,
+)
 from kohort.client.metadata import Metadata, Node, PartitionInfo, TopicInfo
 from kohort.client.subscription import SubscriptionError
 from kohort.model.errors import ErrorCode

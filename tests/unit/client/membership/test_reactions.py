@@ -15,7 +15,6 @@ from kohort.client.membership.reactions import (
     ANY_OTHER,
     NO_ANSWER,
     REACTIONS,
-    Asked,
     Loss,
     Reaction,
     Then,
@@ -24,6 +23,7 @@ from kohort.client.membership.reactions import (
 )
 from kohort.client.membership.state import MemberState
 from kohort.model.errors import ErrorCode, KohortError
+from kohort.wire.apis import ApiKey
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from kohort.wire.messages.join_group import JoinGroupRequest
@@ -38,17 +38,17 @@ from kohort.wire.messages.sync_group import SyncGroupRequest
 
 UNHEARD_OF = 32_000  # no broker of today sends it
 KINDS = {
-    Asked.FIND_COORDINATOR: FindCoordinatorRequest,
-    Asked.JOIN_GROUP: JoinGroupRequest,
-    Asked.SYNC_GROUP: SyncGroupRequest,
-    Asked.HEARTBEAT: HeartbeatRequest,
-    Asked.LEAVE_GROUP: LeaveGroupRequest,
-    Asked.OFFSET_COMMIT: OffsetCommitRequest,
-    Asked.OFFSET_FETCH: OffsetFetchRequest,
+    ApiKey.FIND_COORDINATOR: FindCoordinatorRequest,
+    ApiKey.JOIN_GROUP: JoinGroupRequest,
+    ApiKey.SYNC_GROUP: SyncGroupRequest,
+    ApiKey.HEARTBEAT: HeartbeatRequest,
+    ApiKey.LEAVE_GROUP: LeaveGroupRequest,
+    ApiKey.OFFSET_COMMIT: OffsetCommitRequest,
+    ApiKey.OFFSET_FETCH: OffsetFetchRequest,
 }
 
 
-def rows(*asked: Asked) -> list[tuple[Asked, int | None, Reaction]]:
+def rows(*asked: ApiKey) -> list[tuple[ApiKey, int | None, Reaction]]:
     """Every row of these requests; None for no answer."""
     return [(each, _number(code), reaction) for each in asked for code, reaction in REACTIONS[each].items()]
 
@@ -60,29 +60,29 @@ def _number(code: ErrorCode | str) -> int | None:
 
 
 def name(value: object) -> str:
-    return value.value if isinstance(value, Asked) else "" if isinstance(value, Reaction) else str(value)
+    return value.name if isinstance(value, ApiKey) else "" if isinstance(value, Reaction) else str(value)
 
 
-def answer(stage: Stage, asked: Asked, code: int | None) -> None:
+def answer(stage: Stage, asked: ApiKey, code: int | None) -> None:
     """Answer the request that waits with a code, or not at all."""
     if code is None:
         stage.disconnect(KINDS[asked])
         return
     match asked:
-        case Asked.FIND_COORDINATOR:
+        case ApiKey.FIND_COORDINATOR:
             stage.find(code)
-        case Asked.JOIN_GROUP:
+        case ApiKey.JOIN_GROUP:
             stage.answer_join(code, member_id="given" if code == ErrorCode.MEMBER_ID_REQUIRED else "")
-        case Asked.SYNC_GROUP:
+        case ApiKey.SYNC_GROUP:
             stage.answer_sync(code=code)
-        case Asked.HEARTBEAT:
+        case ApiKey.HEARTBEAT:
             stage.beat(code)
-        case Asked.LEAVE_GROUP:
+        case ApiKey.LEAVE_GROUP:
             left = MemberResponse(member_id="m", group_instance_id=None, error_code=code)
             stage.answer(LeaveGroupRequest, LeaveGroupResponse(members=[left]))
-        case Asked.OFFSET_COMMIT:
+        case ApiKey.OFFSET_COMMIT:
             stage.answer_commit(code)
-        case Asked.OFFSET_FETCH:
+        case ApiKey.OFFSET_FETCH:
             group = OffsetFetchResponseGroup(group_id="g", error_code=code)
             stage.answer(OffsetFetchRequest, OffsetFetchResponse(groups=[group]))
 
@@ -96,12 +96,12 @@ def check_loss(stage: Stage, reaction: Reaction, before: str) -> None:
     assert generation.member_id == (before if reaction.loss is Loss.GENERATION else "")
 
 
-@pytest.mark.parametrize(("asked", "code", "reaction"), rows(Asked.JOIN_GROUP, Asked.SYNC_GROUP), ids=name)
-def test_joining_reacts_as_the_table_says(asked: Asked, code: int | None, reaction: Reaction) -> None:
+@pytest.mark.parametrize(("asked", "code", "reaction"), rows(ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP), ids=name)
+def test_joining_reacts_as_the_table_says(asked: ApiKey, code: int | None, reaction: Reaction) -> None:
     stage = Stage().stable("t-0")
     stage.told_to_rejoin()
     stage.poll()
-    if asked is Asked.SYNC_GROUP:
+    if asked is ApiKey.SYNC_GROUP:
         stage.answer_join(generation_id=2)
     joins = len(stage.requests(JoinGroupRequest))
     answer(stage, asked, code)
@@ -124,8 +124,8 @@ def test_joining_reacts_as_the_table_says(asked: Asked, code: int | None, reacti
     assert again[0].member_id == kept
 
 
-@pytest.mark.parametrize(("asked", "code", "reaction"), rows(Asked.HEARTBEAT), ids=name)
-def test_heartbeats_react_as_the_table_says(asked: Asked, code: int | None, reaction: Reaction) -> None:
+@pytest.mark.parametrize(("asked", "code", "reaction"), rows(ApiKey.HEARTBEAT), ids=name)
+def test_heartbeats_react_as_the_table_says(asked: ApiKey, code: int | None, reaction: Reaction) -> None:
     stage = Stage(session_timeout_ms=10_000).stable("t-0")
     stage.sleep(3_000)
     answer(stage, asked, code)
@@ -143,8 +143,8 @@ def test_heartbeats_react_as_the_table_says(asked: Asked, code: int | None, reac
         assert len(stage.requests(HeartbeatRequest)) == 2
 
 
-@pytest.mark.parametrize(("asked", "code", "reaction"), rows(Asked.OFFSET_COMMIT), ids=name)
-def test_commits_react_as_the_table_says(asked: Asked, code: int | None, reaction: Reaction) -> None:
+@pytest.mark.parametrize(("asked", "code", "reaction"), rows(ApiKey.OFFSET_COMMIT), ids=name)
+def test_commits_react_as_the_table_says(asked: ApiKey, code: int | None, reaction: Reaction) -> None:
     stage = Stage().stable("t-0")
     commit = stage.commit({"t-0": 1})
     answer(stage, asked, code)
@@ -162,8 +162,8 @@ def test_commits_react_as_the_table_says(asked: Asked, code: int | None, reactio
     assert type(stage.error_of(commit)) is expected[reaction.then]
 
 
-@pytest.mark.parametrize(("asked", "code", "reaction"), rows(Asked.FIND_COORDINATOR), ids=name)
-def test_lookups_react_as_the_table_says(asked: Asked, code: int | None, reaction: Reaction) -> None:
+@pytest.mark.parametrize(("asked", "code", "reaction"), rows(ApiKey.FIND_COORDINATOR), ids=name)
+def test_lookups_react_as_the_table_says(asked: ApiKey, code: int | None, reaction: Reaction) -> None:
     stage = Stage()
     stage.poll()
     answer(stage, asked, code)
@@ -175,8 +175,8 @@ def test_lookups_react_as_the_table_says(asked: Asked, code: int | None, reactio
     assert len(stage.requests(FindCoordinatorRequest)) == 2
 
 
-@pytest.mark.parametrize(("asked", "code", "reaction"), rows(Asked.OFFSET_FETCH), ids=name)
-def test_offset_fetches_react_as_the_table_says(asked: Asked, code: int | None, reaction: Reaction) -> None:
+@pytest.mark.parametrize(("asked", "code", "reaction"), rows(ApiKey.OFFSET_FETCH), ids=name)
+def test_offset_fetches_react_as_the_table_says(asked: ApiKey, code: int | None, reaction: Reaction) -> None:
     stage = Stage().stable("t-0")
     fetch = stage.fetch_committed("t-0")
     answer(stage, asked, code)
@@ -189,8 +189,8 @@ def test_offset_fetches_react_as_the_table_says(asked: Asked, code: int | None, 
         assert found.error is not None
 
 
-@pytest.mark.parametrize(("asked", "code", "reaction"), rows(Asked.LEAVE_GROUP), ids=name)
-def test_what_becomes_of_leaving_is_only_noted(asked: Asked, code: int | None, reaction: Reaction) -> None:
+@pytest.mark.parametrize(("asked", "code", "reaction"), rows(ApiKey.LEAVE_GROUP), ids=name)
+def test_what_becomes_of_leaving_is_only_noted(asked: ApiKey, code: int | None, reaction: Reaction) -> None:
     stage = Stage().stable("t-0")
     stage.unsubscribe()
     answer(stage, asked, code)
@@ -199,12 +199,12 @@ def test_what_becomes_of_leaving_is_only_noted(asked: Asked, code: int | None, r
 
 
 def test_codes_kafka_calls_retriable_are_retried_where_nothing_is_at_stake() -> None:
-    assert reaction_to(Asked.FIND_COORDINATOR, ErrorCode.NETWORK_EXCEPTION).then is Then.RETRY
-    assert reaction_to(Asked.OFFSET_FETCH, ErrorCode.REQUEST_TIMED_OUT).then is Then.RETRY
-    assert reaction_to(Asked.JOIN_GROUP, ErrorCode.NETWORK_EXCEPTION).then is Then.RAISE
+    assert reaction_to(ApiKey.FIND_COORDINATOR, ErrorCode.NETWORK_EXCEPTION).then is Then.RETRY
+    assert reaction_to(ApiKey.OFFSET_FETCH, ErrorCode.REQUEST_TIMED_OUT).then is Then.RETRY
+    assert reaction_to(ApiKey.JOIN_GROUP, ErrorCode.NETWORK_EXCEPTION).then is Then.RAISE
 
 
 def test_every_request_has_a_row_for_the_unknown_and_for_silence() -> None:
-    for asked in Asked:
+    for asked in REACTIONS:
         assert reaction_to(asked, UNHEARD_OF) == REACTIONS[asked][ANY_OTHER]
         assert reaction_to_silence(asked) == REACTIONS[asked][NO_ANSWER]

@@ -1,0 +1,269 @@
+"""Commits: of the application (sync and async), on the interval, before a rebalance, at the end.
+
+Each is a ``PendingCommit``, which is sent when the coordinator is known, in the order of the calls. Commits
+of a group's member carry its generation, and only a STABLE member has one.
+"""
+
+from collections.abc import Mapping
+
+from kohort.client.errors import BrokerError
+from kohort.client.membership.commands import Commit
+from kohort.client.membership.context import CommitPurpose, CommitStage, Context, PendingCommit
+from kohort.client.membership.discovery import Discovery
+from kohort.client.membership.effects import CommitDone
+from kohort.client.membership.errors import (
+    CommitFailedError,
+    CommitTimeoutError,
+    FencedInstanceIdError,
+    RebalanceInProgressError,
+    RetriableCommitFailedError,
+    TopicAuthorizationFailedError,
+)
+from kohort.client.membership.reactions import Reaction, Then, reaction_to, reaction_to_silence
+from kohort.client.membership.state import NO_GENERATION, MemberGeneration, MemberState
+from kohort.client.subscription import OffsetAndMetadata
+from kohort.model.errors import KohortError
+from kohort.model.ids import Instant, TopicName
+from kohort.model.topics import TopicPartition
+from kohort.wire.apis import ApiKey
+from kohort.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+
+
+def commit_request(
+    context: Context, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> OffsetCommitRequest:
+    """The request. With manual assignment nobody's: accepted only while the group has no members."""
+    is_managed = context.subscriptions.is_group_managed
+    generation = context.member.generation if is_managed else NO_GENERATION
+    topics: dict[TopicName, list[OffsetCommitRequestPartition]] = {}
+    for (topic, number), committed in sorted(offsets.items()):
+        row = OffsetCommitRequestPartition(
+            partition_index=number,
+            committed_offset=committed.offset,
+            committed_leader_epoch=committed.leader_epoch,
+            committed_metadata=committed.metadata,
+        )
+        topics.setdefault(topic, []).append(row)
+    return OffsetCommitRequest(
+        group_id=context.settings.group,
+        generation_id_or_member_epoch=generation.generation_id,
+        member_id=generation.member_id,
+        group_instance_id=context.settings.group_instance_id if is_managed else None,
+        topics=[OffsetCommitRequestTopic(name=name, partitions=rows) for name, rows in topics.items()],
+    )
+
+
+class CommitJudge:
+    """Turns states and codes into the error a commit ends with, and lets the member learn from it."""
+
+    def __init__(self, context: Context, discovery: Discovery) -> None:
+        self._context = context
+        self._discovery = discovery
+        self._what = f"commit offsets of group {context.settings.group!r}"
+
+    def refusal(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> KohortError | None:
+        """Why this need not be sent. Between "rejoin needed" and JoinGroup a member is still STABLE."""
+        for partition, committed in offsets.items():
+            if committed.offset < 0:
+                return KohortError(f"cannot commit offset {committed.offset} of {partition}: it is negative")
+        state = self._context.member.state
+        if not self._context.subscriptions.is_group_managed or state is MemberState.STABLE:
+            return None
+        group_id = self._context.settings.group
+        return RebalanceInProgressError(group_id) if state.is_rebalancing else CommitFailedError(group_id)
+
+    def judge(self, response: OffsetCommitResponse, sent: MemberGeneration) -> KohortError | None:
+        """The first failing partition decides, but of topics one may not use all are named."""
+        unauthorized: set[str] = set()
+        for topic in response.topics:
+            for row in topic.partitions:
+                if not row.error_code:
+                    continue
+                reaction = reaction_to(ApiKey.OFFSET_COMMIT, row.error_code)
+                if reaction.then is not Then.FAIL_TOPICS:
+                    return self._react(reaction, row.error_code, sent)
+                unauthorized.add(topic.name)
+        return TopicAuthorizationFailedError(self._what, unauthorized) if unauthorized else None
+
+    def _react(self, reaction: Reaction, code: int, sent: MemberGeneration) -> KohortError:
+        context, member = self._context, self._context.member
+        error = self._error(reaction, code, sent)
+        if reaction.coordinator_unknown:
+            self._discovery.mark_coordinator_unknown(str(error))
+        if not context.subscriptions.is_group_managed:
+            return error
+        if reaction.rejoin:
+            member.request_rejoin("an offset commit found the group rebalancing")
+            context.wake_poll()
+        # Kafka resets here even if a newer generation is stable; that one has nothing to do with this commit.
+        if member.lose(reaction.loss, sent, f"an offset commit was refused: {BrokerError(code, 'commit')}"):
+            context.wake_poll()
+        return error
+
+    def _error(self, reaction: Reaction, code: int, sent: MemberGeneration) -> KohortError:
+        settings, member = self._context.settings, self._context.member
+        has_changed = sent != member.generation
+        match reaction.then:
+            case Then.FAIL_REBALANCING:
+                return RebalanceInProgressError(settings.group)
+            case Then.FAIL_FENCED if not has_changed:
+                return FencedInstanceIdError(settings.group, settings.group_instance_id)
+            case Then.FAIL_EXPELLED | Then.FAIL_FENCED:
+                if has_changed and member.state is MemberState.PREPARING_REBALANCE:
+                    return RebalanceInProgressError(settings.group)
+                return CommitFailedError(settings.group)
+            case _:
+                error = BrokerError(code, self._what)
+                error.retriable = reaction.then is Then.RETRY
+                error.hint = reaction.hint or error.hint
+                return error
+
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+BY_NAME = 9  # the last version that names topics; a member knows no topic ids
+
+
+class Commits:
+    """All commits of one consumer that are not over yet, in the order of the calls."""
+
+    def __init__(self, context: Context, discovery: Discovery) -> None:
+        self._context = context
+        self._discovery = discovery
+        self._judge = CommitJudge(context, discovery)
+        self._pending: list[PendingCommit] = []
+        self.async_commit_fenced = False
+
+    # --- of the application -------------------------------------------------------------------
+
+    def commit(self, command: Commit) -> None:
+        """``commit_sync`` and ``commit_async``."""
+        assignment = self._context.subscriptions.assignment
+        offsets = assignment.committable() if command.offsets is None else dict(command.offsets)
+        purpose = CommitPurpose.ASYNC if command.deadline is None else CommitPurpose.SYNC
+        commit = PendingCommit(offsets, command.deadline, purpose, command.commit_id)
+        if self.async_commit_fenced:
+            self._finish(commit, self.fenced())
+        elif offsets:
+            self.submit(commit)
+        else:
+            self._await_earlier(commit)
+
+    def fenced(self) -> FencedInstanceIdError:
+        settings = self._context.settings
+        return FencedInstanceIdError(settings.group, settings.group_instance_id)
+
+    def tell(self, commit: PendingCommit) -> None:
+        """Tell the application how its commit ended."""
+        assert commit.commit_id is not None
+        error = commit.error
+        if commit.purpose is CommitPurpose.ASYNC and error is not None and error.retriable:
+            wrapped = RetriableCommitFailedError(self._context.settings.group)
+            wrapped.__cause__ = error
+            error = wrapped
+        self._context.emit(CommitDone(commit.commit_id, commit.offsets, error))
+
+    def _await_earlier(self, commit: PendingCommit) -> None:
+        """Nothing to commit: a sync commit is over when all asynchronous ones before it are."""
+        earlier = self.asynchronous()
+        if commit.deadline is None or not earlier:
+            self._finish(commit, None)
+        else:
+            self._pending.append(commit)
+            commit.stage, commit.after = CommitStage.IN_FLIGHT, earlier
+
+    # --- any commit ---------------------------------------------------------------------------
+
+    def submit(self, commit: PendingCommit) -> None:
+        """Send it as soon as the coordinator is known."""
+        self._pending.append(commit)
+        self._send_or_wait(commit)
+
+    @property
+    def is_waiting_for_coordinator(self) -> bool:
+        return any(each.stage is CommitStage.WAITING for each in self._pending)
+
+    def asynchronous(self) -> tuple[PendingCommit, ...]:
+        """The commits under way that no call waits for."""
+        return tuple(each for each in self._pending if each.deadline is None)
+
+    def abandon_all(self) -> None:
+        """The consumer is closed: nothing is sent any more, and nobody is told."""
+        self._pending.clear()
+
+    def tick(self) -> None:
+        """Give up what is late, repeat what is due, look for the coordinator as long as somebody waits."""
+        now = self._context.now
+        for commit in list(self._pending):
+            if commit.deadline is not None and now >= commit.deadline:
+                late = CommitTimeoutError(self._context.settings.group, commit.error)
+                late.__cause__ = commit.error
+                self._finish(commit, late)
+            elif commit.stage is CommitStage.BACKING_OFF and now >= commit.retry_at:
+                self._send_or_wait(commit)
+        if self.is_waiting_for_coordinator:
+            self._discovery.lookup_coordinator()
+
+    def next_deadline(self) -> Instant | None:
+        times = [each.deadline for each in self._pending if each.deadline is not None]
+        times += [each.retry_at for each in self._pending if each.stage is CommitStage.BACKING_OFF]
+        if self.is_waiting_for_coordinator and not self._discovery.is_looking:
+            times.append(self._discovery.not_before)
+        return min(times, default=None)
+
+    def _send_or_wait(self, commit: PendingCommit) -> None:
+        if self._discovery.coordinator_unknown:
+            commit.stage = CommitStage.WAITING
+            self._discovery.lookup_coordinator()
+            return
+        refusal = self._judge.refusal(commit.offsets)
+        if refusal is not None:
+            self._finish(commit, refusal)
+            return
+        commit.stage = CommitStage.IN_FLIGHT
+        self._context.send(commit_request(self._context, commit.offsets), commit, highest=BY_NAME)
+
+    def send_waiting(self) -> None:
+        for commit in [each for each in self._pending if each.stage is CommitStage.WAITING]:
+            self._send_or_wait(commit)
+
+    def lookup_failed(self, error: KohortError) -> None:
+        for commit in [each for each in self._pending if each.stage is CommitStage.WAITING]:
+            commit.error = error
+            if commit.deadline is None or not error.retriable:
+                self._finish(commit, error)
+
+    def replied(self, commit: PendingCommit, sent: MemberGeneration, response: OffsetCommitResponse) -> None:
+        self._discovery.coordinator_answered()
+        self._settle(commit, self._judge.judge(response, sent))
+
+    def unanswered(self, commit: PendingCommit, error: KohortError) -> None:
+        if error.retriable and reaction_to_silence(ApiKey.OFFSET_COMMIT).coordinator_unknown:
+            self._discovery.mark_coordinator_unknown(str(error))
+        self._settle(commit, error)
+
+    def _settle(self, commit: PendingCommit, error: KohortError | None) -> None:
+        if commit.is_done:
+            return  # it was late, and somebody has been told so
+        if error is None or not error.retriable or commit.deadline is None:
+            self._finish(commit, error)
+            return
+        commit.error = error
+        commit.stage = CommitStage.BACKING_OFF
+        commit.retry_at = self._context.after_backoff(commit.failures)
+        commit.failures += 1
+
+    def _finish(self, commit: PendingCommit, error: KohortError | None) -> None:
+        commit.stage, commit.error = CommitStage.DONE, error
+        if commit in self._pending:
+            self._pending.remove(commit)
+        if commit.deadline is None and isinstance(error, FencedInstanceIdError):
+            self.async_commit_fenced = True
+        self._context.parts.commit_done(commit)
+        for later in [each for each in self._pending if each.after]:
+            if not later.is_done and all(each.is_done for each in later.after):
+                self._finish(later, None)
