@@ -117,7 +117,9 @@ class Consumer:
     def poll(self) -> None:
         if self.is_alive and self.is_polling and not self.is_in_call and self.subscriptions.is_group_managed:
             self.is_in_call = True
+            is_calm = self.membership.poll_calmly(self.world.now)
             effects = self.membership.handle(Poll(), self.world.now)
+            assert not is_calm or effects == [Polled(active=True)], "a calm poll had something to do"
             self._carry_out(effects)
             again = self.membership.poll_again_at()
             got_nowhere = effects == [Polled(active=False)]

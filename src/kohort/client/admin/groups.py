@@ -7,6 +7,13 @@ from kohort.assign.protocol import decode_assignment
 from kohort.client.admin.results import CommittedOffset, GroupInfo, ListedGroup, MemberInfo
 from kohort.client.admin.topics import outcome
 from kohort.client.cluster import Cluster, CoordinatorOf
+from kohort.client.committed_offsets import (
+    OFFSETS_BY_NAME,
+    fetched_code,
+    fetched_rows,
+    offset_commit_request,
+    offset_fetch_request,
+)
 from kohort.client.errors import BrokerError, check
 from kohort.client.metadata import Node
 from kohort.client.partitions import by_topic
@@ -30,9 +37,6 @@ from kohort.wire.messages.describe_groups import (
 )
 from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kohort.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
 from kohort.wire.messages.offset_delete import (
@@ -42,18 +46,9 @@ from kohort.wire.messages.offset_delete import (
     OffsetDeleteResponse,
 )
 from kohort.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
     OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
 )
 
-# The last version that names topics; from 10 on they are ids, which a deleted topic has none of.
-_OFFSETS_BY_NAME = 9
 _MOVED = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -133,97 +128,34 @@ async def list_group_offsets(
     what = f"list the offsets of group {group_id!r}"
 
     def answered(reply: OffsetFetchResponse) -> None:
-        group = _fetched_group(reply)
-        check(group.error_code, what)
-        for topic in group.topics:
-            for one in topic.partitions:
-                check(one.error_code, f"{what} for {topic.name}-{one.partition_index}")
+        check(fetched_code(reply), what)
+        for partition, row in fetched_rows(reply):
+            check(row.error_code, f"{what} for {partition}")
 
+    request = offset_fetch_request(group_id, partitions, require_stable=require_stable)
     reply = await cluster.ask(
-        CoordinatorOf(group_id),
-        _offset_fetch(group_id, partitions, require_stable),
-        OffsetFetchResponse,
-        check=answered,
-        highest=_OFFSETS_BY_NAME,
+        CoordinatorOf(group_id), request, OffsetFetchResponse, check=answered, highest=OFFSETS_BY_NAME
     )
     return {
-        TopicPartition(TopicName(topic.name), Partition(one.partition_index)): CommittedOffset(
-            Offset(one.committed_offset), LeaderEpoch(one.committed_leader_epoch), one.metadata or ""
+        partition: CommittedOffset(
+            Offset(row.committed_offset), LeaderEpoch(row.committed_leader_epoch), row.metadata or ""
         )
-        for topic in _fetched_group(reply).topics
-        for one in topic.partitions
-        if one.committed_offset >= 0
+        for partition, row in fetched_rows(reply)
+        if row.committed_offset >= 0
     }
-
-
-def _offset_fetch(
-    group_id: str, partitions: Collection[TopicPartition] | None, require_stable: bool
-) -> OffsetFetchRequest:
-    """Filled for all versions: one group up to 7, a list of groups from 8 on. No partitions means all."""
-    topics = None if partitions is None else by_topic(partitions)
-    single = many = None
-    if topics is not None:
-        single = [
-            OffsetFetchRequestTopic(name=topic, partition_indexes=list(numbers))
-            for topic, numbers in topics.items()
-        ]
-        many = [
-            OffsetFetchRequestTopics(name=topic, partition_indexes=list(numbers))
-            for topic, numbers in topics.items()
-        ]
-    return OffsetFetchRequest(
-        group_id=group_id,
-        topics=single,
-        groups=[OffsetFetchRequestGroup(group_id=group_id, topics=many)],
-        require_stable=require_stable,
-    )
-
-
-def _fetched_group(reply: OffsetFetchResponse) -> OffsetFetchResponseGroup:
-    """The one group that was asked for, in the form of version 8 whatever the version."""
-    if reply.groups:
-        return reply.groups[0]
-    return OffsetFetchResponseGroup(
-        error_code=reply.error_code,
-        topics=[
-            OffsetFetchResponseTopics(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartitions(
-                        partition_index=one.partition_index,
-                        committed_offset=one.committed_offset,
-                        committed_leader_epoch=one.committed_leader_epoch,
-                        metadata=one.metadata,
-                        error_code=one.error_code,
-                    )
-                    for one in topic.partitions
-                ],
-            )
-            for topic in reply.topics
-        ],
-    )
 
 
 async def alter_group_offsets(
     cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
 ) -> dict[TopicPartition, BrokerError | None]:
     what = f"set the offsets of group {group_id!r}"
-    request = OffsetCommitRequest(
-        group_id=group_id,
-        topics=[
-            OffsetCommitRequestTopic(
-                name=topic,
-                partitions=[_committed(number, offsets[TopicPartition(topic, number)]) for number in numbers],
-            )
-            for topic, numbers in by_topic(offsets).items()
-        ],
-    )
+    request = offset_commit_request(group_id, offsets)
 
     def at_coordinator(reply: OffsetCommitResponse) -> None:
         _at_coordinator((one.error_code for topic in reply.topics for one in topic.partitions), what)
 
     reply = await cluster.ask(
-        CoordinatorOf(group_id), request, OffsetCommitResponse, check=at_coordinator, highest=_OFFSETS_BY_NAME
+        CoordinatorOf(group_id), request, OffsetCommitResponse, check=at_coordinator, highest=OFFSETS_BY_NAME
     )
     return {
         partition: outcome(one.error_code, f"{what} for {partition}")
@@ -231,15 +163,6 @@ async def alter_group_offsets(
         for one in topic.partitions
         for partition in [TopicPartition(TopicName(topic.name), Partition(one.partition_index))]
     }
-
-
-def _committed(number: Partition, offset: CommittedOffset) -> OffsetCommitRequestPartition:
-    return OffsetCommitRequestPartition(
-        partition_index=number,
-        committed_offset=offset.offset,
-        committed_leader_epoch=offset.leader_epoch,
-        committed_metadata=offset.metadata,
-    )
 
 
 async def delete_groups(cluster: Cluster, group_ids: Collection[str]) -> dict[GroupId, BrokerError | None]:

@@ -133,10 +133,11 @@ class Engine:
             self.tasks.bell.clear()
             if self.fetcher.is_asking:  # even if records are there, let the loop read what follows them
                 await asyncio.sleep(0)
-            again = await self._turn()
+            if await self._group_turn():  # Kafka's updateAssignmentMetadataIfNeeded
+                self._lookups.start(self.tasks)
             found = self.fetcher.collect(take, limit)
             if not found.records and not found.advanced:
-                times = [*again, self.fetcher.send(self.tasks)]
+                times = [self._group_again_at(), self.positions.next_retry(), self.fetcher.send(self.tasks)]
                 left = deadline - self.tasks.now()
                 await self._wait(left, times)
                 found = self.fetcher.collect(take, limit)
@@ -173,15 +174,9 @@ class Engine:
         self.tasks.raise_failure()
         self._watch.raise_error()
 
-    async def _turn(self) -> list[Instant | None]:
-        """Let the group and the positions advance; when time alone will take them further.
-
-        Kafka's ``updateAssignmentMetadataIfNeeded``: the coordinator's turn, then ``updateFetchPositions``.
-        """
-        if await self._group_turn():
-            self._lookups.start(self.tasks)
-        poll_again = self.member.membership.poll_again_at() if self.member is not None else None
-        return [poll_again, self.positions.next_retry()]
+    def _group_again_at(self) -> Instant | None:
+        """When time alone takes the group further."""
+        return self.member.membership.poll_again_at() if self.member is not None else None
 
     async def _group_turn(self) -> bool:
         """One turn of the group, if there is one: whether positions may be looked up."""

@@ -174,7 +174,10 @@ class GroupMember:
 
     async def poll(self) -> bool:
         """One turn; whether the group is active. Callbacks run in here."""
-        await self.deliver()
+        if self._completed:
+            await self.deliver()
+        if not self.is_calling_back and self.membership.poll_calmly(self._tasks.now()):
+            return True
         return await self._run(Poll())
 
     async def unsubscribe(self) -> None:

@@ -6,6 +6,7 @@ of a group's member carry its generation, and only a STABLE member has one.
 
 from collections.abc import Mapping
 
+from kohort.client.committed_offsets import OFFSETS_BY_NAME, offset_commit_request
 from kohort.client.errors import BrokerError
 from kohort.client.membership.commands import Commit
 from kohort.client.membership.context import CommitPurpose, CommitStage, Context, PendingCommit
@@ -20,16 +21,14 @@ from kohort.client.membership.errors import (
     TopicAuthorizationFailedError,
 )
 from kohort.client.membership.reactions import Reaction, Then, reaction_to, reaction_to_silence
-from kohort.client.membership.state import NO_GENERATION, MemberGeneration, MemberState
+from kohort.client.membership.state import MemberGeneration, MemberState
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import KohortError
-from kohort.model.ids import Instant, TopicName
+from kohort.model.ids import Instant
 from kohort.model.topics import TopicPartition
 from kohort.wire.apis import ApiKey
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
 
@@ -37,25 +36,13 @@ from kohort.wire.messages.offset_commit import (
 def commit_request(
     context: Context, offsets: Mapping[TopicPartition, OffsetAndMetadata]
 ) -> OffsetCommitRequest:
-    """The request. With manual assignment nobody's: accepted only while the group has no members."""
-    is_managed = context.subscriptions.is_group_managed
-    generation = context.member.generation if is_managed else NO_GENERATION
-    topics: dict[TopicName, list[OffsetCommitRequestPartition]] = {}
-    for (topic, number), committed in sorted(offsets.items()):
-        row = OffsetCommitRequestPartition(
-            partition_index=number,
-            committed_offset=committed.offset,
-            committed_leader_epoch=committed.leader_epoch,
-            committed_metadata=committed.metadata,
-        )
-        topics.setdefault(topic, []).append(row)
-    return OffsetCommitRequest(
-        group_id=context.settings.group,
-        generation_id_or_member_epoch=generation.generation_id,
-        member_id=generation.member_id,
-        group_instance_id=context.settings.group_instance_id if is_managed else None,
-        topics=[OffsetCommitRequestTopic(name=name, partitions=rows) for name, rows in topics.items()],
-    )
+    """The request: as a member, or with manual assignment from outside the membership."""
+    request = offset_commit_request(context.settings.group, offsets)
+    if context.subscriptions.is_group_managed:
+        request.generation_id_or_member_epoch = context.member.generation.generation_id
+        request.member_id = context.member.generation.member_id
+        request.group_instance_id = context.settings.group_instance_id
+    return request
 
 
 class CommitJudge:
@@ -125,7 +112,6 @@ class CommitJudge:
 
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
-BY_NAME = 9  # the last version that names topics; a member knows no topic ids
 
 
 class Commits:
@@ -225,7 +211,7 @@ class Commits:
             self._finish(commit, refusal)
             return
         commit.stage = CommitStage.IN_FLIGHT
-        self._context.send(commit_request(self._context, commit.offsets), commit, highest=BY_NAME)
+        self._context.send(commit_request(self._context, commit.offsets), commit, highest=OFFSETS_BY_NAME)
 
     def send_waiting(self) -> None:
         for commit in [each for each in self._pending if each.stage is CommitStage.WAITING]:

@@ -1,7 +1,14 @@
 """What the group has committed: OffsetFetch, repeated until its deadline."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
+from kohort.client.committed_offsets import (
+    OFFSETS_BY_NAME,
+    FetchedRow,
+    fetched_code,
+    fetched_rows,
+    offset_fetch_request,
+)
 from kohort.client.errors import BrokerError
 from kohort.client.membership.commands import FetchCommitted
 from kohort.client.membership.context import CommittedQuestion, Context
@@ -11,21 +18,12 @@ from kohort.client.membership.errors import OffsetFetchTimeoutError, TopicAuthor
 from kohort.client.membership.reactions import Then, reaction_to, reaction_to_silence
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import KohortError
-from kohort.model.ids import Instant, Partition, TopicName
+from kohort.model.ids import Instant
 from kohort.model.topics import TopicPartition
 from kohort.wire.apis import ApiKey
 from kohort.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
     OffsetFetchResponse,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
 )
-
-BY_NAME = 9  # the last version that names topics
-Row = OffsetFetchResponsePartition | OffsetFetchResponsePartitions
 
 
 class CommittedOffsets:
@@ -64,8 +62,9 @@ class CommittedOffsets:
             self._discovery.lookup_coordinator()
             return
         question.is_in_flight = True
-        request = _request(self._context.settings.group, question.command.partitions)
-        self._context.send(request, question, highest=BY_NAME)
+        partitions = sorted(question.command.partitions)
+        request = offset_fetch_request(self._context.settings.group, partitions, require_stable=True)
+        self._context.send(request, question, highest=OFFSETS_BY_NAME)
 
     def lookup_failed(self, error: KohortError) -> None:
         for question in [each for each in self._questions if not each.is_in_flight]:
@@ -83,11 +82,10 @@ class CommittedOffsets:
 
     def replied(self, question: CommittedQuestion, fetched: OffsetFetchResponse) -> None:
         self._discovery.coordinator_answered()
-        code = fetched.groups[0].error_code if fetched.groups else fetched.error_code
-        if code:
+        if code := fetched_code(fetched):
             self._failed(question, code)
             return
-        rows = dict(_rows(fetched))
+        rows = dict(fetched_rows(fetched))
         failed = [each.error_code for each in rows.values() if each.error_code]
         if failed:
             self._failed(question, failed[0], rows)
@@ -96,7 +94,7 @@ class CommittedOffsets:
             self._finish(question, offsets, None)
 
     def _failed(
-        self, question: CommittedQuestion, code: int, rows: Mapping[TopicPartition, Row] | None = None
+        self, question: CommittedQuestion, code: int, rows: Mapping[TopicPartition, FetchedRow] | None = None
     ) -> None:
         what = f"fetch committed offsets of group {self._context.settings.group!r}"
         reaction = reaction_to(ApiKey.OFFSET_FETCH, code)
@@ -128,38 +126,7 @@ class CommittedOffsets:
             self._context.emit(CommittedFetched(question.command.fetch_id, offsets, error))
 
 
-def _request(group_id: str, partitions: tuple[TopicPartition, ...]) -> OffsetFetchRequest:
-    """Filled for all versions. ``require_stable``: not what a transaction may yet take back (KIP-447)."""
-    topics: dict[TopicName, list[int]] = {}
-    for topic, number in sorted(partitions):
-        topics.setdefault(topic, []).append(number)
-    return OffsetFetchRequest(
-        group_id=group_id,
-        topics=[OffsetFetchRequestTopic(name=each, partition_indexes=topics[each]) for each in topics],
-        groups=[
-            OffsetFetchRequestGroup(
-                group_id=group_id,
-                topics=[
-                    OffsetFetchRequestTopics(name=each, partition_indexes=topics[each]) for each in topics
-                ],
-            )
-        ],
-        require_stable=True,
-    )
-
-
-def _rows(fetched: OffsetFetchResponse) -> Iterator[tuple[TopicPartition, Row]]:
-    """The partitions of either shape of the response; from version 8 on they are in a group."""
-    for group in fetched.groups:
-        for topic in group.topics:
-            for row in topic.partitions:
-                yield TopicPartition(TopicName(topic.name), Partition(row.partition_index)), row
-    for old in fetched.topics:
-        for old_row in old.partitions:
-            yield TopicPartition(TopicName(old.name), Partition(old_row.partition_index)), old_row
-
-
-def _offset(row: Row | None) -> OffsetAndMetadata | None:
+def _offset(row: FetchedRow | None) -> OffsetAndMetadata | None:
     if row is None or row.committed_offset < 0:
         return None
     return OffsetAndMetadata(row.committed_offset, row.committed_leader_epoch, row.metadata or "")

@@ -89,6 +89,23 @@ class ConsumerCoordinator:
         self.auto_commits.maybe_auto_commit_offsets_async()
         return True
 
+    def is_calm(self, now: Instant) -> bool:
+        """Whether ``poll`` at this time would find nothing to do in a group that has settled."""
+        context, member = self._context, self._context.member
+        subscription = context.subscriptions.subscription
+        next_commit = self.auto_commits.next_commit()
+        return (
+            member.has_settled
+            and context.subscriptions.is_group_managed
+            and not self.discovery.coordinator_unknown
+            and not self.heartbeats.has_failed
+            and not self.commits.async_commit_fenced
+            and (next_commit is None or now < next_commit)
+            and (subscription.pattern is None or self._matched_version == context.cluster.version)
+            and not self._has_news()
+            and not self.join.reason_to_rejoin()
+        )
+
     def _ensure_active_group(self) -> Step[bool]:
         """Kafka's ``ensureActiveGroup``; heartbeats begin by themselves, with the answer to JoinGroup."""
         if not self.discovery.ensure_coordinator_ready():
@@ -100,11 +117,15 @@ class ConsumerCoordinator:
         context, cluster = self._context, self._context.cluster
         if context.subscriptions.subscription.pattern is not None and cluster.asked is None:
             self._update_pattern_subscription()
-        seen = (cluster.version, context.wanted_topics)
-        if self._seen != seen and context.subscriptions.is_group_managed and cluster.covers(seen[1]):
-            self._seen = seen
+        if context.subscriptions.is_group_managed and self._has_news():
+            self._seen = (cluster.version, context.wanted_topics)
             with_racks = bool(context.settings.client_rack)
-            context.member.metadata_snapshot = cluster.snapshot(seen[1], with_racks=with_racks)
+            context.member.metadata_snapshot = cluster.snapshot(context.wanted_topics, with_racks=with_racks)
+
+    def _has_news(self) -> bool:
+        """Whether the metadata of the group's topics is another than the snapshot was made of."""
+        cluster, wanted = self._context.cluster, self._context.wanted_topics
+        return self._seen != (cluster.version, wanted) and cluster.covers(wanted)
 
     def _update_pattern_subscription(self) -> None:
         """Once for each version: a topic the leader saw first must not be dropped by older metadata."""

@@ -70,10 +70,15 @@ class Heartbeats:
         self._failures = 0
         self._heartbeat_at = self._context.after(settings.heartbeat_interval_ms)
         self.restart_session()
-        self._restart_poll()
+        self.restart_poll()
 
     def close(self) -> None:
         self._enabled = False
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the next poll raises what ended the heartbeats."""
+        return self._fatal is not None
 
     def poll_heartbeat(self) -> None:
         """The application polls: it lives. Raises what ended the heartbeats, once.
@@ -83,7 +88,7 @@ class Heartbeats:
         if self._fatal is not None:
             fatal, self._fatal = self._fatal, None
             raise fatal
-        self._restart_poll()
+        self.restart_poll()
         self.tick()
 
     def tick(self) -> None:
@@ -176,7 +181,7 @@ class Heartbeats:
     def restart_session(self) -> None:
         self._session_until = self._context.after(self._context.settings.session_timeout_ms)
 
-    def _restart_poll(self) -> None:
+    def restart_poll(self) -> None:
         self._poll_until = self._context.after(self._context.settings.max_poll_interval_ms)
 
 

@@ -159,16 +159,22 @@ class JoinGroup:
 
     def rejoin_needed_or_pending(self) -> bool:
         """Whether the metadata the leader assigned by, or the subscription, is no longer what it was."""
-        context, member = self._context, self._context.member
-        if not context.subscriptions.is_group_managed:
+        member = self._context.member
+        if not self._context.subscriptions.is_group_managed:
             return False
+        if reason := self.reason_to_rejoin():
+            member.request_rejoin_if_necessary(reason)
+        return member.rejoin_needed or member.attempt is not None
+
+    def reason_to_rejoin(self) -> str:
+        """Why the assignment is no longer right, by what this member sees itself; "" if it is."""
+        member = self._context.member
         snapshot = member.assignment_snapshot
         if snapshot is not None and not snapshot.matches(member.metadata_snapshot):
-            member.request_rejoin_if_necessary("cached metadata has changed since the last assignment")
-        wanted = context.subscriptions.subscription.topics
-        if member.joined_subscription != wanted:
-            member.request_rejoin_if_necessary("the subscription has changed since the last join")
-        return member.rejoin_needed or member.attempt is not None
+            return "cached metadata has changed since the last assignment"
+        if member.joined_subscription != self._context.subscriptions.subscription.topics:
+            return "the subscription has changed since the last join"
+        return ""
 
     def join_group_if_needed(self) -> Step[bool]:
         """Whether the member is in a stable generation and has taken over its assignment.

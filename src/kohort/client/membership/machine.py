@@ -113,8 +113,7 @@ class Membership:
     @property
     def has_settled(self) -> bool:
         """In a generation, with its assignment taken over, and no reason known to join again."""
-        member = self._context.member
-        return member.state is MemberState.STABLE and member.attempt is None and not member.rejoin_needed
+        return self._context.member.has_settled
 
     @property
     def is_closed(self) -> bool:
@@ -144,6 +143,20 @@ class Membership:
         """Do what is due."""
         self._start(now)
         return self._finish()
+
+    def poll_calmly(self, now: Instant) -> bool:
+        """Take a turn of poll in which nothing is to be done, as most are; False, and nothing, if it is none.
+
+        The same as a ``handle(Poll())`` whose only effect is ``Polled(True)``, at a fraction of its price.
+        """
+        if self._call is not None or self._is_closed:
+            return False
+        due = self._coordinator.next_deadline()
+        if (due is not None and now >= due) or not self._coordinator.is_calm(now):
+            return False
+        self._context.now = now
+        self._coordinator.heartbeats.restart_poll()
+        return True
 
     def next_deadline(self) -> Instant | None:
         """When ``advance`` has something to do."""

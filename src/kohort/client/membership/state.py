@@ -207,6 +207,11 @@ class Member:
     def __repr__(self) -> str:
         return f"<Member {self.state.name}, {self.generation}>"
 
+    @property
+    def has_settled(self) -> bool:
+        """In a generation, with its assignment taken over, and no reason known to join again."""
+        return self.state is MemberState.STABLE and self.attempt is None and not self.rejoin_needed
+
     def move_to(self, state: MemberState) -> None:
         assert state in TRANSITIONS[self.state], f"{self.state.name} is not followed by {state.name}"
         self.state = state

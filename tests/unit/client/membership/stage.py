@@ -135,14 +135,21 @@ class Stage:
         self.effects: list[Effect] = []
         self.waiting_callback: RunCallback | None = None  # with ``holds_callbacks``
         self.holds_callbacks = False
+        self.was_calm = False  # the last poll
         self._version = 0
         self._ids = 0
 
     # --- the application ----------------------------------------------------------------------
 
     def poll(self) -> bool:
-        """One turn; whether the group is active. Raises what poll raises."""
-        done = [each for each in self.handle(Poll()) if isinstance(each, Polled | Raised)]
+        """One turn; whether the group is active. Raises what poll raises.
+
+        A turn that passes for calm must have had nothing to do: that is checked in every story.
+        """
+        self.was_calm = self.membership.poll_calmly(Instant(self.now))
+        effects = self.handle(Poll())
+        assert not self.was_calm or effects == [Polled(active=True)]
+        done = [each for each in effects if isinstance(each, Polled | Raised)]
         assert len(done) == (0 if self.waiting_callback else 1)
         if done and isinstance(done[0], Raised):
             raise done[0].error

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.client.membership.stage import Stage
 
-from kohort.client.membership.commands import ConnectionLost, RequestFailed
+from kohort.client.membership.commands import ConnectionLost, EnforceRebalance, RequestFailed
 from kohort.client.membership.errors import (
     CommitFailedError,
     FencedInstanceIdError,
@@ -12,7 +12,7 @@ from kohort.client.membership.settings import MemberSettings
 from kohort.client.membership.state import NO_GENERATION, MemberState
 from kohort.client.settings import SettingError, backoff_ms
 from kohort.model.errors import ErrorCode, KohortError
-from kohort.model.ids import GroupId
+from kohort.model.ids import GroupId, Instant
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest
 from kohort.wire.messages.join_group import JoinGroupRequest
@@ -213,3 +213,18 @@ def test_backoff_doubles_within_its_jitter_up_to_the_largest(failures: int, leas
 def test_backoff_is_constant_where_it_cannot_grow() -> None:
     settings = MemberSettings(group_id=GroupId("g"), retry_backoff_ms=500, retry_backoff_max_ms=200)
     assert backoff_ms(7, settings, lambda: 0.9) == 200
+
+
+def test_most_polls_of_a_settled_member_are_calm_and_keep_it_in_the_group() -> None:
+    stage = Stage(max_poll_interval_ms=20_000).stable("t-0")
+    stage.poll()
+    calm = []
+    for _ in range(40):
+        answer_heartbeats(stage, 1_000, polling=False)
+        stage.poll()
+        calm.append(stage.was_calm)
+    assert calm.count(True) > calm.count(False)
+    assert stage.membership.state is MemberState.STABLE
+    stage.membership.handle(EnforceRebalance(), Instant(stage.now))
+    stage.poll()
+    assert not stage.was_calm
