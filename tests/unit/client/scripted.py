@@ -7,8 +7,7 @@ from functools import wraps
 from typing import Any, NamedTuple, ParamSpec
 
 from kohort.client.addresses import Address
-from kohort.client.cluster import Cluster
-from kohort.client.retry import Retry
+from kohort.client.cluster import Cluster, Retry
 from kohort.client.settings import ClientOptions
 from kohort.codec.compiled import decode, encode
 from kohort.codec.schema import Message, Versions

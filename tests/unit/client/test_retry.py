@@ -3,8 +3,8 @@
 import pytest
 from tests.unit.client.scripted import on_loop
 
+from kohort.client.cluster import Deadline, Retry
 from kohort.client.errors import BrokerError
-from kohort.client.retry import Deadline, Retry
 from kohort.client.settings import ClientOptions
 from kohort.model.errors import ErrorCode, KohortError
 

@@ -12,8 +12,7 @@ Read it from the top, as the seed of this project walks through Kafka's client::
          → auto_commit.maybe_auto_commit_offsets_async
 """
 
-from kohort.client.membership.auto_commit import AutoCommits
-from kohort.client.membership.commits import Commits
+from kohort.client.membership.commits import AutoCommits, Commits
 from kohort.client.membership.committed import CommittedOffsets
 from kohort.client.membership.context import (
     CommitPurpose,

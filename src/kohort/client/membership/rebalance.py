@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from kohort.assign.assignor import Assignor, RebalanceProtocol
 from kohort.assign.protocol import Assignment, decode_assignment
-from kohort.client.membership.auto_commit import AutoCommits, RebalanceCommit
+from kohort.client.membership.commits import AutoCommits, RebalanceCommit
 from kohort.client.membership.context import Context, Step
 from kohort.client.membership.effects import CallbackKind, RunCallback
 from kohort.client.membership.errors import CallbackFailedError, IllegalMemberStateError

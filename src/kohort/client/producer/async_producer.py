@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import Cluster, Deadline
 from kohort.client.errors import UnknownTopicError
 from kohort.client.metadata import Metadata, TopicInfo
 from kohort.client.producer.accumulator import Added
@@ -27,7 +27,6 @@ from kohort.client.producer.records import (
 )
 from kohort.client.producer.sender import Sender
 from kohort.client.producer.settings import ProducerSettings, SettingNames
-from kohort.client.retry import Deadline
 from kohort.model.ids import TopicName
 from kohort.records.batch import Header
 
