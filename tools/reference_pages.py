@@ -17,8 +17,8 @@ from kohort.cli.app import command_line, flowing
 from kohort.cli.plain_help import plain_type
 from kohort.cli.serve_options import OPTIONS
 from kohort.client.consumer.settings import ConsumerSettings
-from kohort.client.options import ClientOptions
 from kohort.client.producer.settings import ProducerSettings
+from kohort.client.settings import ClientOptions
 from kohort.testing import intercept
 
 # --- commands --------------------------------------------------------------------------------------

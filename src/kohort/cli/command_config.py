@@ -10,7 +10,7 @@ import typer
 
 from kohort.cli.screen import note
 from kohort.cli.settings_text import InputError, SettingsClass
-from kohort.client.options import ClientOptions
+from kohort.client.settings import ClientOptions
 
 CommandConfig = Annotated[
     Path | None,

@@ -7,7 +7,7 @@ import pytest
 from kohort.cli.command_config import client_options, read_properties, settings_texts
 from kohort.cli.settings_text import InputError
 from kohort.client.consumer.settings import ConsumerSettings
-from kohort.client.options import ClientOptions
+from kohort.client.settings import ClientOptions
 
 DEFAULTS = ClientOptions(client_id="kohort-cli")
 
