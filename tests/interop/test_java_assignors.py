@@ -23,6 +23,7 @@ PROGRAMS = Path(__file__).parents[1] / "property" / "assign"
 PROGRAM = PROGRAMS / "JavaAssignors.java"
 SERVER_PROGRAM = PROGRAMS / "server" / "JavaServerAssignors.java"
 GROUPS = 500  # of each kind
+GENERATE = [Phase.generate]
 PLAIN = Kind(claims=False, racks=True, instances=True, unknown_topics=False)
 # Left out is what the specification decides otherwise, as in the recording, and: Java fails on claims of
 # partitions that do not exist, and overlooks that a first member without topics makes a group mixed.
@@ -34,7 +35,7 @@ def generated(kind: Kind) -> list[Case]:
     """As many groups of a kind, the same ones each time."""
     found: list[Case] = []
 
-    @settings(derandomize=True, deadline=None, max_examples=GROUPS, database=None, phases=[Phase.generate])
+    @settings(derandomize=True, deadline=None, max_examples=GROUPS, database=None, phases=GENERATE)
     @given(case=cases(kind))
     def collect(case: Case) -> None:
         if all(wish.topics for wish in case.members.values()):
@@ -101,9 +102,7 @@ def test_any_group_gets_the_target_that_kafkas_coordinator_gives_it(tmp_path: Pa
     lines: list[str] = []
     for same_topics in (True, False):
 
-        @settings(
-            derandomize=True, deadline=None, max_examples=GROUPS, database=None, phases=[Phase.generate]
-        )
+        @settings(derandomize=True, deadline=None, max_examples=GROUPS, database=None, phases=GENERATE)
         @given(group=server_groups.group_specs(same_topics=same_topics))
         def collect(group: GroupSpec) -> None:
             lines.extend(server_groups.written(name, group) for name in server_groups.ASSIGNORS)

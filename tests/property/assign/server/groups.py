@@ -57,7 +57,7 @@ def written(name: str, group: GroupSpec) -> str:
     topics = " ".join(f"{_number(topic)}:{count}" for topic, count in sorted(group.partitions.items()))
     members = " ".join(
         f"{member_id};{member.instance_id or ''};"
-        f"{','.join(str(_number(topic)) for topic in sorted(member.topics))};{_shares(member.target)}"
+        f"{','.join(str(_number(topic)) for topic in sorted(member.topics))};{written_shares(member.target)}"
         for member_id, member in group.members.items()
     )
     return f"{name}\t{'same' if group.same_topics else 'mixed'}\t{topics}\t{members}"
@@ -81,7 +81,7 @@ def read(line: str) -> tuple[ServerAssignor, GroupSpec]:
 
 def shown(targets: Targets) -> str:
     """A result as Java's answer."""
-    return " ".join(f"{member}={_shares(targets[member])}" for member in sorted(targets))
+    return " ".join(f"{member}={written_shares(targets[member])}" for member in sorted(targets))
 
 
 def read_shares(text: str) -> TopicPartitions:
@@ -89,7 +89,7 @@ def read_shares(text: str) -> TopicPartitions:
     return {topic_id(int(topic)): numbers(map(int, held.split("|"))) for topic, held in shares}
 
 
-def _shares(target: TopicPartitions) -> str:
+def written_shares(target: TopicPartitions) -> str:
     return ",".join(
         f"{_number(topic)}:{'|'.join(map(str, sorted(held)))}" for topic, held in sorted(target.items())
     )
