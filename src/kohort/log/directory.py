@@ -94,37 +94,18 @@ class DataDirectory:
             replace_file(self.disk, f"{self.path}/{META_PROPERTIES}", write_meta_properties(wanted))
 
     def read_checkpoints(self, names: Sequence[str]) -> "Checkpoints":
-        """The offsets in checkpoints: none where one is missing or damaged; recovery takes longer then."""
-        known = self._checksums()
-        found = Checkpoints({}, {name in known for name in names} == {True}, [])
-        for name in names:
-            content = read_file(self.disk, f"{self.path}/{name}") or b""
-            try:
-                if name in known and crc32c(content) not in known[name]:
-                    raise CorruptCheckpointError("its checksum is wrong")
-                found.offsets[name] = read_offsets(content) if content else {}
-            except CorruptCheckpointError as error:
-                found.offsets[name] = {}
-                found.repairs.append(
-                    Repair(f"{self.path}/{name}", f"{error}; all it says is learnt from the logs again")
-                )
-        return found
+        """As the function below."""
+        return read_checkpoints(self.disk, self.path, names)
 
     def write_checkpoints(self, checkpoints: Mapping[str, Mapping[TopicPartition, Offset]]) -> None:
         """Durable when it returns. Raises ``OSError``."""
         contents = {name: write_offsets(offsets) for name, offsets in checkpoints.items()}
-        known = self._checksums()
+        known = _checksums(self.disk, self.path)
         # Both are right while files are replaced one after the other.
         both = {name: [crc32c(content), *known.get(name, [])[:1]] for name, content in contents.items()}
         replace_file(self.disk, f"{self.path}/{CHECKSUMS}", encode({"checksums": both}))
         for name, content in contents.items():
             replace_file(self.disk, f"{self.path}/{name}", content)
-
-    def _checksums(self) -> Mapping[str, list[int]]:
-        content = read_file(self.disk, f"{self.path}/{CHECKSUMS}") or b""
-        record = decode(content.removesuffix(b"\n")) if content else None
-        checksums: Mapping[str, list[int]] = record["checksums"] if record else {}
-        return checksums
 
     def has_been_used(self) -> bool:
         """Whether a broker of Kohort has stored checkpoints here: then there was a catalog, too."""
@@ -153,3 +134,28 @@ class Checkpoints(NamedTuple):
     offsets: dict[str, dict[TopicPartition, Offset]]  # by the name of the checkpoint
     have_checksums: bool  # what is there was compared with a checksum
     repairs: list[Repair]
+
+
+def read_checkpoints(disk: Disk, path: str, names: Sequence[str]) -> Checkpoints:
+    """The offsets in checkpoints: none where one is missing or damaged; recovery takes longer then."""
+    known = _checksums(disk, path)
+    found = Checkpoints({}, {name in known for name in names} == {True}, [])
+    for name in names:
+        content = read_file(disk, f"{path}/{name}") or b""
+        try:
+            if name in known and crc32c(content) not in known[name]:
+                raise CorruptCheckpointError("its checksum is wrong")
+            found.offsets[name] = read_offsets(content) if content else {}
+        except CorruptCheckpointError as error:
+            found.offsets[name] = {}
+            found.repairs.append(
+                Repair(f"{path}/{name}", f"{error}; all it says is learnt from the logs again")
+            )
+    return found
+
+
+def _checksums(disk: Disk, path: str) -> Mapping[str, list[int]]:
+    content = read_file(disk, f"{path}/{CHECKSUMS}") or b""
+    record = decode(content.removesuffix(b"\n")) if content else None
+    checksums: Mapping[str, list[int]] = record["checksums"] if record else {}
+    return checksums

@@ -73,3 +73,26 @@ class LeaderEpochs:
         following = bisect_right(self._epochs, epoch)
         answered = self._epochs[following - 1] if following else epoch
         return EpochEnd(answered, self._starts[following])
+
+
+class EpochsInBatches:
+    """Learns epochs from batches in the order of the log.
+
+    The checksum of a batch does not cover its epoch. Epochs never shrink, so one that is larger than that of
+    the batch behind it is wrong, and is left out.
+    """
+
+    def __init__(self, epochs: LeaderEpochs) -> None:
+        self._epochs = epochs
+        self._last: tuple[LeaderEpoch, Offset] | None = None
+
+    def meet(self, epoch: LeaderEpoch, start: Offset) -> None:
+        if self._last is not None and self._last[0] <= epoch:
+            self._epochs.begin(*self._last)
+        self._last = (epoch, start)
+
+    def finish(self) -> LeaderEpochs:
+        """There are no more batches."""
+        if self._last is not None:
+            self._epochs.begin(*self._last)
+        return self._epochs

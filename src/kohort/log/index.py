@@ -7,6 +7,7 @@ segment that was not closed has its indexes rebuilt by recovery, so there is not
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from struct import Struct
 
 MOST_ENTRIES = 10_485_760 // 12 - 1
@@ -47,6 +48,10 @@ class OffsetIndex:
     def add(self, relative_offset: int, position: int) -> None:
         self._offsets.append(relative_offset)
         self._positions.append(position)
+
+    def entries(self) -> Iterator[tuple[int, int]]:
+        """Relative offset and position of each entry."""
+        return zip(self._offsets, self._positions, strict=True)
 
     def floor(self, relative_offset: int) -> int:
         """A position at or before the batch that holds the offset, and not far from it."""
@@ -111,6 +116,10 @@ class TimeIndex:
         if timestamp > (self._timestamps[-1] if self._timestamps else -1):
             self._timestamps.append(timestamp)
             self._offsets.append(relative_offset)
+
+    def entries(self) -> Iterator[tuple[int, int]]:
+        """Timestamp and relative offset of each entry."""
+        return zip(self._timestamps, self._offsets, strict=True)
 
     def floor(self, timestamp: int) -> int:
         """A relative offset; every record at or before it is older than ``timestamp``. -1 when none is."""

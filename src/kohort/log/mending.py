@@ -46,11 +46,11 @@ class Contents:
 
 
 def read_contents(
-    segment: Segment, size: int, upper: int | None, learn: Callable[[BatchHeader], None]
+    segment: Segment, size: int, upper: int | None, learn: Callable[[BatchHeader, int], None]
 ) -> Contents:
     """Read a whole segment, whose offsets end before ``upper``. Each batch in its place goes to ``learn``."""
     contents = Contents(segment)
-    for found in salvage(segment.file(), size, segment.base_offset):
+    for found in salvage(segment.file(), size, segment.base_offset, upper):
         match found:
             case Damage():
                 contents.damages.append(found)
@@ -60,7 +60,7 @@ def read_contents(
                 )
                 _extend(contents.runs if is_home else contents.strays, segment, position, header)
                 if is_home:
-                    learn(header)
+                    learn(header, position)
     return contents
 
 
@@ -92,6 +92,7 @@ class _Mending:
         self.done: list[str] = []
 
     def run(self) -> list[str]:
+        self._leave_out_wrong_names()
         damaged = [contents for contents in self._found.values() if not contents.is_whole]
         for contents in damaged:
             for stray in contents.strays:
@@ -103,6 +104,35 @@ class _Mending:
             if not contents.runs and contents.segment.size:
                 self._keep_whole(contents.segment)
         return self.done
+
+    def _leave_out_wrong_names(self) -> None:
+        """A segment whose name lies inside a batch of another one has the wrong name: all of it is stray."""
+        wrong = {
+            base
+            for contents in self._found.values()
+            for stray in contents.strays
+            for _, header in headers(stray.segment.file(), stray.start, stray.end)
+            for base in self._bases[bisect_right(self._bases, header.base_offset) :][:1]
+            if base < header.next_offset and header.base_offset >= contents.segment.base_offset
+        }
+        if not wrong:
+            return
+        self._bases = [base for base in self._bases if base not in wrong]
+        every = self._segments
+        self._segments = [segment for segment in every if segment.base_offset not in wrong]
+        self._found = {}
+        for number in range(len(self._segments)):
+            self._read(number)
+        for segment in every:
+            if segment.base_offset in wrong:
+                contents = read_contents(segment, segment.size, segment.base_offset, lambda *_: None)
+                self._found[-1 - len(self._found)] = contents
+
+    def _read(self, number: int) -> Contents:
+        segment = self._segments[number]
+        upper = self._bases[number + 1] if number + 1 < len(self._bases) else None
+        contents = self._found[number] = read_contents(segment, segment.size, upper, lambda *_: None)
+        return contents
 
     def _place_stray(self, stray: Run) -> None:
         segment = stray.segment
@@ -126,11 +156,7 @@ class _Mending:
             lowest = min([*self._orphans, run.first_offset])
             self._orphans = {lowest: [other for runs in self._orphans.values() for other in runs]}
             return self._orphans[lowest]
-        if number not in self._found:
-            segment = self._segments[number]
-            upper = self._bases[number + 1] if number + 1 < len(self._bases) else None
-            self._found[number] = read_contents(segment, segment.size, upper, lambda _: None)
-        return self._found[number].runs
+        return (self._found.get(number) or self._read(number)).runs
 
     def _keep_damaged(self, contents: Contents) -> None:
         if not contents.runs and not contents.strays:

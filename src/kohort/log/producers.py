@@ -71,6 +71,11 @@ class Producers:
     def __len__(self) -> int:
         return len(self._producers)
 
+    @property
+    def highest_id(self) -> int:
+        """The highest producer id that is remembered; -1 if there is none."""
+        return max(self._producers, default=-1)
+
     def check(self, header: BatchHeader) -> StoredBatch | None:
         """May a client append this batch? ``None`` says yes; a repetition gets the original.
 

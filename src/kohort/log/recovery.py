@@ -12,7 +12,7 @@ from os.path import basename, dirname
 
 from kohort.log.checkpoints import LEADER_EPOCHS, LOG_STARTS, CorruptCheckpointError, read_epochs
 from kohort.log.disk import Entry, read_file, remove_if_there
-from kohort.log.epochs import LeaderEpochs
+from kohort.log.epochs import EpochsInBatches, LeaderEpochs
 from kohort.log.inventory import PartitionFiles
 from kohort.log.leftovers import base_of, tidy
 from kohort.log.mending import Contents, mend, read_contents
@@ -209,16 +209,17 @@ class _Recovery:
         """Read segments and index them again."""
         found = {}
         segments = self.log.segments
+        epochs = EpochsInBatches(self.log.epochs)
         for number in sorted(suspects):
             segment = segments[number]
             size, file = segment.size, segment.file()
             segment.forget_indexes()
             end = segment.base_offset
 
-            def learn(header: BatchHeader, segment: Segment = segment) -> None:
+            def learn(header: BatchHeader, _: int, segment: Segment = segment) -> None:
                 nonlocal end
                 segment.learn(header.size, header.last_offset, header.max_timestamp)
-                self.log.epochs.begin(LeaderEpoch(header.partition_leader_epoch), Offset(header.base_offset))
+                epochs.meet(LeaderEpoch(header.partition_leader_epoch), Offset(header.base_offset))
                 end = Offset(header.next_offset)
 
             found[number] = contents = read_contents(segment, size, self._upper(number), learn)
@@ -233,6 +234,7 @@ class _Recovery:
                 segment.seal()
             if not contents.is_whole:
                 segment.size = size
+        epochs.finish()
         return found
 
     def _cut_torn_tail(self, found: dict[int, Contents]) -> None:

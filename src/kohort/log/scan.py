@@ -48,12 +48,12 @@ class _Candidate(NamedTuple):
     follows: bool  # it begins where the batch before it ends
 
 
-def salvage(file: File, size: int, base_offset: int) -> Iterator[Intact | Damage]:
+def salvage(file: File, size: int, base_offset: int, upper: int | None = None) -> Iterator[Intact | Damage]:
     """Everything in a segment, in the order of the file: intact batches and the damage between them.
 
     The checksum of a batch does not cover its offset. So where two neighbours contradict each other, the one
-    that does not begin where its predecessor ends counts as damaged. Raises ``LegacyFormatError`` at a
-    message of a format Kohort does not read: that is data, not damage.
+    that does not begin where its predecessor ends counts as damaged; the next segment begins with ``upper``.
+    Raises ``LegacyFormatError`` at a message of a format Kohort does not read: that is data, not damage.
     """
     expected = base_offset
     is_placed = False  # a file with the wrong name begins anywhere
@@ -90,8 +90,13 @@ def salvage(file: File, size: int, base_offset: int) -> Iterator[Intact | Damage
                 _contradiction(before.header, expected) + f", and {header.base_offset} follows",
             )
             pending = _Candidate(found, header.base_offset == expected)
-    if pending is not None:
-        yield pending.found
+    if pending is None:
+        return
+    last = pending.found
+    if upper is None or pending.follows or expected == base_offset or last.header.next_offset <= upper:
+        yield last
+    else:
+        yield Damage(last.position, size, _contradiction(last.header, expected) + f", and {upper} follows")
 
 
 def is_torn(file: File, damage: Damage) -> bool:

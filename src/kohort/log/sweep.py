@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from kohort.log.catalog import Catalog, Topic
 from kohort.log.checkpoints import PARTITION_METADATA, CorruptCheckpointError, read_partition_metadata
 from kohort.log.directory import DataDirectory, repair_hint
-from kohort.log.disk import Disk, read_file, remove_tree
+from kohort.log.disk import Disk, Entry, read_file, remove_tree
 from kohort.log.leftovers import base_of
 from kohort.log.log import Repair
 from kohort.log.quarantine import QUARANTINE
@@ -75,16 +75,17 @@ def _judged(directory: DataDirectory, catalog: Catalog) -> list[tuple[str, str]]
     return found
 
 
+def is_partition_directory(entry: Entry) -> bool:
+    """Whether a name in a data directory is that of a partition."""
+    topic, _, number = entry.name.rpartition("-")
+    return entry.is_directory and number.isdecimal() and topic not in ("", _METADATA_TOPIC)
+
+
 def has_records(disk: Disk, path: str) -> bool:
     """Whether a directory is one of a partition and has a segment that is not empty."""
-    topic, _, number = os.path.basename(path).rpartition("-")
-    return (
-        number.isdecimal()
-        and topic not in ("", _METADATA_TOPIC)
-        and any(
-            entry.size and base_of(entry.name) is not None and entry.name.endswith(LOG)
-            for entry in disk.entries(path)
-        )
+    return is_partition_directory(Entry(os.path.basename(path), 0, True, 0)) and any(
+        entry.size and base_of(entry.name) is not None and entry.name.endswith(LOG)
+        for entry in disk.entries(path)
     )
 
 
