@@ -24,6 +24,7 @@ class _Command(NamedTuple):
 _COMMANDS = {
     "up": _Command(_RUN, "kohort.cli.up", "up"),
     "serve": _Command(_RUN, "kohort.cli.serve_command", "command"),
+    "data": _Command(_RUN, "kohort.cli.data"),
     "topics": _Command(_USE, "kohort.cli.topics"),
     "groups": _Command(_USE, "kohort.cli.groups"),
     "produce": _Command(_USE, "kohort.cli.produce", "produce"),

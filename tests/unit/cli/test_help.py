@@ -15,6 +15,9 @@ COMMANDS = {
     "": {"--version", "--help", "--install-completion", "--show-completion"},
     "up": {"--port", "--data", "--memory", "--archive", "--no-archive", "--help"},
     "serve": {option.name for option in OPTIONS} | {"--help"},
+    "data": {"--help"},
+    "data check": {"--json", "--help"},
+    "data repair": {"--yes", "--json", "--help"},
     "topics": {"--help"},
     "topics list": {"--internal", *SHARED},
     "topics describe": {"--all-configs", *SHARED},
@@ -93,7 +96,7 @@ def test_the_commands_are_listed_in_order_with_serve_among_them() -> None:
     text = help_of("")
     listed = [line.split()[1] for line in text.splitlines() if line.startswith("│ ") and line[2].isalpha()]
     run, use, jobs = (
-        ["up", "serve"],
+        ["up", "serve", "data"],
         ["topics", "groups", "produce", "consume", "cluster", "apis"],
         ["pipeline", "spark"],
     )
@@ -103,7 +106,7 @@ def test_the_commands_are_listed_in_order_with_serve_among_them() -> None:
 
 def test_every_command_is_described_in_this_test() -> None:
     names = {command.name for command in app.registered_commands}
-    assert names | {"topics", "groups", "pipeline", "spark"} == {
+    assert names | {"data", "topics", "groups", "pipeline", "spark"} == {
         command.split()[0] for command in COMMANDS if command
     }
 
