@@ -69,6 +69,15 @@ def test_every_decision_is_in_the_index() -> None:
     assert not missing
 
 
+def test_every_page_is_in_the_index() -> None:
+    docs = ROOT / "docs"
+    index = (docs / "README.md").read_text()
+    indexed = ("decisions", "spec")  # these have indexes of their own
+    pages = [page for page in docs.rglob("*.md") if page.parent.name not in indexed and page.parent != docs]
+    pages += [docs / "differences-from-kafka.md", *(docs / name / "README.md" for name in indexed)]
+    assert [page.name for page in pages if f"]({page.relative_to(docs)})" not in index] == []
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     broken = []
     for page in tracked("*.md"):

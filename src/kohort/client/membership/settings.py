@@ -11,7 +11,7 @@ JOIN_GROUP_TIMEOUT_LAPSE_MS = 5_000  # how much longer than the rebalance a clie
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSettings:
-    """Kafka's settings of the same names, with Kafka's defaults (``consumer-client.md`` §9)."""
+    """Kafka's settings of the same names, with Kafka's defaults (consumer-client 9)."""
 
     group_id: str | None = None
     group_instance_id: str | None = None  # a static member
