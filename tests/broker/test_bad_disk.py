@@ -1,5 +1,6 @@
 """A disk that fails or is full: the request gets the protocol's error, the broker stays up, and recovers."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -22,7 +23,9 @@ from tests.broker.raw import Raw
 from kohort.broker.clock import VirtualClock
 from kohort.broker.server import Server
 from kohort.broker.settings import Settings
+from kohort.log.background import Threads
 from kohort.log.log import SyncPolicy
+from kohort.log.storage import LogStorage
 from kohort.model.errors import ErrorCode
 from kohort.testing.broker import Broker
 from kohort.testing.faults import FakeDisk, Fault
@@ -35,8 +38,11 @@ STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 class Patient:
     """A broker whose disk the test owns."""
 
-    def __init__(self, host: Broker, address: str, disk: FakeDisk, clock: VirtualClock) -> None:
+    def __init__(
+        self, host: Broker, address: str, server: Server, disk: FakeDisk, clock: VirtualClock
+    ) -> None:
         self.address = address
+        self.server = server
         self.disk = disk
         self._host = host
         self._clock = clock
@@ -56,7 +62,7 @@ def started(policy: SyncPolicy) -> Iterator[tuple[Patient, Raw]]:
         address = str(host.run(server.start()))
         try:
             with Raw(address) as raw:
-                yield Patient(host, address, disk, clock), raw
+                yield Patient(host, address, server, disk, clock), raw
         finally:
             disk.kill()
             host.run(server.stop())
@@ -155,3 +161,35 @@ def test_a_commit_that_cannot_be_written_is_told_and_the_next_one_succeeds() -> 
         assert failed not in (0, ErrorCode.UNKNOWN_SERVER_ERROR)
         patient.disk.fail()
         assert raw.send(commit_request((0, 6)), 8).topics[0].partitions[0].error_code == 0
+
+
+def test_a_thread_that_cannot_be_started_refuses_a_commit_and_later_ones_succeed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith("kohort-sync") and not freed.is_set():
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    freed = threading.Event()
+    freed.set()
+    with started(SyncPolicy.INTERVAL) as (patient, raw):
+        create(raw, "t")
+        find(raw)
+        storage = patient.server.broker.storage
+        assert isinstance(storage, LogStorage)
+        monkeypatch.setattr(storage._flusher, "executor", Threads(4, "kohort-sync"))  # one without a thread
+        freed.clear()
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        refused = raw.send(commit_request((0, 5)), 8).topics[0].partitions[0].error_code
+        assert refused not in (0, ErrorCode.UNKNOWN_SERVER_ERROR)
+        freed.set()
+
+        def well_again() -> bool:
+            patient.advance(1_000)
+            code: int = raw.send(commit_request((0, 6)), 8).topics[0].partitions[0].error_code
+            return code == 0
+
+        eventually(well_again)

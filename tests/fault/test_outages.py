@@ -32,7 +32,7 @@ def test_one_operation_that_fails_leaves_nothing_broken(kind: Kind) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", list(Kind))
 def test_operations_that_fail_until_they_are_healed_leave_nothing_broken(kind: Kind) -> None:
-    assert sweep(kind, FOR_EVER, SyncPolicy.COMMIT, stride=23) > 0
+    assert sweep(kind, FOR_EVER, SyncPolicy.COMMIT, stride=31) > 0
 
 
 @pytest.mark.soak

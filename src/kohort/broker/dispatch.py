@@ -239,7 +239,11 @@ class Dispatch:
             served = self._served.get(context.api_key)
             if served is None:
                 return None
-            handler = self._handlers[context.api_key] = load_handler(served)
+            try:
+                handler = self._handlers[context.api_key] = load_handler(served)
+            except (ImportError, OSError, MemoryError) as error:  # too many open files, perhaps
+                importlib.invalidate_caches()
+                raise ProtocolError(f"{context} cannot be served now: {describe(error)}") from error
         served = handler.served
         return handler if served.oldest <= context.version <= served.newest else None
 

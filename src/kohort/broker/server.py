@@ -65,6 +65,8 @@ class Server:
             self.dispatch = Dispatch(self.broker)
             address = await self._listen()
         except BaseException:
+            if hasattr(self, "broker"):  # it may be loading groups already
+                await self.broker.stop_coordinating()
             await storage.close(started=False)
             raise
         self._maintenance = Maintenance(self.broker)

@@ -41,6 +41,8 @@ def guarded(run: Callable[[], int]) -> int:
         where = f": {error.filename}" if error.filename else ""
         hint = "check the data directory and the address"
         return report(KohortError(f"{error.strerror or error}{where}", hint=hint), FAILED)
+    except MemoryError:
+        return report(KohortError("out of memory", hint="give the process more of it"), FAILED)
     return code
 
 

@@ -196,6 +196,10 @@ class FileCatalog:
 
     async def recover(self) -> None:
         """After a failure: write what is true into a new file. Raises KAFKA_STORAGE_ERROR."""
+        if self._failure is not None:
+            await finish(self._recover_alone(), f"writing {self._path} again")
+
+    async def _recover_alone(self) -> None:
         async with self._changing:
             await self._recover()
 

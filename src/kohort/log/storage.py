@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
-from kohort.log.background import describe, in_thread, report
+from kohort.log.background import describe, finish, in_thread, report
 from kohort.log.catalog_state import CATALOG
 from kohort.log.checkpoints import (
     CLEANED_UP_TO,
@@ -233,6 +233,9 @@ class LogStorage:
 
     async def checkpoint(self) -> None:
         """Raises ``RefusedError`` with KAFKA_STORAGE_ERROR when they cannot be written."""
+        await finish(self._checkpoint(), "writing checkpoints")  # a thread writes: the next one waits for it
+
+    async def _checkpoint(self) -> None:
         async with self._checkpointing:
             for log in self._logs.values():
                 self._recovery_points[log.partition] = log.recovery_point

@@ -19,7 +19,7 @@ from tests.unit.log.bench import (
 from kohort.log.log import SyncPolicy
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import WallTime
-from kohort.testing.faults import FakeDisk, Fault
+from kohort.testing.faults import FakeDisk, Fault, FaultyExecutor, Kind, Outage
 
 
 @pytest.mark.parametrize("policy", list(SyncPolicy))
@@ -194,6 +194,20 @@ def test_whatever_comes_out_of_a_sync_refuses_the_append_and_fails_the_log(
         patch.setattr(disk, "sync", broken)
         assert bench.refuse(batch(b"b")).code is ErrorCode.KAFKA_STORAGE_ERROR
     assert bench.log.failure is not None
+    bench.log = bench.run(bench.storage.reopen(PARTITION))
+    bench.append(batch(b"c"))
+    assert bench.values() == [b"a", b"c"]
+
+
+@pytest.mark.parametrize("kind", [Kind.THREAD, Kind.MEMORY])
+def test_a_sync_that_no_thread_does_refuses_the_append_and_fails_the_log(kind: Kind) -> None:
+    executor = FaultyExecutor()
+    bench = committing(FakeDisk(), executor)
+    bench.append(batch(b"a"))
+    executor.suffer(Outage(kind, 1))
+    assert bench.refuse(batch(b"b")).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert bench.log.failure is not None
+    assert bench.log.high_watermark == 1
     bench.log = bench.run(bench.storage.reopen(PARTITION))
     bench.append(batch(b"c"))
     assert bench.values() == [b"a", b"c"]

@@ -22,6 +22,7 @@ from kohort.model.errors import KohortError
             "kohort: error: Permission denied: /data",
         ),
         (OSError("odd"), FAILED, "kohort: error: odd ("),
+        (MemoryError(), FAILED, "kohort: error: out of memory ("),
     ],
 )
 def test_an_error_is_one_line_and_an_exit_code(
