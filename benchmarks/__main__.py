@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from benchmarks import capacity, clients, codec, groups, spark, startup, throughput
+from benchmarks import capacity, clients, codec, groups, holds, spark, startup, throughput
 from benchmarks.processes import processor_seconds
 from benchmarks.rounds import Table, alternate
 from benchmarks.targets import LOAD_CORE, Target, kohort, peers, pin, settle
@@ -137,7 +137,7 @@ def own_tables(rounds: int, members: int, offsets: int) -> list[Table]:
     )
     memory = Table(f"Memory for each of {members:,} members in 1,000 groups", "kB", higher_is_better=False)
     memory.add("Kohort", capacity.kilobytes_per_member(members, 1_000))
-    return [process, inside, *codec.tables(rounds), memory, *load_tables(offsets)]
+    return [process, inside, *codec.tables(rounds), memory, *load_tables(offsets), holds.table(rounds)]
 
 
 def load_tables(offsets: int) -> list[Table]:

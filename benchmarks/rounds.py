@@ -13,6 +13,7 @@ class Table:
     unit: str
     note: str = ""
     higher_is_better: bool = True
+    compared: bool = True  # whether the subjects do the same
     samples: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, subject: str, value: float) -> None:
@@ -41,7 +42,7 @@ class Table:
         return "\n".join([*lines, ""])
 
     def _compared(self, first: str, other: str) -> str:
-        if other == first:
+        if other == first or not self.compared:
             return ""
         ours, theirs = self.median(first), self.median(other)
         if not ours or not theirs:

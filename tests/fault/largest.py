@@ -11,7 +11,6 @@ from kohort.codec.schema import STRING, Array, Message, Primitive, Struct
 from kohort.wire.apis import APIS, ApiKey
 from kohort.wire.framing import DEFAULT_ELEMENTS, DEFAULT_LIMIT, ELEMENTS, LIMITS
 
-_OTHER_ELEMENTS = 100  # of the arrays that are not filled
 _HEADER = 100  # bytes, at most, of the header of a request
 _MOST_BYTES = 8 * 1024 * 1024  # of a Produce: most of it would be records
 
@@ -58,12 +57,26 @@ def _filled(
 ) -> Message:
     request = make()
     assert request.api_key is not None
-    room = min(LIMITS.get(request.api_key, DEFAULT_LIMIT), _MOST_BYTES) - _HEADER
-    allowed = ELEMENTS.get(request.api_key, DEFAULT_ELEMENTS) - _OTHER_ELEMENTS
-    one, two = (len(encode(_with(make, path, count, different), version)) for count in (1, 1_001))
-    size = max((two - one) / 1_000, 1)
-    count = min(int((room - one) / (size + (2 if different else 0))), min(allowed, most or allowed))
+    room = (
+        min(LIMITS.get(request.api_key, DEFAULT_LIMIT), _MOST_BYTES) - _HEADER - len(encode(request, version))
+    )
+    one, many = (_with(make, path, count, different) for count in (1, 1_001))
+    bytes_each = max((len(encode(many, version)) - len(encode(one, version))) / 1_000, 1) + 2 * different
+    elements_each = (_elements(many, version) - _elements(one, version)) / 1_000
+    allowed = ELEMENTS.get(request.api_key, DEFAULT_ELEMENTS) - _elements(one, version)
+    count = int(min(room / bytes_each - 1, allowed / elements_each, most or allowed))
     return _with(make, path, max(count, 1), different)
+
+
+def _elements(struct: Struct, version: int) -> int:
+    found = 0
+    for field in struct.fields:
+        value = getattr(struct, field.name)
+        if field.versions.includes(version):
+            items = value if isinstance(value, list) else [value]
+            found += len(items) if isinstance(value, list) else 0
+            found += sum(_elements(item, version) for item in items if isinstance(item, Struct))
+    return found
 
 
 def _with(make: Callable[[], Message], path: tuple[str, ...], count: int, different: bool) -> Message:

@@ -110,7 +110,7 @@ def test_others_are_answered_while_a_large_request_is_handled(
 
 def test_a_commit_of_more_than_fits_a_batch_is_refused_as_too_large(arena: Arena) -> None:
     request = commit_request(
-        *[(0, offset) for offset in range(20_001)], member=(arena.member, arena.generation)
+        *[(0, offset) for offset in range(15_001)], member=(arena.member, arena.generation)
     )
     reply = arena.run(partial(arena.ask, request, 8))
     assert {part.error_code for part in reply.topics[0].partitions} == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}

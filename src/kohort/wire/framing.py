@@ -53,15 +53,18 @@ LIMITS: Final[Mapping[int, int]] = {
 }
 """The largest request of each API; Produce has a setting of its own, any other API the default."""
 
+DEFAULT_ELEMENTS: Final = 10_000
+MANY_ELEMENTS: Final = 25_000
+
 ELEMENTS: Final[Mapping[int, int]] = {
-    ApiKey.METADATA: 25_000,
-    ApiKey.FETCH: 25_000,
-    ApiKey.LIST_OFFSETS: 25_000,
-    ApiKey.OFFSET_COMMIT: 25_000,
-    ApiKey.OFFSET_FETCH: 25_000,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: 25_000,
-    ApiKey.DESCRIBE_GROUPS: 25_000,
-    ApiKey.SYNC_GROUP: 25_000,
+    ApiKey.METADATA: MANY_ELEMENTS,
+    ApiKey.FETCH: MANY_ELEMENTS,
+    ApiKey.LIST_OFFSETS: MANY_ELEMENTS,
+    ApiKey.OFFSET_COMMIT: MANY_ELEMENTS,
+    ApiKey.OFFSET_FETCH: MANY_ELEMENTS,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: MANY_ELEMENTS,
+    ApiKey.DESCRIBE_GROUPS: MANY_ELEMENTS,
+    ApiKey.SYNC_GROUP: MANY_ELEMENTS,
     ApiKey.FIND_COORDINATOR: 20_000,
     # Names of assignors, and of states and types: there are a handful.
     ApiKey.JOIN_GROUP: 1_000,
@@ -70,8 +73,6 @@ ELEMENTS: Final[Mapping[int, int]] = {
 """How many elements the arrays of a request may have together, if it is not ``DEFAULT_ELEMENTS``: several
 times the partitions and groups that one broker of Kafka is given.
 """
-
-DEFAULT_ELEMENTS: Final = 10_000
 
 _SIZE: Final = Format(">i")
 _SIZE_AND_API: Final = Format(">ih")

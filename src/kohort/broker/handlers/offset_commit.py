@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _FIRST_VERSION_WITH_IDS = 10
 _ROW_PRICE = 2
-_MOST_ROWS = 20_000  # more do not fit a batch of 1 MB, whatever they are
+_MOST_ROWS = 15_000  # what fits a batch of 1 MB, with names of ten letters
 
 
 class SortedOut(NamedTuple):
