@@ -8,7 +8,7 @@ from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import CommittedOffset, GroupInfo, ListedGroup, MemberInfo
 from kohort.client.admin.topics import OffsetSpec
 from kohort.client.errors import BrokerError
-from kohort.client.metadata import NOBODY
+from kohort.client.metadata import NO_NODE
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import GroupId, TopicName
 from kohort.model.topics import TopicPartition
@@ -152,7 +152,7 @@ async def _led(admin: AsyncAdmin, partitions: Collection[TopicPartition]) -> lis
         for name, found in topics.items()
         if not isinstance(found, BrokerError)
         for one in found.partitions
-        if one.leader != NOBODY
+        if one.leader != NO_NODE
     }
     return [one for one in partitions if one in there]
 

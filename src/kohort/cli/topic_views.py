@@ -8,7 +8,7 @@ from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import Config, Resource, ResourceType
 from kohort.client.admin.topics import OffsetSpec
 from kohort.client.errors import ApiNotServedError, BrokerError
-from kohort.client.metadata import NOBODY, PartitionInfo, TopicInfo
+from kohort.client.metadata import NO_NODE, PartitionInfo, TopicInfo
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition, show_topic_id
 
@@ -61,7 +61,7 @@ async def survey(
         TopicPartition(topic.name, one.partition)
         for topic in topics
         for one in topic.partitions
-        if one.leader != NOBODY
+        if one.leader != NO_NODE
     ]
     earliest = await _offsets(admin, led, OffsetSpec.EARLIEST)
     latest = await _offsets(admin, led, OffsetSpec.LATEST)
@@ -165,7 +165,7 @@ def show_description(topic: TopicView, all_configs: bool) -> None:
 def _row(one: PartitionView) -> tuple[str, ...]:
     return (
         str(one.info.partition),
-        "none" if one.info.leader == NOBODY else str(one.info.leader),
+        "none" if one.info.leader == NO_NODE else str(one.info.leader),
         _number(one.info.leader_epoch),
         ",".join(map(str, one.info.replicas)),
         ",".join(map(str, one.info.in_sync)),
@@ -217,7 +217,7 @@ def description_json(topic: TopicView, all_configs: bool) -> dict[str, object]:
         "partitions": [
             {
                 "partition": one.info.partition,
-                "leader": None if one.info.leader == NOBODY else one.info.leader,
+                "leader": None if one.info.leader == NO_NODE else one.info.leader,
                 "leader_epoch": _known(one.info.leader_epoch),
                 "replicas": list(one.info.replicas),
                 "in_sync": list(one.info.in_sync),

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self, TypeVar
 from kohort.client.addresses import Address, parse_bootstrap
 from kohort.client.connection import Connection, Dial, dial_tcp
 from kohort.client.errors import BrokerError, ClientClosedError, ConnectError, NoBrokerError, check
-from kohort.client.metadata import NOBODY, Metadata, Node, coordinator_in, merge
+from kohort.client.metadata import NO_NODE, Metadata, Node, coordinator_in, merge
 from kohort.client.pool import Pool, Purpose, reason
 from kohort.client.settings import DEFAULTS, ClientOptions, Dice, backoff_ms
 from kohort.codec.schema import Message
@@ -107,7 +107,7 @@ def accept(_reply: Message) -> None:
 class Cluster:
     """One cluster. ``async with Cluster("host:9092") as cluster`` connects, and closes everything after.
 
-    Entering fails at once with NoBrokerError if nobody answers; later losses are retried.
+    Entering fails at once with NoBrokerError if no broker answers; later losses are retried.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Close all connections; requests in flight fail, and whoever would repeat them is told."""
+        """Close all connections; requests in flight fail, and are not repeated."""
         self._closed = True
         self._pool.close()
 
@@ -256,12 +256,12 @@ class Cluster:
     def _node(self, node_id: NodeId) -> Node:
         node = self.metadata.nodes.get(node_id)
         if node is None:
-            what = "find the controller" if node_id == NOBODY else f"find broker {node_id}"
+            what = "find the controller" if node_id == NO_NODE else f"find broker {node_id}"
             raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, what, "it is not among the brokers right now")
         return node
 
     async def _anyone(self) -> Connection:
-        """Whoever answers: an open connection, a broker we know, and in the end the bootstrap addresses."""
+        """The first that answers: an open connection, a known broker, in the end a bootstrap address."""
         self._check_open()
         live = self._pool.live()
         if live is not None:
@@ -284,7 +284,7 @@ class Cluster:
         return list(dict.fromkeys([*self.bootstrap, *known]))
 
     async def find_coordinator(self, target: CoordinatorOf) -> Node:
-        """Who coordinates; asked anew each time, and kept for ``connection``. One attempt."""
+        """Who coordinates; asked each time, and kept for ``connection``. One attempt."""
         connection = await self._anyone()
         response = await connection.send(
             FindCoordinatorRequest(key=target.key, key_type=target.kind.value, coordinator_keys=[target.key]),

@@ -2,7 +2,7 @@
 
 Any number of requests may be in flight; a broker answers them one after another. A reply that does not come
 in time gives the whole connection up, because none behind it can come either. A connection is never reopened:
-whoever holds it (``kohort.client.pool``) opens another.
+its owner (``kohort.client.pool``) opens another.
 """
 
 import asyncio
@@ -255,10 +255,10 @@ class Connection(asyncio.Protocol):
 
     def _receive(self, frame: bytes) -> None:
         if not self._awaited:
-            raise ProtocolError("the peer sent a reply nobody asked for")
+            raise ProtocolError("the peer sent a reply without a request")
         correlation_id, spec, version, reply = self._awaited.popleft()
         if reply.done():
-            return  # cancelled: nobody waits for it any more
+            return  # cancelled: it is not awaited any more
         try:
             answered, position = read_response_header(frame, spec.response_header_is_flexible(version))
             if answered != correlation_id:

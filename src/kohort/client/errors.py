@@ -3,8 +3,8 @@
 KohortError
  ├── AddressError           text that is no host:port
  ├── ClientClosedError      asked for something after closing
- ├── ConnectError           nobody answers at an address
- │    └── NoBrokerError     nobody answers at any of the bootstrap addresses
+ ├── ConnectError           no broker answers at an address
+ │    └── NoBrokerError     no broker answers at any bootstrap address
  ├── DisconnectedError      the connection ended while a reply was awaited
  ├── RequestTimeoutError    no reply in time; the connection is given up, for replies come in order
  ├── ApiNotServedError      the broker lacks the API, or has only versions we do not speak
@@ -41,7 +41,7 @@ class ClientClosedError(KohortError):
 
 
 class ConnectError(KohortError):
-    """Nobody answers at an address; worth another try after a while."""
+    """No broker answers at an address; worth another try after a while."""
 
     def __init__(self, message: str, *, hint: str) -> None:
         super().__init__(message, hint=hint, retriable=True)

@@ -1,6 +1,6 @@
 """What a client knows of a cluster: nodes, topics, leaders. A snapshot is replaced, never edited.
 
-So whoever kept an older one across an ``await`` can tell, and nothing changes under a reader. No I/O.
+So code that kept an older one across an ``await`` can tell, and nothing changes under a reader. No I/O.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from kohort.model.topics import TopicPartition
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from kohort.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
-NOBODY = NodeId(-1)
+NO_NODE = NodeId(-1)
 
 
 class Node(NamedTuple):
@@ -32,7 +32,7 @@ class Node(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """One partition as Metadata shows it; ``leader`` is NOBODY while there is none."""
+    """One partition as Metadata shows it; ``leader`` is NO_NODE while there is none."""
 
     partition: Partition
     leader: NodeId
@@ -67,7 +67,7 @@ class Metadata:
     """Nodes and topics at one time. ``problems`` has the error of each topic that was asked for in vain."""
 
     cluster_id: str | None = None
-    controller_id: NodeId = NOBODY
+    controller_id: NodeId = NO_NODE
     nodes: Mapping[NodeId, Node] = field(default_factory=dict)
     topics: Mapping[TopicName, TopicInfo] = field(default_factory=dict)
     problems: Mapping[TopicName, int] = field(default_factory=dict)
@@ -89,14 +89,14 @@ class Metadata:
         return next((topic.name for topic in self.topics.values() if topic.topic_id == topic_id), None)
 
     def leader(self, name: str, number: int) -> NodeId:
-        """Who leads a partition; BrokerError to be retried while nobody does, else UnknownTopicError."""
+        """Who leads a partition; BrokerError to be retried while no node does, else UnknownTopicError."""
         topic = self.topic(name)
         found = topic.partition(number)
         if found is None:
             raise UnknownTopicError(
                 name, f"no partition {number}: it has the partitions 0 to {len(topic.partitions) - 1}"
             )
-        if found.leader == NOBODY:
+        if found.leader == NO_NODE:
             raise BrokerError(
                 found.error_code or ErrorCode.LEADER_NOT_AVAILABLE, f"find the leader of {name}-{number}"
             )
@@ -151,7 +151,7 @@ def merge(known: Metadata, response: MetadataResponse, *, whole: bool) -> Metada
 
 
 class Leader(NamedTuple):
-    """Who leads a partition, as a reply to somebody who asked another node says it (KIP-951)."""
+    """Who leads a partition, as another node says it in its reply (KIP-951)."""
 
     node_id: NodeId
     epoch: LeaderEpoch

@@ -85,7 +85,7 @@ class Pool:
         return next((found for found in candidates if found.is_open), None)
 
     def _close_if_late(self, connection: Connection) -> None:
-        """Of a pool that was closed while somebody connected, or waited for it, nothing stays open."""
+        """A pool that was closed while a task connected, or waited for that, keeps nothing open."""
         if self._is_closed:
             connection.close()
             raise ClientClosedError(f"the client was closed while it connected to {connection.address}")

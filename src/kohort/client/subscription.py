@@ -1,8 +1,8 @@
 """What a consumer wants to read, what it has been given, and how far it is. No I/O.
 
-``Subscription`` and ``Assignment`` are replaced, never edited: whoever kept one across an ``await`` can tell
-that it is stale. The state of a partition (``PartitionState``) lives as long as the partition stays assigned,
-moves from one assignment to the next, and is edited by whoever fetches.
+``Subscription`` and ``Assignment`` are replaced, never edited: code that kept one across an ``await`` can
+tell that it is stale. The state of a partition (``PartitionState``) lives as long as the partition stays
+assigned, moves from one assignment to the next, and is edited by the fetcher.
 """
 
 import re

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.client.errors import BrokerError, UnknownTopicError
-from kohort.client.metadata import NOBODY, Leader, Metadata, Node, adopt_leaders, coordinator_in, merge
+from kohort.client.metadata import NO_NODE, Leader, Metadata, Node, adopt_leaders, coordinator_in, merge
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import LeaderEpoch, NodeId, Partition, TopicName
 from kohort.model.topics import TopicPartition
@@ -101,7 +101,7 @@ def test_a_topic_created_anew_starts_with_its_own_epochs() -> None:
 
 
 def test_a_partition_without_a_leader_is_worth_waiting_for_and_a_missing_one_is_not() -> None:
-    metadata = merge(Metadata(), reply(topic("t", (NOBODY, 0))), whole=False)
+    metadata = merge(Metadata(), reply(topic("t", (NO_NODE, 0))), whole=False)
     with pytest.raises(BrokerError, match="LEADER_NOT_AVAILABLE") as leaderless:
         metadata.leader("t", 0)
     assert leaderless.value.retriable

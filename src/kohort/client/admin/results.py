@@ -80,7 +80,7 @@ class Config:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has set it."""
+        """Whether it was never set."""
         return self.source is Source.DEFAULT
 
 

@@ -69,7 +69,7 @@ def _compiled() -> Decoder:
     from kohort.records.batch import NewRecord, build_batch
     from kohort.records.columns import compiled, read  # numba: most of a second
 
-    # Compiles, or takes what was compiled before from the cache: not in the middle of somebody's reading.
+    # Compiles, or takes what was compiled before from the cache: not in the middle of a read.
     sample = build_batch([NewRecord(0, b"k", b"v", [("h", b"v")])])
     for _ in read.read_columns(sample, decoder=compiled.decode):
         pass

@@ -81,7 +81,7 @@ async def next_portion(cluster: Cluster, reading: "OffsetRange", options: Column
 
 
 async def _ask(cluster: Cluster, reading: "OffsetRange", options: ColumnOptions) -> PartitionData:
-    """One Fetch, outside any session, to whoever leads."""
+    """One Fetch, outside any session, to the leader."""
     topic, number = reading.partition
     metadata = await cluster.topics([topic])
     if not metadata.knows(reading.partition):
@@ -127,7 +127,8 @@ class ColumnReader:
     """Reads ranges of partitions, one after the other or several at once, over connections it keeps.
 
     Connects with the first ``fetch``, which waits for a broker as long as for an answer. May stay open as
-    long as the process lives, and be used in a process that was forked meanwhile: that one connects anew.
+    long as the process lives, and be used in a process that was forked meanwhile, which opens connections
+    of its own.
     """
 
     def __init__(self, bootstrap: str, options: ClientOptions = CLIENT_DEFAULTS) -> None:

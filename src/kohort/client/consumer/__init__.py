@@ -10,7 +10,7 @@ __all__ = ["AsyncConsumer", "Consumer"]
 
 
 def __getattr__(name: str) -> object:
-    # The modules of this package import each other: whoever asks for one must not load all.
+    # The modules of this package import each other: asking for one must not load all.
     if name == "AsyncConsumer":
         from kohort.client.consumer import async_consumer
 

@@ -31,7 +31,7 @@ def as_topics(topics: Iterable[str]) -> list[str]:
 
 
 def check_listener(listener: RebalanceListener | None) -> None:
-    """TypeError for one that could not be told of a rebalance."""
+    """TypeError for one that cannot be called about a rebalance."""
     for method in ("on_partitions_revoked", "on_partitions_assigned"):
         if listener is not None and not callable(getattr(listener, method, None)):
             raise TypeError(f"{listener!r} is no rebalance listener: it has no method {method}(partitions)")

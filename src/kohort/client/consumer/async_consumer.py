@@ -76,7 +76,7 @@ class AsyncConsumer:
     # --- beginning and end --------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect; NoBrokerError if nobody answers. ``async with`` does this."""
+        """Connect; NoBrokerError if no broker answers. ``async with`` does this."""
         if self._is_closed:
             raise ConsumerClosedError
         if self._engine is not None:
@@ -160,7 +160,7 @@ class AsyncConsumer:
             engine.member.do(SubscriptionChanged())
 
     async def unsubscribe(self) -> None:
-        """Read nothing; leaves the group. The listener is told what goes."""
+        """Read nothing; leaves the group. The listener is called with what goes."""
         self.stir()
         self.remaining.drop()
         if self._engine is not None and self._engine.member is not None:

@@ -101,7 +101,7 @@ class MetadataWatch:
         self._is_running = False
         self._not_before = self._old_at = tasks.now()
         self._error: KohortError | None = None
-        self._fruitless = 0  # requests in a row that failed or told nothing new
+        self._fruitless = 0  # requests in a row that failed or brought nothing new
         self._last_asked: Topics = frozenset()
         self._is_cut_off = False
         self._missing: frozenset[TopicName] = frozenset()  # topics the last answer did not have
@@ -120,7 +120,7 @@ class MetadataWatch:
             self._tasks.spawn(self._run())
 
     def request_if_old(self) -> None:
-        """Once in metadata_max_age_ms, whether or not anybody misses anything."""
+        """Once in metadata_max_age_ms, whether or not anything is missing."""
         if self._tasks.now() >= self._old_at:
             self.request()
 
@@ -153,7 +153,7 @@ class MetadataWatch:
         """What the application may wait for in vain, once."""
         is_cut_off = error is not None and error.retriable
         if is_cut_off and not self._is_cut_off:
-            _log.warning("%s; asked again until somebody answers", error)
+            _log.warning("%s; asked again until a broker answers", error)
         self._is_cut_off = is_cut_off
 
     def _topics(self) -> Topics:
@@ -182,7 +182,7 @@ class MetadataWatch:
         return self._refused(metadata, wanted)
 
     def _note_missing(self, metadata: Metadata, wanted: frozenset[TopicName]) -> None:
-        """Topics that are not there are asked for again and again: somebody may create them.
+        """Topics that are not there are asked for again and again: they may be created.
 
         The first answer says nothing yet: brokers create a topic after they were asked for it.
         """

@@ -100,8 +100,8 @@ class Engine:
         """Records as soon as there are some, at most ``limit``; nothing when the time is up.
 
         Kafka's ``KafkaConsumer.poll``: first the group and the positions, then records (``pollForFetches``);
-        the next fetches are on their way before anybody sees them. An empty result also comes early, when a
-        position moved over nothing but transaction markers.
+        the next fetches are on their way before the application sees them. An empty result also comes early,
+        when a position moved over nothing but transaction markers.
         """
         return self._interceptors.on_consume(await self.poll_by(Chunk.take, timeout_ms, limit))
 
@@ -153,7 +153,7 @@ class Engine:
         """Let the group advance and read nothing: whether it has settled before the time was up.
 
         What others need of the member (joining again, giving partitions back) is done in here. Positions
-        are not looked up: whoever reads the records keeps them.
+        are not looked up: the reader of the records keeps them.
         """
         deadline = self.tasks.now() + timeout_ms
         membership = self.require_member("take part in rebalances").membership
@@ -251,7 +251,7 @@ class Engine:
             try:
                 await self.tasks.stop()
                 await self.fetcher.close_sessions(self._goodbye_ms(deadline) / 1_000)
-            finally:  # also for somebody who is cancelled meanwhile
+            finally:  # also if the call is cancelled meanwhile
                 if self.member is not None:
                     self.member.hang_up()
                 self.cluster.close()
@@ -261,7 +261,7 @@ class Engine:
 
 
 async def start(settings: ConsumerSettings, given: Surroundings) -> Engine:
-    """Connect to the cluster; NoBrokerError at once if nobody answers."""
+    """Connect to the cluster; NoBrokerError at once if no broker answers."""
     cluster = Cluster(settings.bootstrap, settings.client(), dial=given.dial)
     await cluster.__aenter__()
     return Engine(cluster, settings, given)

@@ -13,8 +13,8 @@ from kohort.client.fetching.chunk import Chunk
 from kohort.client.fetching.positions import Positions
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.fetching.requests import (
+    ClientFetchSession,
     FetchLimits,
-    FetchSession,
     Order,
     SessionRequest,
     partitions_in,
@@ -74,7 +74,7 @@ class Fetcher:
             rack_id=settings.client_rack,
         )
         self._buffer = FetchBuffer(subscriptions, self._refused)
-        self._sessions: dict[NodeId, FetchSession] = {}
+        self._sessions: dict[NodeId, ClientFetchSession] = {}
         self._busy: dict[NodeId, frozenset[TopicPartition]] = {}
         self._not_before: dict[NodeId, Instant] = {}
         self._pause_until: dict[TopicPartition, Instant] = {}
@@ -128,7 +128,7 @@ class Fetcher:
         return bool(self._busy)
 
     async def _fetch(self, node: NodeId, orders: dict[TopicPartition, Order], tasks: Tasks) -> None:
-        session = self._sessions.setdefault(node, FetchSession())
+        session = self._sessions.setdefault(node, ClientFetchSession())
         asked = session.request(orders)
         try:
             connection = await self._cluster.connection(node, Purpose.FETCH)
@@ -166,14 +166,16 @@ class Fetcher:
             _log.debug("the fetch session with node %s was not closed: %s", node, error)
 
     def _later(self, node: NodeId, tasks: Tasks) -> None:
-        """Not this node again at once; somebody else may lead its partitions by now."""
+        """Not this node again at once; another node may lead its partitions by now."""
         self._not_before[node] = Instant(tasks.now() + self._settings.retry_backoff_ms)
         self._leases = {each: lease for each, lease in self._leases.items() if lease.node != node}
         self._watch.request()
 
     # --- answers ------------------------------------------------------------------------------
 
-    def _receive(self, node: NodeId, session: FetchSession, response: FetchResponse, tasks: Tasks) -> None:
+    def _receive(
+        self, node: NodeId, session: ClientFetchSession, response: FetchResponse, tasks: Tasks
+    ) -> None:
         found = partitions_in(response, session.name_of)
         if not session.answered(response, found):
             if response.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR:

@@ -31,7 +31,7 @@ class Remaining:
         return self._records[self._at - 1]
 
     def step_back(self) -> None:
-        """Whoever has a record in hand could not process it."""
+        """The record that was handed out last could not be processed."""
         self._at = max(0, self._at - 1)
 
     def refill(self, portions: Iterable[list[ConsumerRecord]]) -> None:

@@ -186,8 +186,8 @@ class GroupMember:
     async def close(self, deadline: Instant) -> None:
         """Leave. Raises what a callback raised, when everything is over.
 
-        Whoever is cancelled meanwhile waits for no commit any more, but leaves: the others of the group are
-        not to wait for the end of a session.
+        A call that is cancelled meanwhile waits for no commit any more, but leaves: the others of the group
+        are not to wait for the end of a session.
         """
         try:
             await self._run(Close(deadline))

@@ -57,7 +57,7 @@ class Consumer:
     # --- beginning and end --------------------------------------------------------------------
 
     def start(self) -> None:
-        """Connect; NoBrokerError if nobody answers. ``with`` does this."""
+        """Connect; NoBrokerError if no broker answers. ``with`` does this."""
         if self._is_closed:
             raise ConsumerClosedError
         if self._loop is not None:
@@ -154,7 +154,7 @@ class Consumer:
         self._do(lambda: self._consumer.subscribe(topics, pattern=pattern, listener=listener))
 
     def unsubscribe(self) -> None:
-        """Read nothing; leaves the group. The listener is told what goes."""
+        """Read nothing; leaves the group. The listener is called with what goes."""
         self._run(self._consumer.unsubscribe)
 
     def assign(self, partitions: Iterable[AnyPartition]) -> None:

@@ -107,7 +107,7 @@ class _Fields:
             self._places = np.ndarray((len(data) - size + 1,), f"V{size}", data, strides=(1,))
 
     def between(self, first: int, last: int) -> Iterable[Any]:
-        """For these rows, or as often as anybody wants."""
+        """For these rows; or the same value without end."""
         if self._is_missing:
             return repeat(None)
         if self._places is not None:
@@ -133,7 +133,7 @@ class _ByBatch:
         return int(self._numbers[batch])
 
     def between(self, first: int, last: int) -> Iterable[int]:
-        """For these rows, or as often as anybody wants."""
+        """For these rows; or the same value without end."""
         if self._rows is None:
             return repeat(int(self._numbers[0]))
         rows: list[int] = self._rows[first:last].tolist()

@@ -101,7 +101,7 @@ class Chunk:
     def _begin(self) -> None:
         aborted = self.answered.aborted_transactions or ()
         self._aborted = AbortedProducers(aborted) if self.reading.read_committed else None
-        self._is_fresh = True  # nobody has looked yet whether the batches can be read at once
+        self._is_fresh = True  # not yet looked at whether the batches can be read at once
         self._bulk: Bulk | None = None
         self._run: Run | None = None
         self._cursor, self._end = 0, len(self.blob)
@@ -129,7 +129,7 @@ class Chunk:
         return None if self._bulk is None else self._bulk.behind.offset
 
     def go_on(self, offset: int, epoch: int, *, drained: bool) -> None:
-        """Behind what somebody else took out of ``blob``: at ``offset``, or with nothing left."""
+        """Go on behind what another reader took out of ``blob``: at ``offset``, or with nothing left."""
         self._begin()
         self.next_offset, self.epoch = offset, epoch
         if drained:

@@ -13,7 +13,7 @@ from kohort.client.fetching.records import (
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
 )
-from kohort.client.metadata import NOBODY, Metadata, PartitionInfo
+from kohort.client.metadata import NO_NODE, Metadata, PartitionInfo
 from kohort.client.subscription import (
     FetchState,
     OffsetAndMetadata,
@@ -81,7 +81,7 @@ class Positions:
         return min(times, default=None)
 
     def raise_pending(self) -> None:
-        """Raise what could not be raised when it was found: there was nobody to hear it."""
+        """Raise what was found between two calls of the application."""
         if self._errors:
             raise self._errors.pop(0)
 
@@ -186,7 +186,7 @@ class Positions:
             state.seek(position._replace(offset=end_offset, offset_epoch=epoch))
 
     def accepted(self, partition: TopicPartition, asked: Validation) -> None:
-        """Nobody can say (an old broker): read on as if it had been confirmed."""
+        """An old broker cannot say: read on as if it had been confirmed."""
         state, position = asked
         self._done(partition, state)
         if self._still(partition, state, FetchState.AWAIT_VALIDATION) and state.position == position:
@@ -220,4 +220,4 @@ class Positions:
 def _leader(metadata: Metadata, partition: TopicPartition) -> PartitionInfo | None:
     topic = metadata.topics.get(partition.topic)
     found = topic.partition(partition.partition) if topic is not None else None
-    return found if found is not None and found.leader != NOBODY else None
+    return found if found is not None and found.leader != NO_NODE else None

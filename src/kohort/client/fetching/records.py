@@ -93,7 +93,7 @@ class BadRecordError(KohortError):
 
 
 class NoOffsetForPartitionError(KohortError):
-    """Nobody said where to begin."""
+    """There is no committed offset, and no rule where to begin."""
 
     def __init__(self, partitions: Iterable[TopicPartition]) -> None:
         self.partitions = tuple(sorted(partitions))
@@ -113,7 +113,7 @@ class OffsetOutOfRangeError(KohortError):
 class LogTruncationError(KohortError):
     """Records that were read are not in the log of the new leader: there may be others in their place.
 
-    ``divergent`` says for each partition up to where both logs agree, None where nobody knows.
+    ``divergent`` says for each partition up to where both logs agree, None where that is unknown.
     """
 
     def __init__(self, divergent: Mapping[TopicPartition, int | None]) -> None:

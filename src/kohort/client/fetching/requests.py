@@ -4,7 +4,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NamedTuple
 
 from kohort.client.connection import Connection
-from kohort.client.metadata import NOBODY, Metadata
+from kohort.client.metadata import NO_NODE, Metadata
 from kohort.client.partitions import by_topic
 from kohort.client.subscription import Assignment
 from kohort.model.errors import ErrorCode
@@ -20,7 +20,7 @@ from kohort.wire.messages.fetch import (
 )
 
 NO_SESSION = 0
-FULL = 0  # as an epoch: everything is said anew
+FULL = 0  # as an epoch: the request names everything
 FINAL = -1
 _LAST_EPOCH = 0x7FFFFFFF
 
@@ -42,7 +42,7 @@ class SessionRequest(NamedTuple):
     forgotten: dict[TopicPartition, bytes]  # with the topic id they were asked for by
 
 
-class FetchSession:
+class ClientFetchSession:
     """The session with one node. Requests and answers alternate: one Fetch is outstanding at a time."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class FetchSession:
         self._orders: dict[TopicPartition, Order] = {}
 
     def __repr__(self) -> str:
-        return f"<FetchSession {self._id}, epoch {self._epoch}, {len(self._orders)} partitions>"
+        return f"<ClientFetchSession {self._id}, epoch {self._epoch}, {len(self._orders)} partitions>"
 
     @property
     def session_id(self) -> int:
@@ -72,7 +72,7 @@ class FetchSession:
         return SessionRequest(self._id, self._epoch, changed, forgotten)
 
     def final_request(self) -> SessionRequest | None:
-        """How to end the session; None if there is none, or nobody knows."""
+        """How to end the session; None if there is none, or none that is known."""
         if self._epoch == FULL:
             return None
         return SessionRequest(self._id, FINAL, {}, {})
@@ -106,7 +106,7 @@ class FetchSession:
         return True
 
     def failed(self) -> None:
-        """No answer: what the broker knows is uncertain, so close it with the next request and begin anew."""
+        """No answer: what the broker knows is uncertain, so the next request closes it and opens another."""
         self._restart(self._id)
 
     def _restart(self, session_id: int) -> None:
@@ -142,7 +142,7 @@ def plan_fetches(
             continue
         topic = metadata.topics.get(partition.topic)
         found = topic.partition(partition.partition) if topic is not None else None
-        if topic is None or found is None or found.leader == NOBODY:
+        if topic is None or found is None or found.leader == NO_NODE:
             unknown.add(partition.topic)
             continue
         node = replicas.get(partition, found.leader)

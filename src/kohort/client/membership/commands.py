@@ -95,7 +95,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class ReplyReceived:
-    """The answer to a ``Send``; one nobody waits for any more is ignored."""
+    """The answer to a ``Send``; one that is not awaited any more is ignored."""
 
     request_id: RequestId
     response: Message

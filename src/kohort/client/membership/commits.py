@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from kohort.client.committed_offsets import OFFSETS_BY_NAME, offset_commit_request
 from kohort.client.errors import BrokerError
 from kohort.client.membership.commands import Commit
-from kohort.client.membership.context import CommitPurpose, CommitStage, Context, PendingCommit
+from kohort.client.membership.context import CommitPurpose, CommitStage, MemberContext, PendingCommit
 from kohort.client.membership.discovery import Discovery
 from kohort.client.membership.effects import CommitDone
 from kohort.client.membership.errors import (
@@ -34,7 +34,7 @@ from kohort.wire.messages.offset_commit import (
 
 
 def commit_request(
-    context: Context, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    context: MemberContext, offsets: Mapping[TopicPartition, OffsetAndMetadata]
 ) -> OffsetCommitRequest:
     """The request: as a member, or with manual assignment from outside the membership."""
     request = offset_commit_request(context.settings.group, offsets)
@@ -48,7 +48,7 @@ def commit_request(
 class CommitJudge:
     """Turns states and codes into the error a commit ends with, and lets the member learn from it."""
 
-    def __init__(self, context: Context, discovery: Discovery) -> None:
+    def __init__(self, context: MemberContext, discovery: Discovery) -> None:
         self._context = context
         self._discovery = discovery
         self._what = f"commit offsets of group {context.settings.group!r}"
@@ -117,7 +117,7 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 class Commits:
     """All commits of one consumer that are not over yet, in the order of the calls."""
 
-    def __init__(self, context: Context, discovery: Discovery) -> None:
+    def __init__(self, context: MemberContext, discovery: Discovery) -> None:
         self._context = context
         self._discovery = discovery
         self._judge = CommitJudge(context, discovery)
@@ -178,11 +178,11 @@ class Commits:
         return tuple(each for each in self._pending if each.deadline is None)
 
     def abandon_all(self) -> None:
-        """The consumer is closed: nothing is sent any more, and nobody is told."""
+        """The consumer is closed: nothing is sent any more, and no commit is reported."""
         self._pending.clear()
 
     def tick(self) -> None:
-        """Give up what is late, repeat what is due, look for the coordinator as long as somebody waits."""
+        """Give up what is late, repeat what is due, look for the coordinator as long as a commit waits."""
         now = self._context.now
         for commit in list(self._pending):
             if commit.deadline is not None and now >= commit.deadline:
@@ -234,7 +234,7 @@ class Commits:
 
     def _settle(self, commit: PendingCommit, error: KohortError | None) -> None:
         if commit.is_done:
-            return  # it was late, and somebody has been told so
+            return  # it was late, and was reported as that
         if error is None or not error.retriable or commit.deadline is None:
             self._finish(commit, error)
             return
@@ -249,7 +249,7 @@ class Commits:
             self._pending.remove(commit)
         if commit.deadline is None and isinstance(error, FencedInstanceIdError):
             self.async_commit_fenced = True
-        self._context.parts.commit_done(commit)
+        self._context.dispatcher.commit_done(commit)
         for later in [each for each in self._pending if each.after]:
             if not later.is_done and all(each.is_done for each in later.after):
                 self._finish(later, None)
@@ -269,7 +269,7 @@ class RebalanceCommit:
 class AutoCommits:
     """enable.auto.commit, in all its places. Does nothing when that is off."""
 
-    def __init__(self, context: Context, commits: Commits) -> None:
+    def __init__(self, context: MemberContext, commits: Commits) -> None:
         self._context = context
         self._commits = commits
         self._next = context.after(context.settings.auto_commit_interval_ms)

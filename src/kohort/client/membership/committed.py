@@ -11,7 +11,7 @@ from kohort.client.committed_offsets import (
 )
 from kohort.client.errors import BrokerError
 from kohort.client.membership.commands import FetchCommitted
-from kohort.client.membership.context import CommittedQuestion, Context
+from kohort.client.membership.context import CommittedQuestion, MemberContext
 from kohort.client.membership.discovery import Discovery
 from kohort.client.membership.effects import CommittedFetched
 from kohort.client.membership.errors import OffsetFetchTimeoutError, TopicAuthorizationFailedError
@@ -29,7 +29,7 @@ from kohort.wire.messages.offset_fetch import (
 class CommittedOffsets:
     """The questions that are not answered yet."""
 
-    def __init__(self, context: Context, discovery: Discovery) -> None:
+    def __init__(self, context: MemberContext, discovery: Discovery) -> None:
         self._context = context
         self._discovery = discovery
         self._questions: list[CommittedQuestion] = []
@@ -39,7 +39,7 @@ class CommittedOffsets:
         self.tick()
 
     def tick(self) -> None:
-        """Give up what is late, send what is due, look for the coordinator as long as somebody waits."""
+        """Give up what is late, send what is due, look for the coordinator as long as a call waits."""
         for question in list(self._questions):
             if self._context.now >= question.command.deadline:
                 late = OffsetFetchTimeoutError(self._context.settings.group, question.error)

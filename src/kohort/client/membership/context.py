@@ -124,7 +124,7 @@ class Pending(NamedTuple):
         return Destination.LEAST_LOADED if is_lookup else Destination.COORDINATOR
 
 
-class Parts(Protocol):
+class Dispatcher(Protocol):
     """How one part of the machine tells the others what happened; ``ConsumerCoordinator`` passes it on."""
 
     def unanswered(self, pending: Pending, error: KohortError) -> None: ...
@@ -136,7 +136,7 @@ class Parts(Protocol):
     def commit_done(self, commit: PendingCommit) -> None: ...
 
 
-class Context:
+class MemberContext:
     """One for each ``Membership``; ``now`` is set by the door before anything happens."""
 
     def __init__(
@@ -155,7 +155,7 @@ class Context:
         self.member = Member(now)
         self.cluster = ClusterTopics()
         self.effects: list[Effect] = []
-        self.parts: Parts  # set by the coordinator, which is made of them
+        self.dispatcher: Dispatcher  # set by the coordinator, which is made of them
         self.requests: dict[RequestId, Pending] = {}
         self._dice = dice
         self._ids = count(1)
@@ -192,7 +192,7 @@ class Context:
         """Everything in flight to there is over: no answer will come."""
         taken = [each for each, pending in self.requests.items() if pending.destination is destination]
         for pending in [self.requests.pop(each) for each in taken]:
-            self.parts.unanswered(pending, error)
+            self.dispatcher.unanswered(pending, error)
 
     def next_callback_id(self) -> CallbackId:
         return CallbackId(next(self._ids))

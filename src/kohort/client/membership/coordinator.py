@@ -17,7 +17,7 @@ from kohort.client.membership.committed import CommittedOffsets
 from kohort.client.membership.context import (
     CommitPurpose,
     CommittedQuestion,
-    Context,
+    MemberContext,
     Pending,
     PendingCommit,
     Step,
@@ -46,7 +46,7 @@ from kohort.wire.messages.sync_group import SyncGroupResponse
 class ConsumerCoordinator:
     """The consumer's side of its group: made of the parts, each of which has a file of its own."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: MemberContext) -> None:
         self._context = context
         self.discovery = Discovery(context)
         self.heartbeats = Heartbeats(context, self.discovery)
@@ -57,7 +57,7 @@ class ConsumerCoordinator:
         self.join = JoinGroup(context, self.discovery, self.heartbeats, self.rebalance)
         self._matched_version = -1  # of the metadata the pattern was matched against
         self._seen: tuple[int, frozenset[TopicName]] | None = None  # behind the snapshot
-        context.parts = self
+        context.dispatcher = self
 
     def poll(self) -> Step[bool]:
         """One turn. Whether the group is active, so that positions may be looked up; never waits.

@@ -1,11 +1,11 @@
-"""FIND_COORDINATOR: which broker coordinates the group, and what happens while nobody knows.
+"""FIND_COORDINATOR: which broker coordinates the group, and what happens while it is unknown.
 
 At most one lookup is in flight; poll, heartbeats and commits share it. Kafka's ``ensureCoordinatorReady``,
 ``lookupCoordinator`` and ``sendFindCoordinatorRequest``.
 """
 
 from kohort.client.errors import BrokerError, DisconnectedError
-from kohort.client.membership.context import Context
+from kohort.client.membership.context import MemberContext
 from kohort.client.membership.effects import (
     ConnectCoordinator,
     CoordinatorNode,
@@ -26,7 +26,7 @@ _GROUP = 0
 class Discovery:
     """The coordinator, or the search for it."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: MemberContext) -> None:
         self._context = context
         self.node: CoordinatorNode | None = None
         self.not_before = context.now  # when the next lookup may start
@@ -98,7 +98,7 @@ class Discovery:
             return
         self.node = CoordinatorNode(NodeId(found.node_id), found.host, found.port)
         self._context.emit(ConnectCoordinator(self.node))
-        self._context.parts.coordinator_found()
+        self._context.dispatcher.coordinator_found()
         self._context.wake_poll()
 
     def _failed(self, found: Coordinator) -> None:
@@ -137,7 +137,7 @@ class Discovery:
         self._tell(error)
 
     def _tell(self, error: KohortError) -> None:
-        self._context.parts.lookup_failed(error)
+        self._context.dispatcher.lookup_failed(error)
         self._context.wake_poll()
 
     def _pause(self) -> None:

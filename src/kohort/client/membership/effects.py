@@ -169,7 +169,7 @@ class RebalanceListener(Protocol):
     """Called inside poll, unsubscribe and close, in the application's own context; partitions are sorted.
 
     What a method raises is raised by poll when the rebalance step is done: a listener cannot veto.
-    A class that has no ``on_partitions_lost`` is told of losses as of revocations.
+    A class that has no ``on_partitions_lost`` hears of losses as of revocations.
     """
 
     def on_partitions_revoked(self, partitions: Partitions) -> object:

@@ -9,7 +9,7 @@ KohortError
  ├── OffsetFetchTimeoutError     the same for committed offsets
  ├── RetriableCommitFailedError  an asynchronous commit failed in a way that may pass
  └── BrokerError                 (kohort.client.errors) any other code of a broker
-      ├── FencedInstanceIdError          somebody else runs with this group.instance.id
+      ├── FencedInstanceIdError          another consumer runs with this group.instance.id
       ├── TopicAuthorizationFailedError  ... with the topics it is about
       └── CoordinatorNotFoundError       the lookup of the coordinator was refused for good
 """

@@ -8,7 +8,7 @@
 """
 
 from kohort.client.errors import BrokerError
-from kohort.client.membership.context import Context
+from kohort.client.membership.context import MemberContext
 from kohort.client.membership.discovery import Discovery
 from kohort.client.membership.errors import STALLED_HINT, FencedInstanceIdError
 from kohort.client.membership.reactions import Loss, Reaction, Then, reaction_to, reaction_to_silence
@@ -20,10 +20,10 @@ from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 
-def maybe_leave_group(context: Context, discovery: Discovery, reason: str) -> None:
-    """Tell the coordinator, if it knows this member and can be told; forget the membership in any case.
+def maybe_leave_group(context: MemberContext, discovery: Discovery, reason: str) -> None:
+    """Tell the coordinator, if it is known and knows this member; forget the membership in any case.
 
-    A static member says nothing: it may be back before its session expires, and nobody else is to rebalance.
+    A static member says nothing: it may be back before its session expires, without a rebalance.
     """
     member, settings = context.member, context.settings
     is_known = member.state is not MemberState.UNJOINED and bool(member.generation.member_id)
@@ -38,20 +38,20 @@ def maybe_leave_group(context: Context, discovery: Discovery, reason: str) -> No
     member.reset(NO_GENERATION, reason)
 
 
-def leave_replied(context: Context, left: LeaveGroupResponse) -> None:
+def leave_replied(context: MemberContext, left: LeaveGroupResponse) -> None:
     code = left.error_code or next((each.error_code for each in left.members if each.error_code), 0)
     if code:
         context.note(f"leaving was refused: {BrokerError(code, 'leave')}", is_warning=True)
 
 
-def leave_unanswered(context: Context, error: KohortError) -> None:
+def leave_unanswered(context: MemberContext, error: KohortError) -> None:
     context.note(f"leaving was not answered: {error}")
 
 
 class Heartbeats:
     """Kafka's heartbeat thread as deadlines: ``tick`` does what is due."""
 
-    def __init__(self, context: Context, discovery: Discovery) -> None:
+    def __init__(self, context: MemberContext, discovery: Discovery) -> None:
         self._context = context
         self._discovery = discovery
         self._enabled = False
@@ -116,7 +116,7 @@ class Heartbeats:
         return min(self._poll_until, self._discovery.not_before)
 
     def next_heartbeat(self) -> Instant | None:
-        """When poll should not wait any longer for records; None while there is nobody to send one to."""
+        """When poll should not wait any longer for records; None while no coordinator is known."""
         is_due = self.is_beating and not self._discovery.coordinator_unknown
         return self._heartbeat_at if is_due else None
 

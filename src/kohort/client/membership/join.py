@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from kohort.assign.protocol import PROTOCOL_TYPE, Subscription, encode_subscription
 from kohort.client.errors import BrokerError
-from kohort.client.membership.context import Context, Step
+from kohort.client.membership.context import MemberContext, Step
 from kohort.client.membership.discovery import Discovery
 from kohort.client.membership.errors import FencedInstanceIdError, IllegalMemberStateError
 from kohort.client.membership.heartbeat import Heartbeats
@@ -29,7 +29,7 @@ from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestPr
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 
-def fail_attempt(context: Context, attempt: JoinAttempt, error: KohortError, then: Then) -> None:
+def fail_attempt(context: MemberContext, attempt: JoinAttempt, error: KohortError, then: Then) -> None:
     """The attempt is over; the next turn of poll sees what follows."""
     attempt.fail(error, then)
     if then is Then.JOIN_LATER:
@@ -38,7 +38,7 @@ def fail_attempt(context: Context, attempt: JoinAttempt, error: KohortError, the
 
 
 def refused(
-    context: Context,
+    context: MemberContext,
     discovery: Discovery,
     attempt: JoinAttempt,
     answer: tuple[ApiKey, int, MemberGeneration],
@@ -54,7 +54,7 @@ def refused(
 
 
 def unanswered(
-    context: Context, discovery: Discovery, attempt: JoinAttempt, silence: tuple[ApiKey, KohortError]
+    context: MemberContext, discovery: Discovery, attempt: JoinAttempt, silence: tuple[ApiKey, KohortError]
 ) -> None:
     """They were not answered at all; the member id survives that."""
     asked, error = silence
@@ -67,7 +67,7 @@ def unanswered(
     fail_attempt(context, attempt, error, reaction.then)
 
 
-def _error(context: Context, asked: ApiKey, code: int, hint: str) -> BrokerError:
+def _error(context: MemberContext, asked: ApiKey, code: int, hint: str) -> BrokerError:
     settings = context.settings
     if code == ErrorCode.FENCED_INSTANCE_ID:
         return FencedInstanceIdError(settings.group, settings.group_instance_id)
@@ -79,7 +79,7 @@ def _error(context: Context, asked: ApiKey, code: int, hint: str) -> BrokerError
 class SyncGroup:
     """The second half of joining."""
 
-    def __init__(self, context: Context, discovery: Discovery) -> None:
+    def __init__(self, context: MemberContext, discovery: Discovery) -> None:
         self._context = context
         self._discovery = discovery
 
@@ -148,7 +148,7 @@ class JoinGroup:
     """Joining, from "a rejoin is needed" to a completed assignment."""
 
     def __init__(
-        self, context: Context, discovery: Discovery, heartbeats: Heartbeats, rebalance: Rebalance
+        self, context: MemberContext, discovery: Discovery, heartbeats: Heartbeats, rebalance: Rebalance
     ) -> None:
         self._context = context
         self._discovery = discovery
@@ -322,7 +322,7 @@ class JoinGroup:
             Generation(joined.generation_id), MemberId(joined.member_id), joined.protocol_name
         )
         self._heartbeats.enable()
-        # A classic member of a KIP-848 group is told no leader: then all are followers.
+        # The answer to a classic member of a KIP-848 group names no leader: then all are followers.
         if joined.leader == joined.member_id:
             self._on_join_leader(attempt, joined)
         else:

@@ -36,7 +36,7 @@ from kohort.client.membership.commands import (
     SubscriptionChanged,
     Unsubscribe,
 )
-from kohort.client.membership.context import Context, Step, Until
+from kohort.client.membership.context import MemberContext, Step, Until
 from kohort.client.membership.coordinator import ConsumerCoordinator
 from kohort.client.membership.effects import (
     Closed,
@@ -70,7 +70,7 @@ class Membership:
     ) -> None:
         """``assignors`` in order of preference, instances of this consumer's own. Raises
         AssignorChoiceError if they have no rebalance protocol in common."""
-        self._context = Context(settings, assignors, subscriptions, dice, now)
+        self._context = MemberContext(settings, assignors, subscriptions, dice, now)
         self._coordinator = ConsumerCoordinator(self._context)
         self._call: Step[None] | None = None  # of the application: poll, unsubscribe or close
         self._waits_for: CallbackId | Until | None = None

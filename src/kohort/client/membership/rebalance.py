@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from kohort.assign.assignor import Assignor, RebalanceProtocol
 from kohort.assign.protocol import Assignment, decode_assignment
 from kohort.client.membership.commits import AutoCommits, RebalanceCommit
-from kohort.client.membership.context import Context, Step
+from kohort.client.membership.context import MemberContext, Step
 from kohort.client.membership.effects import CallbackKind, RunCallback
 from kohort.client.membership.errors import CallbackFailedError, IllegalMemberStateError
 from kohort.client.membership.leader import Leader
@@ -40,7 +40,7 @@ class InterruptedCallbackError(Exception):
 class Rebalance:
     """Prepare, complete, release. All of it runs inside calls of the application."""
 
-    def __init__(self, context: Context, auto_commits: AutoCommits) -> None:
+    def __init__(self, context: MemberContext, auto_commits: AutoCommits) -> None:
         self._context = context
         self._auto_commits = auto_commits
         self._leader = Leader(context)

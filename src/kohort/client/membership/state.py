@@ -14,7 +14,7 @@ from kohort.wire.messages.sync_group import SyncGroupRequestAssignment
 
 
 class MemberState(Enum):
-    """What a member has been told so far."""
+    """How far a member is in its group."""
 
     UNJOINED = "not in a generation"
     PREPARING_REBALANCE = "JoinGroup sent, no usable answer yet"
@@ -61,7 +61,7 @@ class MemberGeneration(NamedTuple):
 
     @property
     def is_unknown_to_the_group(self) -> bool:
-        """Whoever joins like this has lost what it owned: the group may have given it away."""
+        """A member that joins like this has lost what it owned: the group may have given it away."""
         return self.generation_id < 0 or not self.member_id
 
     def softly_reset(self) -> "MemberGeneration":
@@ -69,7 +69,7 @@ class MemberGeneration(NamedTuple):
         return MemberGeneration(member_id=self.member_id)
 
     def __str__(self) -> str:
-        return f"generation {self.generation_id} as {self.member_id or 'nobody'!r}"
+        return f"generation {self.generation_id} as {self.member_id or 'no member'!r}"
 
 
 NO_GENERATION = MemberGeneration()

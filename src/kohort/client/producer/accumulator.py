@@ -9,7 +9,7 @@ A broker that was restarted remembers only the last batch of a producer: one bef
 acknowledged, looks misnumbered, and under new numbers it would be stored twice. So it is set aside until all
 behind it that may be stored have their answers. If one is stored under the old numbers, so are all before it;
 if none is, neither are they, and all go on under new numbers. Only if one behind was given up without an
-answer can nobody tell: then the records fail, because sent anew they might be there twice.
+answer is it unknown: then the records fail, because sent again they might be there twice.
 """
 
 from collections import deque
@@ -84,7 +84,7 @@ class Accumulator:
         self.clock = clock  # asked when a batch is started, not for each record
         self.sequences = sequences
         self.buffered = 0  # bytes, of everything not settled yet
-        self.in_a_hurry = False  # nobody lingers: somebody waits for all to be sent, or for room
+        self.in_a_hurry = False  # no batch lingers: a call waits for all to be sent, or for room
         self._limits = limits
         self._lanes: dict[TopicPartition, _Lane] = {}
         self._last_order = 0
@@ -132,7 +132,7 @@ class Accumulator:
         """The next batch of a partition that is ready, numbered, to be sent to ``node``.
 
         None if it is larger than ``room``, or if another node still has batches of this partition: their
-        order could not be told then.
+        order would be unknown then.
         """
         lane = self._lanes[partition]
         batch = lane.waiting[0]

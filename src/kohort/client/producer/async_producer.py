@@ -84,7 +84,7 @@ class AsyncProducer:
         await self.close()
 
     async def start(self) -> None:
-        """Connect. Raises NoBrokerError at once if nobody answers; later losses are retried."""
+        """Connect. Raises NoBrokerError at once if no broker answers; later losses are retried."""
         if self._engine is not None:
             return
         cluster = self._given
@@ -118,7 +118,7 @@ class AsyncProducer:
 
     async def submit(self, record: Submission, delivered: Delivery) -> None:
         """As ``send``, for callers who bring their own future: it is set on this loop's thread."""
-        if self._owes_turn:  # here, and not when it came up: whoever is cancelled has sent nothing
+        if self._owes_turn:  # here, and not when it came up: a call that is cancelled has sent nothing
             self._owes_turn = False
             await asyncio.sleep(0)
         added = self.submit_at_once(record, delivered)
@@ -236,7 +236,7 @@ class AsyncProducer:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1_000):
                 await self.flush()
         except (TimeoutError, ProducerClosedError):
-            pass  # those who wait for the rest are told below
+            pass  # the rest fails below
         finally:
             await self._stop()
 
@@ -253,7 +253,7 @@ class AsyncProducer:
             batch.fail(gone)
         self._progressed()
         self._engine = None
-        try:  # nobody waits for us any more: from here on we may be cancelled
+        try:  # nothing waits for this call any more: from here on it may be cancelled
             await asyncio.gather(*ending, return_exceptions=True)
         finally:
             await self._stack.aclose()

@@ -109,7 +109,7 @@ class Batch:
         return self.encoded
 
     def build(self, fields: BatchFields) -> bytes:
-        """The bytes of the batch, made anew."""
+        """The bytes of the batch, made again."""
         return build_batch(self.records, fields)
 
     def renumber(self, numbering: Numbering | None) -> None:
@@ -273,7 +273,7 @@ class Sequences:
             self.renounce(partition)
 
     def renounce(self, partition: TopicPartition) -> None:
-        """Go on under another producer id: this one is used up, or somebody else has it."""
+        """Go on under another producer id: this one is used up, or another producer has it."""
         count = self._counts.pop(partition, None)
         if count is not None and self._identity is not None and count.producer_id == self._identity[0]:
             self._identity = None

@@ -5,7 +5,7 @@ KohortError
  ├── RecordTooLargeError     larger than a request may be
  ├── BufferFullError         no room for the record within max_block_ms
  ├── DeliveryTimeoutError    not acknowledged within delivery_timeout_ms
- ├── DoubtfulDeliveryError   sent, but nobody can say any more whether it was stored
+ ├── DoubtfulDeliveryError   sent, but it is unknown for good whether it was stored
  └── WaitInCallbackError     a callback waits for what only its own thread can do
 """
 
@@ -55,7 +55,7 @@ class DeliveryTimeoutError(KohortError):
 
 
 class DoubtfulDeliveryError(KohortError):
-    """A batch whose answer was lost and that the broker forgot. Sent anew, it might be there twice."""
+    """A batch whose answer was lost and that the broker forgot. Sent again, it might be there twice."""
 
     def __init__(self, partition: TopicPartition) -> None:
         super().__init__(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kohort.client.metadata import NOBODY, TopicInfo
+from kohort.client.metadata import NO_NODE, TopicInfo
 from kohort.client.producer.settings import Serializer
 from kohort.model.errors import KohortError
 from kohort.model.topics import TopicPartition
@@ -85,7 +85,7 @@ class TopicLayout:
         self.partitions: dict[int, TopicPartition] = {
             one.partition: TopicPartition(info.name, one.partition) for one in info.partitions
         }
-        led = [one.partition for one in info.partitions if one.leader != NOBODY]
+        led = [one.partition for one in info.partitions if one.leader != NO_NODE]
         self.led: Sequence[int] = led or list(self.partitions)
 
 

@@ -110,7 +110,7 @@ def verdict(code: int, *, records: int, is_numbered: bool) -> Verdict:
     try:
         known = ErrorCode(code)
     except ValueError:
-        return Verdict.REFUSED  # of a newer broker: nobody said that it passes
+        return Verdict.REFUSED  # of a newer broker: unknown whether it passes
     found = _SPECIAL.get(known, Verdict.AGAIN if known.retriable else Verdict.REFUSED)
     if found is Verdict.TOO_LARGE and records < 2:
         return Verdict.REFUSED

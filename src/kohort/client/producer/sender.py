@@ -87,7 +87,7 @@ class Sender:
         self._wake.set()
 
     async def run(self) -> None:
-        """Send until cancelled. A bug ends it, and fails all that waits: nobody may wait for ever."""
+        """Send until cancelled. A bug ends it, and fails all that waits: no record may wait for ever."""
         while True:
             self._wake.clear()
             now = self.now()

@@ -1,4 +1,4 @@
-"""What a producer is told when it is made: names, defaults, and what makes no sense together."""
+"""The settings of a producer: names, defaults, and what makes no sense together."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -76,7 +76,7 @@ class ProducerSettings:
 
     bootstrap_servers: str | Sequence[str] = "localhost:9092"  # host:port, several separated by commas
     client_id: str = "kohort-producer"
-    acks: Acks = "all"  # who must have a record before it counts as delivered: all replicas, 1, or nobody
+    acks: Acks = "all"  # who must have a record before it counts: all replicas, the leader (1), none (0)
     enable_idempotence: bool | None = None  # no record twice, order kept. None: if acks is "all"
     compression_type: Compression = "none"
     batch_size: int = 64 * 1024  # records of one partition that travel together; Kafka: 16 KiB

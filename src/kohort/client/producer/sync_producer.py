@@ -26,7 +26,7 @@ _GATHER_MS = 1  # records handed over within that time wake the loop's thread on
 
 _Handed = tuple[Submission, SentRecord]
 _Item = _Handed | Future[None]
-"""A record for the loop's thread, or a mark that is told when it is passed."""
+"""A record for the loop's thread, or a mark that is set when it is passed."""
 
 
 class Producer:
@@ -64,7 +64,7 @@ class Producer:
         self.close()
 
     def start(self) -> None:
-        """Connect. Raises NoBrokerError at once if nobody answers. A closed producer is not started again."""
+        """Connect. NoBrokerError at once if no broker answers. A closed producer is not started again."""
         if self._loop is not None:
             self._owner_process.check()
             return
@@ -105,7 +105,7 @@ class Producer:
         delivered = SentRecord(self._arrivals)
         if not self._producer.knows(topic) and not self._is_own_thread:
             try:
-                self.layout(topic)  # here, so that a topic that does not exist holds up nobody else
+                self.layout(topic)  # here, so that a topic that does not exist does not hold up other records
             except ProducerClosedError:
                 raise
             except Exception as error:
@@ -261,7 +261,7 @@ class Producer:
         try:
             return _in_time(begun, timeout)
         except TimeoutError:
-            begun.cancel()  # nobody waits for it any more
+            begun.cancel()  # it is not awaited any more
             raise
         except CancelledError:
             raise ProducerClosedError("the producer was closed meanwhile") from None

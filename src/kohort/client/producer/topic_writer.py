@@ -26,7 +26,7 @@ class Outgoing(NamedTuple):
 
 
 class Written(NamedTuple):
-    """Where a record went, and the timestamp it has there; the offset is -1 if nobody confirmed it."""
+    """Where a record went, and the timestamp it has there; the offset is -1 if it was not confirmed."""
 
     partition: Partition
     offset: Offset

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.client.fetching.requests import FetchSession, Order
+from kohort.client.fetching.requests import ClientFetchSession, Order
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
@@ -16,15 +16,15 @@ def order(offset: int, topic_id: bytes = ID) -> Order:
     return Order(offset, 0, topic_id)
 
 
-def established(*partitions: TopicPartition) -> FetchSession:
-    session = FetchSession()
+def established(*partitions: TopicPartition) -> ClientFetchSession:
+    session = ClientFetchSession()
     session.request({each: order(0) for each in partitions})
     assert session.answered(FetchResponse(session_id=9), partitions)
     return session
 
 
 def test_the_first_request_is_full_and_asks_for_a_session() -> None:
-    asked = FetchSession().request({A: order(0), B: order(5)})
+    asked = ClientFetchSession().request({A: order(0), B: order(5)})
     assert (asked.session_id, asked.epoch) == (0, 0)
     assert asked.orders == {A: order(0), B: order(5)}
 
@@ -74,14 +74,14 @@ def test_after_any_other_failure_the_old_session_is_closed_by_the_next_request(
 
 
 def test_a_broker_without_sessions_is_asked_in_full_each_time() -> None:
-    session = FetchSession()
+    session = ClientFetchSession()
     session.request({A: order(0)})
     assert session.answered(FetchResponse(session_id=0), [A])
     assert session.request({A: order(1)}) == (0, 0, {A: order(1)}, {})
 
 
 def test_a_full_answer_about_other_partitions_is_not_used() -> None:
-    session = FetchSession()
+    session = ClientFetchSession()
     session.request({A: order(0), B: order(0)})
     assert not session.answered(FetchResponse(session_id=9, throttle_time_ms=10), [])
     assert session.session_id == 0
@@ -96,7 +96,7 @@ def test_epochs_wrap_to_one() -> None:
 
 
 def test_only_a_session_that_is_known_to_live_is_ended() -> None:
-    assert FetchSession().final_request() is None
+    assert ClientFetchSession().final_request() is None
     session = established(A)
     assert session.final_request() == (9, -1, {}, {})
     session.failed()

@@ -173,7 +173,8 @@ def test_a_poll_does_not_go_in_circles_while_a_commit_is_on_its_way() -> None:
 def test_a_member_tells_what_it_is() -> None:
     stage = Stage()
     assert (
-        repr(stage.membership) == "<Membership of 'g': UNJOINED, generation -1 as 'nobody', no coordinator>"
+        repr(stage.membership)
+        == "<Membership of 'g': UNJOINED, generation -1 as 'no member', no coordinator>"
     )
     stage.stable("t-0")
     assert repr(stage.membership) == "<Membership of 'g': STABLE, generation 1 as 'm', coordinator 1>"

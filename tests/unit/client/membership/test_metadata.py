@@ -154,4 +154,4 @@ def test_states_follow_each_other_as_the_table_says() -> None:
     assert [each for each, after in TRANSITIONS.items() if MemberState.STABLE in after] == [
         MemberState.COMPLETING_REBALANCE
     ]
-    assert str(NO_GENERATION) == "generation -1 as 'nobody'"
+    assert str(NO_GENERATION) == "generation -1 as 'no member'"
