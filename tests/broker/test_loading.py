@@ -20,7 +20,7 @@ from tests.broker.grouping import (
 )
 from tests.broker.raw import DEADLINE_S, Raw
 
-from kohort.broker.shard_loading import load
+from kohort.broker.topic_runtime import load
 from kohort.groups.shard import Shard
 from kohort.log.log import Log
 from kohort.model.errors import ErrorCode, KohortError
@@ -72,7 +72,7 @@ def loading(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     copy = shutil.copytree(prepared, tmp_path_factory.mktemp("loading") / "copy")
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("kohort.broker.coordinator.load", load)
+            patch.setattr("kohort.broker.topic_runtime.load", load)
             broker = stack.enter_context(Broker(data=copy, configs=CONFIGS))
             assert begun.wait(DEADLINE_S)
         yield broker
@@ -196,7 +196,7 @@ def test_a_partition_that_cannot_be_loaded_is_not_coordinated_here(
     async def load(_core: Shard, _log: Log) -> None:
         raise KohortError("damaged beyond recognition")
 
-    monkeypatch.setattr("kohort.broker.coordinator.load", load)
+    monkeypatch.setattr("kohort.broker.topic_runtime.load", load)
     with Broker(data=data, configs=CONFIGS) as broker, Raw(broker.bootstrap) as raw:
         broker.run(loaded(broker))
         assert raw.send(join_request(), 9).error_code == ErrorCode.NOT_COORDINATOR
@@ -221,7 +221,7 @@ def test_a_topic_deleted_while_its_commits_are_read_takes_them_along(
         await asyncio.get_running_loop().run_in_executor(None, go_on.wait, DEADLINE_S)
         await load(core, log)
 
-    monkeypatch.setattr("kohort.broker.coordinator.load", held)
+    monkeypatch.setattr("kohort.broker.topic_runtime.load", held)
     with Broker(data=data, configs=CONFIGS) as broker, Raw(broker.bootstrap) as raw:
         deleted = raw.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]), 6)
         assert deleted.responses[0].error_code == 0

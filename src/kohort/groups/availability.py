@@ -1,7 +1,10 @@
 """What requests get while a partition cannot be served (classic-groups 7.4)."""
 
+from collections.abc import Callable
 from enum import Enum
+from typing import assert_never
 
+from kohort.groups.append_errors import map_append_error
 from kohort.groups.commands import (
     CommitOffsets,
     DeleteGroups,
@@ -17,7 +20,6 @@ from kohort.groups.commands import (
 )
 from kohort.groups.offsets.commit import refuse_commit
 from kohort.groups.replies import (
-    CommitReply,
     DeletedGroup,
     DeleteGroupsReply,
     DeleteOffsetsReply,
@@ -68,24 +70,51 @@ def answer_while(absence: Absence, request: Request, settings: GroupSettings) ->
         case ListGroups():
             # It asks every shard of a node: one that is not owned simply has no groups.
             return ListReply(error=ErrorCode.NONE if absence is Absence.NOT_OWNED else absence.value)
+        case DescribeGroup() | DeleteGroups() | CommitOffsets() | FetchOffsets():
+            return refuse(request, absence.value)
+        case DeleteOffsets():
+            return refuse(request, _check(absence, request.group_id) or absence.value)
+        case _:
+            assert_never(request)
+
+
+def refuse(request: Request, error: ErrorCode) -> ReplyBody:
+    """The reply that says ``error`` and nothing else, in the place where the API has one."""
+    match request:
+        case Join():
+            return JoinReply(error=error, member_id=request.member_id)
+        case CommitOffsets():
+            return refuse_commit(request, error)
         case DescribeGroup():
-            return DescribeReply(group_id=request.group_id, error=absence.value)
+            return DescribeReply(group_id=request.group_id, error=error)
         case DeleteGroups():
             names = dict.fromkeys(request.group_ids)
-            return DeleteGroupsReply(groups=tuple(DeletedGroup(name, absence.value) for name in names))
+            return DeleteGroupsReply(groups=tuple(DeletedGroup(name, error) for name in names))
+        case Sync() | Heartbeat() | Leave() | FetchOffsets() | DeleteOffsets() | ListGroups():
+            return _ERROR_ALONE[type(request)](error=error)
         case _:
-            return _refuse_offsets(absence, request)
+            assert_never(request)
 
 
-def _refuse_offsets(
-    absence: Absence, request: CommitOffsets | FetchOffsets | DeleteOffsets
-) -> CommitReply | FetchReply | DeleteOffsetsReply:
-    error = absence.value
-    if isinstance(request, CommitOffsets):
-        return refuse_commit(request, error)
-    if isinstance(request, FetchOffsets):
-        return FetchReply(error=error)
-    return DeleteOffsetsReply(error=_check(absence, request.group_id) or error)
+_ERROR_ALONE: dict[type[Request], Callable[..., ReplyBody]] = {
+    Sync: SyncReply,
+    Heartbeat: HeartbeatReply,
+    Leave: LeaveReply,
+    FetchOffsets: FetchReply,
+    DeleteOffsets: DeleteOffsetsReply,
+    ListGroups: ListReply,
+}
+
+
+def refuse_unstored(request: Request, append: ErrorCode) -> ReplyBody:
+    """The reply to a request whose effect, or what it would have shown, the log refused with ``append``.
+
+    Older consumers retry a fetch of offsets on NOT_COORDINATOR, not on COORDINATOR_NOT_AVAILABLE.
+    """
+    error = map_append_error(append)
+    if isinstance(request, FetchOffsets) and error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        error = ErrorCode.NOT_COORDINATOR
+    return refuse(request, error)
 
 
 def _refuse_join(absence: Absence, request: Join, settings: GroupSettings) -> JoinReply:

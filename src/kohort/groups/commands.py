@@ -1,4 +1,4 @@
-"""What may be asked of a shard: requests of clients, answers of the log, orders of the shell.
+"""What may be asked of a shard: requests of clients, orders of the shell.
 
 A request carries ``reply_to``, the name under which its one reply comes back. Time is not in a
 command: ``Shard.handle`` takes it beside. Authorization and the existence of topics are checked
@@ -205,21 +205,6 @@ class DeleteGroups:
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
-    """The log has everything up to ``position`` that was not reported as failed."""
-
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class AppendFailed:
-    """The log does not have the batch of ``position``, and will not."""
-
-    position: int
-    error: ErrorCode
-
-
-@dataclass(frozen=True, slots=True)
 class TopicDeleted:
     """A topic is gone: what groups had committed for it goes too."""
 
@@ -238,7 +223,9 @@ class SweepOffsets:
 
 @dataclass(frozen=True, slots=True)
 class Unload:
-    """The partition goes to another node, or away: everyone who waits is sent there."""
+    """The shard goes: its partition moves, or its log has refused what the shard takes for true."""
+
+    refused: ErrorCode | None = None  # what the log said
 
 
 # --- timers that fired ------------------------------------------------------------------------
@@ -276,4 +263,4 @@ Request: TypeAlias = (
     | DeleteGroups
 )
 Fired: TypeAlias = ExpireSession | ExpireSync | SweepOffsets
-Command: TypeAlias = Request | Appended | AppendFailed | TopicDeleted | Unload | Fired
+Command: TypeAlias = Request | TopicDeleted | Unload | Fired

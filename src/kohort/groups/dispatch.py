@@ -10,8 +10,6 @@ from kohort.groups.classic.join import join
 from kohort.groups.classic.leave import leave
 from kohort.groups.classic.sync import sync
 from kohort.groups.commands import (
-    Appended,
-    AppendFailed,
     Command,
     CommitOffsets,
     DeleteGroups,
@@ -34,7 +32,6 @@ from kohort.groups.offsets.delete import delete_offsets, delete_topic
 from kohort.groups.offsets.fetch import fetch_offsets
 from kohort.groups.offsets.retention import sweep_offsets
 from kohort.groups.outcome import Outcome
-from kohort.groups.settle import append_failed, appended
 from kohort.groups.unload import unload
 
 HANDLERS: dict[type[Command], Callable[[Any, Outcome], None]] = {
@@ -48,8 +45,6 @@ HANDLERS: dict[type[Command], Callable[[Any, Outcome], None]] = {
     ListGroups: list_groups,
     DescribeGroup: describe_group,
     DeleteGroups: delete_groups,
-    Appended: appended,
-    AppendFailed: append_failed,
     TopicDeleted: delete_topic,
     SweepOffsets: sweep_offsets,
     Unload: unload,

@@ -1,8 +1,8 @@
 """What became true: the facts ``apply`` makes of a shard's state, each with its cause.
 
 Most events are *soft*: they live in memory and in the journal. Four are *durable*: ``GroupStored``,
-``GroupTombstoned``, ``OffsetsCommitted`` and ``OffsetsDeleted`` are records of
-``__consumer_offsets`` and become true when the log has them.
+``GroupTombstoned``, ``OffsetsCommitted`` and ``OffsetsDeleted`` are records of ``__consumer_offsets``.
+All are true for the shard as soon as they are emitted; replies that show a durable one wait for the log.
 """
 
 from dataclasses import dataclass
@@ -80,25 +80,6 @@ class GroupLoaded:
 
     group_id: GroupId
     image: GroupImage | None
-    cause: Cause
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRemoved:
-    """The group is gone from memory: deleted, expired, or never more than an attempt."""
-
-    group_id: GroupId
-    cause: Cause
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRestored:
-    """A removal could not be stored: the group is back as it was."""
-
-    group_id: GroupId
-    protocol_type: str | None
-    generation: Generation
-    at: WallTime | None
     cause: Cause
 
 
@@ -286,7 +267,7 @@ class AssignmentDropped:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentReceived:
-    """→ Stable: the assignment is stored and every parked sync is answered."""
+    """→ Stable: every parked sync is answered when the assignment is stored."""
 
     group_id: GroupId
     generation: Generation
@@ -300,7 +281,7 @@ class AssignmentReceived:
 
 @dataclass(frozen=True, slots=True)
 class GroupStored:
-    """The log has the group as ``image``."""
+    """The group is ``image``, for the shard now and for the log in a moment."""
 
     group_id: GroupId
     image: GroupImage
@@ -309,7 +290,7 @@ class GroupStored:
 
 @dataclass(frozen=True, slots=True)
 class GroupTombstoned:
-    """The log has no group of this id any more."""
+    """There is no group of this id any more: it was deleted, or nothing was left of it."""
 
     group_id: GroupId
     cause: Cause
@@ -317,7 +298,7 @@ class GroupTombstoned:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsCommitted:
-    """The log has these offsets; of a repeated partition the last row counts."""
+    """These offsets are committed; of a repeated partition the last row counts."""
 
     group_id: GroupId
     rows: tuple[OffsetRow, ...]
@@ -326,7 +307,7 @@ class OffsetsCommitted:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsDeleted:
-    """The log has no offsets for these partitions any more."""
+    """There are no offsets for these partitions any more."""
 
     group_id: GroupId
     partitions: tuple[tuple[TopicName, Partition], ...]
@@ -336,8 +317,6 @@ class OffsetsDeleted:
 SoftEvent: TypeAlias = (
     GroupCreated
     | GroupLoaded
-    | GroupRemoved
-    | GroupRestored
     | GroupDied
     | IdReserved
     | IdDropped
@@ -359,3 +338,4 @@ SoftEvent: TypeAlias = (
 )
 DurableEvent: TypeAlias = GroupStored | GroupTombstoned | OffsetsCommitted | OffsetsDeleted
 Event: TypeAlias = SoftEvent | DurableEvent
+DURABLE = (GroupStored, GroupTombstoned, OffsetsCommitted, OffsetsDeleted)

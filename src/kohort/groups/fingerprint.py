@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from kohort.groups.purgatory import DelayedOperation
+from kohort.coordination.purgatory import DelayedOperation
 from kohort.groups.state import State
 from kohort.model.ids import Instant
 
@@ -25,7 +25,8 @@ def fingerprint(state: State, now: Instant) -> Hashable:
         _canonical(state.groups),
         _canonical(state.offsets),
         tuple(sorted(_waiting(operation, now) for operation in operations)),
-        _canonical(list(state.in_flight.values())),
+        _canonical(list(state.positions.parked.values())),
+        state.positions.newest() - state.positions.stored if state.positions.newest() else 0,
     )
 
 

@@ -41,7 +41,7 @@ class _Places(dict[bytes, dict[Partition, StoredOffset] | None]):
     Only as long as nothing is dropped: a place may go with its last offset, and a group with its record.
     """
 
-    __slots__ = ("_groups", "_offsets", "_topics")
+    __slots__ = ("_decoding", "_groups", "_offsets", "_topics")
 
     def __init__(self, offsets: OffsetTable, groups: dict[GroupId, StoredGroup]) -> None:
         self._offsets = offsets
@@ -66,12 +66,13 @@ class Loader:
     a million of them load in two seconds.
     """
 
-    __slots__ = ("_groups", "_offsets", "_places", "_too_large", "_waking", "skipped")
+    __slots__ = ("_decoding", "_groups", "_offsets", "_places", "_too_large", "_waking", "skipped")
 
     def __init__(self, offsets: OffsetTable) -> None:
         self._offsets = offsets
         self._groups: dict[GroupId, StoredGroup] = {}
         self._places = _Places(offsets, self._groups)
+        self._decoding: Iterator[GroupId] | None = None
         self._waking: Iterator[tuple[GroupId, StoredGroup]] | None = None  # those that are not alive yet
         self._too_large: list[tuple[Group, PartitionLoaded]] = []
         self.skipped: dict[str, int] = {}  # what was not understood and left alone, with how often
@@ -159,6 +160,12 @@ class Loader:
                 except KohortError as error:
                     raise LoadFailedError(f"cannot load group {group_id!r}: {error}") from error
                 yield group_id
+
+    def decode_next(self) -> GroupId | None:
+        """Decode one more group; ``None`` when all are. Raises ``LoadFailedError``."""
+        if self._decoding is None:
+            self._decoding = self.decode_groups()
+        return next(self._decoding, None)
 
     def wake_groups(self, out: Outcome, most: int) -> None:
         """Bring some of the decoded groups to life, in the order of the log; their sessions start now."""

@@ -1,93 +1,46 @@
-"""What a command led to: events that are true now, a batch for the log, replies that may leave."""
+"""What a command led to in a shard of groups."""
 
-from typing import NamedTuple
-
+from kohort.coordination.outcome import KeyValue
+from kohort.coordination.outcome import Outcome as AnyOutcome
 from kohort.groups.apply import apply
-from kohort.groups.commands import FetchOffsets, Fired
+from kohort.groups.commands import Fired
 from kohort.groups.encoding import encode
-from kohort.groups.events import DurableEvent, Event
-from kohort.groups.replies import Reply, ReplyBody
+from kohort.groups.events import DURABLE, DurableEvent, Event
+from kohort.groups.replies import ReplyBody
 from kohort.groups.state import State
-from kohort.groups.writes import InFlight, Read, Write
-from kohort.model.ids import Now, ReplyTo, WallTime
+from kohort.model.ids import GroupId, Now
 
 
-class Append(NamedTuple):
-    """One atomic record batch for the shell to append; batches go to the log in order of position."""
+class Outcome(AnyOutcome[Event, ReplyBody]):
+    """Collects while a command is handled. Every event is true for the next line that decides."""
 
-    position: int
-    records: tuple[tuple[bytes, bytes | None], ...]  # key and value; a null value is a tombstone
-    timestamp: WallTime
-
-
-class Outcome:
-    """Collects while a command is handled; read by the shell afterwards.
-
-    A soft event is true at once. A durable event becomes true when the log has it: it is in
-    ``append`` now and in the ``events`` of the outcome of ``Appended`` later.
-    """
-
-    __slots__ = ("_stored", "_writes", "append", "events", "fired", "now", "replies", "state")
+    __slots__ = ("_measured", "fired", "state")
 
     def __init__(self, state: State, now: Now) -> None:
+        super().__init__(state.positions, now)
         self.state = state
-        self.now = now
-        self.events: list[Event] = []
-        self.replies: list[Reply] = []
-        self.append: Append | None = None
         self.fired: list[Fired] = []  # commands of timers, to be handled next
-        self._stored: list[DurableEvent] = []
-        self._writes: list[Write] = []
+        self._measured: tuple[tuple[DurableEvent, ...], tuple[KeyValue, ...]] | None = None
 
     def emit(self, event: Event) -> None:
-        """Make an event true, and tell of it."""
+        """Make an event true and collect it; a durable one goes to the log with this outcome."""
         apply(self.state, event)
         self.events.append(event)
+        if isinstance(event, DURABLE):
+            self.write(event.group_id, self._encoded(event))
 
-    def store(self, *events: DurableEvent) -> None:
-        """Send events to the log with this outcome's batch."""
-        self._stored += events
+    def fits(self, *events: DurableEvent) -> bool:
+        """Whether the log can take these events beside what is stored already; asked before ``emit``."""
+        records = encode(events)
+        if len(events) == 1:
+            self._measured = events, records
+        return self.fits_with(records, self.state.settings.max_batch_bytes)
 
-    def when_stored(self, write: Write) -> None:
-        """Do what ``write`` says when the log has taken or refused this outcome's batch."""
-        self._writes.append(write)
+    def rests_on(self, group_id: GroupId) -> int:
+        """The position of what is not stored yet of a group: what shows the group waits for it."""
+        return self.state.positions.of(group_id)
 
-    @property
-    def is_storing(self) -> bool:
-        """Whether this outcome has something for the log."""
-        return bool(self._stored)
-
-    def reply(self, reply_to: ReplyTo, body: ReplyBody, after: int = 0) -> None:
-        """Answer a request; the reply leaves with this outcome."""
-        self.replies.append(Reply(reply_to, body, after))
-
-    def reply_to_read(self, read: Read, body: ReplyBody) -> None:
-        """Answer a read that shows what commands did: it leaves when all they stored is safe."""
-        newest = self._newest_in_flight()
-        if newest is None:
-            self.reply(read.reply_to, body)
-        else:
-            newest.reads.append((read, Reply(read.reply_to, body, newest.position)))
-
-    def wait_for_writes(self, fetch: FetchOffsets) -> bool:
-        """Put a stable fetch behind everything on its way to the log; False if there is nothing."""
-        newest = self._newest_in_flight()
-        if newest is None:
-            return False
-        newest.stable_fetches.append(fetch)
-        return True
-
-    def close(self) -> "Outcome":
-        """Give what is to be stored its position; called once, when the command is handled."""
-        if self._stored:
-            state = self.state
-            state.position += 1
-            state.in_flight[state.position] = InFlight(
-                state.position, tuple(self._stored), tuple(self._writes)
-            )
-            self.append = Append(state.position, encode(self._stored), self.now.wall)
-        return self
-
-    def _newest_in_flight(self) -> InFlight | None:
-        in_flight = self.state.in_flight
-        return in_flight[next(reversed(in_flight))] if in_flight else None
+    def _encoded(self, event: DurableEvent) -> tuple[KeyValue, ...]:
+        if self._measured is not None and self._measured[0][0] is event:
+            return self._measured[1]
+        return encode((event,))

@@ -11,7 +11,6 @@ from kohort.model.ids import (
     InstanceId,
     MemberId,
     Partition,
-    ReplyTo,
     TopicName,
 )
 
@@ -191,15 +190,3 @@ ReplyBody: TypeAlias = (
     | DescribeReply
     | DeleteGroupsReply
 )
-
-
-class Reply(NamedTuple):
-    """The one answer to the request ``reply_to``, ready to leave.
-
-    ``after`` is the log position it depended on (0: none); the core hands it out only when that
-    position is safe.
-    """
-
-    reply_to: ReplyTo
-    body: ReplyBody
-    after: int = 0

@@ -19,3 +19,4 @@ class GroupSettings:
     offset_metadata_max_bytes: int = 4_096  # offset.metadata.max.bytes, counted in UTF-16 units
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1_000  # offsets.retention.minutes
     offsets_retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms
+    max_batch_bytes: int = 1_048_588  # max.message.bytes of __consumer_offsets: what does not fit is refused

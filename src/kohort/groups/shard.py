@@ -5,37 +5,41 @@ How a shell drives it:
 1. ``outcome = shard.handle(command, now)``, one command at a time; ``shard.advance(now)`` whenever
    ``shard.next_deadline()`` has come; ``shard.heartbeat(...)`` for the commonest request of all.
 2. Send ``outcome.replies``: they may leave.
-3. Append ``outcome.append`` (one record batch) to the log, in order of position, and report with
-   ``Appended(position)`` or ``AppendFailed(position, error)``. Several batches may go in one write;
-   ``Appended`` confirms every position up to its own that was not reported as failed, so reports
-   come in order of position.
+3. Append ``outcome.append`` to the log, in order of position, and send what ``appended(position)``
+   returns: replies that waited for it. If an append fails, the shard takes for true what is not stored:
+   ``handle(Unload(...))``, refuse what is left (``availability.refuse_unstored``), drop the shard and
+   load another one from the log.
 4. Write ``outcome.events`` to the journal, count them, show them.
 
-To load: ``replay_batch`` the batches of the log in order, then ``finish_load(now)``. A new partition is
-loaded from nothing.
+To load: ``replay_batch`` the batches of the log in order, ``load_more(now)`` as long as there is more,
+then ``finish_load(now)``. A new partition is loaded from nothing.
 """
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from copy import deepcopy
 from itertools import islice
 
+from kohort.coordination.positions import Reply
+from kohort.coordination.purgatory import DelayedOperation, Purgatory
+from kohort.coordination.timers import TimingWheel
+from kohort.groups.availability import refuse_unstored
 from kohort.groups.classic.heartbeat import answer_heartbeat
 from kohort.groups.classic.state import Group
-from kohort.groups.commands import Command
+from kohort.groups.commands import Command, Request, Unload
 from kohort.groups.dispatch import dispatch
 from kohort.groups.fingerprint import fingerprint
 from kohort.groups.load import NO_PRODUCER, Loader
 from kohort.groups.outcome import Outcome
-from kohort.groups.purgatory import DelayedOperation, Purgatory
+from kohort.groups.replies import ReplyBody
 from kohort.groups.settings import GroupSettings
 from kohort.groups.state import State
-from kohort.groups.timers import TimingWheel
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, InstanceId, Instant, MemberId, Now, ProducerId
 from kohort.primitives.buffers import Buffer
 from kohort.records.batch import BatchHeader
 from kohort.records.record import Record
 
+WOKEN_AT_A_TIME = 50  # groups: two milliseconds, if they are small
 TIMERS_AT_A_TIME = 1_000  # so that an outcome's batch, and the time without requests, stay small
 
 
@@ -59,7 +63,12 @@ class Shard:
         """Do what ``command`` asks for."""
         out = Outcome(self.state, now)
         dispatch(command, out)
-        return out.close()
+        out.close()
+        return out
+
+    def appended(self, position: int) -> list[Reply[ReplyBody]]:
+        """The log has stored everything up to ``position``: the replies that have waited for it."""
+        return self.state.positions.store(position)
 
     def heartbeat(
         self,
@@ -71,6 +80,15 @@ class Shard:
         """A heartbeat without command and outcome: it emits nothing and waits for nothing."""
         return answer_heartbeat(self.state, who, generation, instance_id, now)
 
+    def unload(self, now: Now, refused: ErrorCode | None) -> Outcome:
+        """Send away who waits in a group; replies that wait for the log are the runtime's to refuse."""
+        return self.handle(Unload(refused), now)
+
+    def refuse(self, command: Command, refused: ErrorCode) -> ReplyBody:
+        """The reply to a request whose effect, or what it would have shown, the log has refused."""
+        assert isinstance(command, Request)
+        return refuse_unstored(command, refused)
+
     def next_deadline(self) -> Instant | None:
         """When to call ``advance`` next; ``None`` if nothing waits. At once if it is not after now."""
         return self.state.wheel.next_deadline()
@@ -78,13 +96,15 @@ class Shard:
     def advance(self, now: Now) -> Outcome:
         """Fire the timers that are due; if more than a thousand are, ``next_deadline`` says so."""
         out = Outcome(self.state, now)
+        out.is_atomic = False
         due = self.state.wheel.expired(now.instant)
         for operation in islice(due, TIMERS_AT_A_TIME):
             assert isinstance(operation, DelayedOperation)
             operation.expire(out)
             while out.fired:
                 dispatch(out.fired.pop(0), out)
-        return out.close()
+        out.close()
+        return out
 
     def replay_batch(self, batch: Buffer, header: BatchHeader) -> None:
         """Take one batch of the log, from the first to the last, before ``finish_load``.
@@ -100,31 +120,28 @@ class Shard:
         """Like ``replay_batch``, of records that have been read already."""
         self._loader.replay(records, producer, is_control)
 
-    def decode_groups(self) -> Iterator[GroupId]:
-        """Decode the groups that were replayed, a step for each. Raises like ``replay``.
-
-        Large ones take a while; ``finish_load`` does what is left of it.
-        """
-        return self._loader.decode_groups()
-
-    def wake_groups(self, now: Now, most: int) -> Outcome:
-        """Bring some of the decoded groups to life; an outcome without events says that all are.
-
-        Nobody may ask the shard before ``finish_load``.
+    def load_more(self, now: Now) -> Outcome | None:
+        """After the last batch: decode a group, or bring some to life; ``None`` when all are. Raises like
+        ``replay_batch``. No command may come before ``finish_load``.
         """
         out = Outcome(self.state, now)
-        self._loader.wake_groups(out, most)
-        return out.close()
+        if self._loader.decode_next() is None:
+            self._loader.wake_groups(out, WOKEN_AT_A_TIME)
+            if not out.events:
+                return None
+        out.close()
+        return out
 
     def finish_load(self, now: Now) -> Outcome:
         """The log is read: groups come to life, their members' sessions start. Raises like ``replay``.
 
-        Ten thousand groups take a tenth of a second; what ``wake_groups`` has done is not done again.
+        Ten thousand groups take a tenth of a second; what ``load_more`` has done is not done again.
         """
         out = Outcome(self.state, now)
         self._loader.finish(out)
         self._loader = Loader(self.state.offsets)
-        return out.close()
+        out.close()
+        return out
 
     @property
     def skipped(self) -> dict[str, int]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kohort.coordination.positions import Positions
+from kohort.coordination.purgatory import Purgatory
+from kohort.coordination.timers import TimingWheel
 from kohort.groups.classic.state import Group
 from kohort.groups.offsets.state import OffsetTable
-from kohort.groups.purgatory import Purgatory
+from kohort.groups.replies import ReplyBody
 from kohort.groups.settings import GroupSettings
-from kohort.groups.timers import TimingWheel
-from kohort.groups.writes import InFlight, Write
 from kohort.model.ids import GroupId
 from kohort.model.steady_time import SteadyTime
 
@@ -34,10 +34,4 @@ class State:
     members_bytes: int = 0  # memory the members and handed-out ids of all groups take, about
     offsets: OffsetTable = field(default_factory=OffsetTable)
     deletion_time: SteadyTime = field(default_factory=SteadyTime)
-    position: int = 0  # of the newest batch handed to the log
-    in_flight: dict[int, InFlight] = field(default_factory=dict)  # by position, oldest first
-
-    def writes_in_flight(self) -> Iterator[Write]:
-        """What is to happen when the log has taken what it was handed, oldest first."""
-        for batch in self.in_flight.values():
-            yield from batch.writes
+    positions: Positions[ReplyBody] = field(default_factory=Positions)

@@ -142,18 +142,17 @@ class _Teller:
         self._draft = self._new_draft()
         self._mention(at, "GroupLoaded", f"the coordinator started: {cause['sentence']}")
 
-    def group_restored(self, at: int, details: Details, cause: Cause) -> None:
-        self._begin_anew(int(details["generation"]))
-        self._mention(at, "GroupRestored", f"the group is back: {cause['sentence']}")
-
     def group_died(self, at: int, details: Details, cause: Cause) -> None:
         self._end(at, End.LOST, cause)
-        self._mention(at, "GroupDied", "the broker stopped serving the group")
+        what = "the broker stopped serving the group"
+        if cause["kind"] == "AppendRefused":
+            what = f"the coordinator goes back to what is stored: {cause['sentence']}"
+        self._mention(at, "GroupDied", what)
 
     def group_removed(self, at: int, details: Details, cause: Cause) -> None:
         self._begin_anew(0)
         self._story.removed = cause
-        self._mention(at, "GroupRemoved", f"the group is gone: {cause['sentence']}")
+        self._mention(at, "GroupTombstoned", f"the group is gone: {cause['sentence']}")
 
     def _begin_anew(self, generation: int) -> None:
         """A group without members, of this generation, is all there is."""
@@ -208,10 +207,7 @@ class _Teller:
         self._owners.rename(old, new)
         scene = self._scene
         scene.arrivals.pop(old, None)
-        if cause["kind"] == "AppendRefused":  # it could not be stored, and is undone
-            scene.replacements = [one for one in scene.replacements if one.member_id != old]
-        else:
-            scene.replacements.append(Replacement(instance, old, new))
+        scene.replacements.append(Replacement(instance, old, new))
 
     def member_removed(self, at: int, details: Details, cause: Cause) -> None:
         member_id = details["member_id"]
@@ -330,8 +326,7 @@ def _silent_ms(cause: Cause) -> int:
 _HANDLERS: dict[str, Callable[[_Teller, int, Details, Cause], None]] = {
     "GroupCreated": _Teller.group_created,
     "GroupLoaded": _Teller.group_loaded,
-    "GroupRemoved": _Teller.group_removed,
-    "GroupRestored": _Teller.group_restored,
+    "GroupTombstoned": _Teller.group_removed,
     "GroupDied": _Teller.group_died,
     "IdReserved": _Teller.id_reserved,
     "IdDropped": _Teller.id_dropped,

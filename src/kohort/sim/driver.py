@@ -12,6 +12,7 @@ Every request returns the ``ReplyTo`` under which its answer will be in ``replie
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
+from kohort.coordination.positions import Reply
 from kohort.groups.classic.state import Group
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import (
@@ -27,7 +28,7 @@ from kohort.groups.commands import (
     Sync,
 )
 from kohort.groups.events import Event
-from kohort.groups.replies import JoinReply, Reply
+from kohort.groups.replies import JoinReply, ReplyBody
 from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
 from kohort.model.errors import ErrorCode
@@ -121,7 +122,7 @@ class Scenario:
         return self.node.replies
 
     @property
-    def sent(self) -> Sequence[Reply]:
+    def sent(self) -> Sequence[Reply[ReplyBody]]:
         """The same in the order it was sent."""
         return self.node.sent
 

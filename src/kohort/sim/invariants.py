@@ -10,14 +10,12 @@ from typing import Any
 from kohort.groups.classic.rebalance import DelayedJoin, DelayedSync, InitialDelayedJoin
 from kohort.groups.classic.sessions import DelayedHeartbeat
 from kohort.groups.classic.state import Group, id_bytes, member_bytes
-from kohort.groups.classic.static import is_being_replaced
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.events import GroupImage, OffsetRow
 from kohort.groups.offsets.state import PartitionKey
 from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
 from kohort.groups.state import State
-from kohort.groups.writes import AssignmentWrite
 from kohort.model.ids import GroupId, Instant, Now, ReplyTo, WallTime
 from kohort.records.record import Record
 
@@ -102,7 +100,6 @@ def _about_timers(state: State) -> Iterator[str]:
         yield from _about_group_timers(group, group.group_id in joining, group.group_id in syncing)
         for member in group.members.values():
             is_parked = member.parked_join is not None or member.parked_sync is not None
-            is_parked = is_parked or is_being_replaced(member, state)
             is_watched = (group.group_id, member.member_id) in sessions
             if group.phase is not Phase.DEAD and not is_watched and not (is_parked and not member.is_new):
                 yield f"nobody watches the session of {member.member_id} in {group.group_id!r}"
@@ -123,17 +120,13 @@ def _requests_held(state: State) -> Iterator[ReplyTo]:
     for group in state.groups.values():
         for member in group.members.values():
             yield from (each for each in (member.parked_join, member.parked_sync) if each is not None)
-    for batch in state.in_flight.values():
-        for write in batch.writes:
-            if not isinstance(write, AssignmentWrite) and write.reply_to is not None:
-                yield write.reply_to
-        yield from (read.reply_to for read, _ in batch.reads)
-        yield from (fetch.reply_to for fetch in batch.stable_fetches)
+    for replies in state.positions.parked.values():
+        yield from (reply.reply_to for reply in replies)
 
 
 def durable_difference(shard: Shard, log: Iterable[Record], settings: GroupSettings) -> Iterator[str]:
     """Where a settled shard differs from what its log would be loaded as. Nothing may be in flight."""
-    assert not shard.state.in_flight, "what is not stored cannot be compared"
+    assert not shard.state.positions.newest(), "what is not stored cannot be compared"
     loaded = Shard(settings, Instant(0))
     loaded.replay(log)
     loaded.finish_load(Now(Instant(0), WallTime(0)))

@@ -3,10 +3,12 @@
 from collections import deque
 from typing import Any
 
-from kohort.groups.commands import Appended, AppendFailed, Command, Unload
+from kohort.coordination.outcome import Append
+from kohort.coordination.positions import Reply
+from kohort.groups.commands import Command, Request
 from kohort.groups.events import Event
-from kohort.groups.outcome import Append, Outcome
-from kohort.groups.replies import Reply
+from kohort.groups.outcome import Outcome
+from kohort.groups.replies import ReplyBody
 from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
 from kohort.model.errors import ErrorCode
@@ -20,12 +22,14 @@ _MOST_TIMERS = 1_000_000  # a simulation that fires more than this in one sleep 
 class SimulatedNode:
     """Drives a shard as a broker would: appends, confirms, sends replies, fires timers."""
 
-    def __init__(self, settings: GroupSettings) -> None:
-        self.clock = VirtualClock()
+    def __init__(self, settings: GroupSettings, clock: VirtualClock | None = None) -> None:
+        self.clock = clock or VirtualClock()
         self.settings = settings
         self.log: list[Record] = []  # what survives a restart
         self.replies: dict[ReplyTo, Any] = {}  # bodies by request, as they were sent
-        self.sent: list[Reply] = []
+        self.sent: list[Reply[ReplyBody]] = []
+        self.failures = 0  # how often the shard was loaded again because an append failed
+        self._waiting: dict[ReplyTo, Request] = {}
         self.events: list[Event] = []
         self.unsettled: deque[Append] = deque()  # handed to the log, not yet written
         self._holding = False
@@ -34,6 +38,8 @@ class SimulatedNode:
 
     def handle(self, command: Command) -> Outcome:
         """Give the shard a command, and do what the outcome asks for."""
+        if isinstance(command, Request):
+            self._waiting[command.reply_to] = command
         outcome = self.shard.handle(command, self.clock.now)
         self._take(outcome)
         self._fire_timers()
@@ -65,19 +71,27 @@ class SimulatedNode:
         self._fire_timers()
 
     def fail_next_append(self, error: ErrorCode) -> None:
-        """Have the log refuse the next batch it is to write; may be asked for several times."""
+        """Have the log refuse the next batch it is to write: the shard is then loaded from the log again."""
         self._failures.append(error)
+
+    def stop_failing(self) -> None:
+        """Have the log take everything again."""
+        self._failures.clear()
 
     def restart(self, settings: GroupSettings | None = None) -> None:
         """Die and come back: what the log has is loaded, everything else is forgotten."""
         self.settings = settings or self.settings
-        self.unsettled.clear()
-        self.shard = self._load()
+        self._waiting.clear()
+        self._reload()
         self._fire_timers()
 
     def unload(self) -> None:
         """Hand the partition over: everyone who waits is told."""
-        self.handle(Unload())
+        self._unload(None)
+
+    def _reload(self) -> None:
+        self.unsettled.clear()
+        self.shard = self._load()
 
     def _load(self) -> Shard:
         shard = Shard(self.settings, self.clock.instant)
@@ -87,13 +101,17 @@ class SimulatedNode:
 
     def _take(self, outcome: Outcome) -> None:
         self.events += outcome.events
-        for reply in outcome.replies:
-            assert reply.reply_to not in self.replies, f"request {reply.reply_to} is answered twice"
-            self.replies[reply.reply_to] = reply.body
-        self.sent += outcome.replies
+        self._send(outcome.replies)
         if outcome.append is not None:
             self.unsettled.append(outcome.append)
         self._write_all()
+
+    def _send(self, replies: list[Reply[ReplyBody]]) -> None:
+        for reply in replies:
+            assert reply.reply_to not in self.replies, f"request {reply.reply_to} is answered twice"
+            self.replies[reply.reply_to] = reply.body
+            self._waiting.pop(reply.reply_to, None)
+        self.sent += replies
 
     def _write_all(self) -> None:
         while self.unsettled and not self._holding:
@@ -101,12 +119,24 @@ class SimulatedNode:
 
     def _write(self, append: Append) -> None:
         if self._failures:
-            report: Command = AppendFailed(append.position, self._failures.popleft())
-        else:
-            for key, value in append.records:
-                self.log.append(Record(len(self.log), append.timestamp, key, value))
-            report = Appended(append.position)
-        self._take(self.shard.handle(report, self.clock.now))
+            self._fail(self._failures.popleft())
+            return
+        for key, value in append.records:
+            self.log.append(Record(len(self.log), append.timestamp, key, value))
+        self._send(self.shard.appended(append.position))
+
+    def _fail(self, error: ErrorCode) -> None:
+        """The log refused: answer everyone who waits, and go on from what is stored."""
+        self.failures += 1
+        self._unload(error)
+        self._reload()
+
+    def _unload(self, refused: ErrorCode | None) -> None:
+        unloaded = self.shard.unload(self.clock.now, refused)
+        self.events += unloaded.events
+        self._send(unloaded.replies)
+        error = refused or ErrorCode.NOT_LEADER_OR_FOLLOWER
+        self._send([Reply(name, self.shard.refuse(each, error)) for name, each in self._waiting.items()])
 
     def _fire_timers(self) -> None:
         deadline = self.shard.next_deadline()

@@ -1,9 +1,10 @@
-"""A small world to explore: a node with a slow log, and three clients that may do anything they can."""
+"""A small world to explore: a node whose log is slow and may fail once, and three busy clients."""
 
 import pickle
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import (
@@ -19,10 +20,12 @@ from kohort.groups.commands import (
     Sync,
 )
 from kohort.groups.offsets.retention import SWEEP_KEY
-from kohort.groups.replies import JoinReply, ReplyBody, SyncReply
+from kohort.groups.replies import CommitReply, JoinReply, ReplyBody, SyncReply
 from kohort.groups.settings import GroupSettings
+from kohort.groups.shard import Shard
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, Partition, ReplyTo, TopicName
+from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, Now, Partition, ReplyTo, TopicName
+from kohort.sim.clock import EPOCH, VirtualClock
 from kohort.sim.invariants import broken_invariants, durable_difference
 from kohort.sim.members import subscription
 from kohort.sim.node import SimulatedNode
@@ -66,18 +69,36 @@ class Client:
             self.member_id, self.generation = NO_MEMBER, NO_GENERATION
 
 
+class _StandingWall(VirtualClock):
+    """What is stored does not tell states apart by the time of day."""
+
+    __slots__ = ()
+
+    @property
+    def now(self) -> Now:
+        return Now(self.instant, EPOCH)
+
+
+class Acknowledged(NamedTuple):
+    """The newest of what clients were told is done: it must never be lost."""
+
+    assignment: int = -1  # a generation whose assignment a member has
+    commit: int = -1  # an offset
+
+
 class World:
     """Frozen at every fork of a history."""
 
     def __init__(self, clients: tuple[str, ...] = ("a", "b", STATIC)) -> None:
-        self.node = SimulatedNode(_SETTINGS)
+        self.node = SimulatedNode(_SETTINGS, _StandingWall())
         self.node.hold_appends()
-        self.node.shard.state.housekeeping.cancel(SWEEP_KEY)  # it would tell states apart by their age
+        self._stop_sweeping()
         self.clients = [Client(n, InstanceId(n) if n == STATIC else None) for n in clients]
         self.waiting: dict[ReplyTo, Client] = {}
         self.requests = 0
         self.generation = Generation(0)
-        self.failed_appends = 0
+        self.acknowledged = Acknowledged()
+        self._loadable = 0, Acknowledged()  # what a shard that is loaded from a log of this length knows
 
     @classmethod
     def stable(cls, clients: tuple[str, ...] = ("a", "b", STATIC)) -> "World":
@@ -111,7 +132,20 @@ class World:
             (c.member_id, c.generation, c.leads, c.preference, c.waits_for is None, c.is_synced)
             for c in self.clients
         )
-        return self.node.shard.fingerprint(self.node.clock.instant), clients, self.failed_appends
+        node = self.node
+        stored = {record.key: record.value for record in node.log}
+        return (
+            node.shard.fingerprint(node.clock.instant),
+            clients,
+            node.failures,
+            self.acknowledged,
+            tuple(stored.items()),
+            tuple(append.records for append in node.unsettled),
+        )
+
+    def _stop_sweeping(self) -> None:
+        """The retention sweep would tell states apart by their age."""
+        self.node.shard.state.housekeeping.cancel(SWEEP_KEY)
 
     # --- what can happen ----------------------------------------------------------------------
 
@@ -124,8 +158,8 @@ class World:
             yield "time passes", World._let_time_pass
         if self.node.unsettled:
             yield "the log stores a batch", World._store
-            if not self.failed_appends:
-                yield "the log refuses a batch", World._refuse
+            if not self.node.failures:
+                yield "the log refuses a batch, and the shard is loaded again", World._refuse
 
     def _acts(self, client: Client) -> Iterator[tuple[str, Callable[["World", Client], None]]]:
         if client.waits_for is not None:
@@ -220,9 +254,11 @@ class World:
         self._learn()
 
     def _refuse(self) -> None:
-        self.failed_appends += 1
         self.node.fail_next_append(ErrorCode.NOT_ENOUGH_REPLICAS)
-        self._store()
+        self.node.release_appends(1)
+        self._stop_sweeping()
+        self.generation = Generation(0)  # the newest one that is stored comes back
+        self._learn()
 
     def _new_request(self, client: Client) -> ReplyTo:
         self.requests += 1
@@ -239,10 +275,19 @@ class World:
             client = self.waiting.pop(reply.reply_to)  # a second answer has nobody who waits for it
             if client.waits_for == reply.reply_to:
                 client.waits_for = None
+                self._acknowledge(client, reply.body)
                 client.learn(reply.body)
         self.node.sent.clear()
         self.node.replies.clear()
         self.node.events.clear()
+
+    def _acknowledge(self, client: Client, reply: ReplyBody) -> None:
+        assignment, commit = self.acknowledged
+        if isinstance(reply, SyncReply) and not reply.error:
+            assignment = max(assignment, client.generation)
+        elif isinstance(reply, CommitReply) and not reply.rows[0].error:
+            commit = max(commit, client.generation)
+        self.acknowledged = Acknowledged(assignment, commit)
 
     # --- what must be true --------------------------------------------------------------------
 
@@ -254,6 +299,25 @@ class World:
             if group.generation < self.generation:
                 yield f"generation {group.generation} after {self.generation}"
             self.generation = group.generation
+        yield from self._lost()
+
+    def _lost(self) -> Iterator[str]:
+        """What clients were told is done and a shard that is loaded now would not know."""
+        if self._loadable[0] != len(self.node.log):
+            self._loadable = len(self.node.log), self._load()
+        assignment, commit = self._loadable[1]
+        if assignment < self.acknowledged.assignment:
+            yield f"the assignment of generation {self.acknowledged.assignment} was acknowledged and is lost"
+        if commit < self.acknowledged.commit:
+            yield f"the commit of offset {self.acknowledged.commit} was acknowledged and is lost"
+
+    def _load(self) -> Acknowledged:
+        loaded = Shard(_SETTINGS, self.node.clock.instant)
+        loaded.replay(self.node.log)
+        loaded.finish_load(self.node.clock.now)
+        group = loaded.group(GROUP)
+        row = loaded.state.offsets.get(GROUP, TopicName("t"), Partition(0))
+        return Acknowledged(-1 if group is None else group.generation, -1 if row is None else row.offset)
 
     def fall_silent(self) -> None:
         """Nobody says anything any more; the log catches up, timers run."""
@@ -271,8 +335,7 @@ class World:
             yield f"a group that nobody talks to is {group.phase.value}, with ids {list(group.pending)}"
         if self.node.shard.next_deadline() is not None:
             yield "timers run although nobody is there"
-        if not self.failed_appends:
-            yield from durable_difference(self.node.shard, self.node.log, _SETTINGS)
+        yield from durable_difference(self.node.shard, self.node.log, _SETTINGS)
 
 
 def _act(index: int, act: Callable[[World, Client], None], world: World) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.groups.timers import TimerEntry, TimingWheel
+from kohort.coordination.timers import TimerEntry, TimingWheel
 from kohort.model.ids import Instant
 
 STEPS = st.lists(

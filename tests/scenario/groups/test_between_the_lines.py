@@ -23,7 +23,7 @@ from kohort.groups.commands import Leaver, SweepOffsets
 from kohort.groups.events import RebalanceStarted
 from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import InstanceId, MemberId
+from kohort.model.ids import InstanceId
 from kohort.records.group_records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from kohort.records.offsets_topic import encode_key, encode_value
 from kohort.records.record import Record
@@ -117,33 +117,22 @@ def test_a_static_member_of_a_loaded_group_may_restart() -> None:
     assert scenario.replies[scenario.sync("s")] == assigned(b"for-s")
 
 
-def test_an_instance_that_is_removed_while_its_restart_is_stored_is_told() -> None:
-    """classic-groups 5.3: a parked join of a member that is removed is answered 25 with member id ``""``."""
-    scenario = in_state("S")
-    scenario.hold_appends()
-    request = scenario.join_once("s", member_id="")
-    scenario.leave_as(Leaver(MemberId(""), I1))
-    scenario.release_appends()
-    assert scenario.replies[request] == refused_join(ErrorCode.UNKNOWN_MEMBER_ID, "")
-
-
-def test_an_instance_that_restarts_twice_before_the_first_is_stored_fences_itself() -> None:
-    """classic-groups 3.8 step 2: a parked join of the old id is answered 82 with the old id."""
+def test_an_instance_that_restarts_twice_before_the_first_is_stored_has_the_second_id() -> None:
+    """Decision 0016: the first restart is answered as it was decided; its id is fenced from then on."""
     scenario = in_state("S")
     scenario.hold_appends()
     older = scenario.join_once("s", member_id="")
     between = scenario.group.instances[I1]
     newer = scenario.join_once("s", member_id="")
     scenario.release_appends()
-    assert scenario.replies[older] == refused_join(ErrorCode.FENCED_INSTANCE_ID, between)
+    assert scenario.replies[older].member_id == between
     assert scenario.replies[newer] == joined(scenario, "s", leader="a", generation=1)
     assert scenario.heartbeat("s") is ErrorCode.NONE
+    assert scenario.heartbeat("s", member_id=between) is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_restart_that_is_undone_leaves_a_group_that_can_go_on() -> None:
-    """classic-groups 3.8: protocols are restored when the append fails. If somebody came meanwhile for a
-    protocol that only the restarted one brought, the members have nothing in common: the group must survive
-    that."""
+def test_a_restart_that_cannot_be_stored_leaves_a_group_that_can_go_on() -> None:
+    """A member that came meanwhile, for a protocol that only the restarted one brought, has to come again."""
     scenario = stable("s", instance=I1, protocols=["range"], session_timeout=60_000)
     scenario.hold_appends()
     scenario.join_once("s", member_id="", protocols=["range", "sticky"])

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kohort.groups.purgatory import DelayedOperation, Purgatory
-from kohort.groups.timers import TimerEntry, TimingWheel
+from kohort.coordination.purgatory import DelayedOperation, Purgatory
+from kohort.coordination.timers import TimerEntry, TimingWheel
 from kohort.model.ids import Instant
 
 Diary = list[str]

@@ -29,6 +29,7 @@ from tests.scenario.groups.story import (
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import Leaver
 from kohort.groups.replies import JoinedMember, JoinReply
+from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, InstanceId, MemberId
 from kohort.sim.driver import Scenario
@@ -178,9 +179,9 @@ def test_a_restart_with_another_list_but_the_same_vote_is_none() -> None:
     assert scenario.replies[again] == joined(scenario, "s", leader="a", generation=1)
 
 
-def test_a_restart_that_cannot_be_stored_is_undone() -> None:
-    """Scenario 69. Given the append fails with UNKNOWN_TOPIC_OR_PARTITION during a static restart, then 15,
-    member id ``""``, the old id still works, old timeouts restored."""
+def test_a_restart_that_cannot_be_stored_never_was() -> None:
+    """Scenario 69, with decision 0016. Given the append fails with UNKNOWN_TOPIC_OR_PARTITION during a static
+    restart, then 15, member id ``""``; the old id still works, with the old timeouts."""
     scenario = static_pair()
     before, leader = scenario.id_of("s"), scenario.id_of("a")
     records = group_records(scenario)
@@ -189,18 +190,12 @@ def test_a_restart_that_cannot_be_stored_is_undone() -> None:
         "s", member_id="", protocols=["range", "sticky"], session_timeout=20_000, rebalance_timeout=50_000
     )
     assert scenario.replies[request] == JoinReply(
-        error=ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        generation=Generation(1),
-        protocol_type="consumer",
-        protocol_name="range",
-        leader=leader,
-        member_id=MemberId(""),
-        skip_assignment=False,
-        members=(),
+        error=ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id=MemberId("")
     )
     assert group_records(scenario) == records
     assert phase_of(scenario) is Phase.STABLE
     assert list(scenario.group.members) == [leader, before]
+    assert scenario.group.leader == leader
     assert scenario.group.instances == {I1: before}
     assert [each.name for each in scenario.group.members[before].protocols] == ["range"]
     assert scenario.group.rebalance_timeout_ms == REBALANCE
@@ -212,20 +207,17 @@ def test_a_restart_that_cannot_be_stored_is_undone() -> None:
     assert before not in scenario.group.members
 
 
-def test_a_leader_whose_restart_cannot_be_stored_leads_as_before() -> None:
-    """Scenario 69. The answer names the leader before the replacement; the old id is leader again."""
-    scenario = static_pair(leader="s")
-    before = scenario.id_of("s")
-    scenario.fail_next_append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+def test_a_restart_that_is_too_large_for_the_log_takes_a_rebalance() -> None:
+    """classic-groups 3.8: the new id cannot be stored, so the group does not go on as it is."""
+    scenario = static_pair()
+    scenario.node.shard.state.settings = GroupSettings(max_batch_bytes=100)
     request = scenario.join_once("s", member_id="")
-    reply = scenario.replies[request]
-    assert (reply.error, reply.leader, reply.member_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, before, "")
-    assert (reply.members, reply.skip_assignment) == ((), False)
-    assert scenario.group.leader == before
+    assert scenario.is_parked(request)
+    assert phase_of(scenario) is Phase.PREPARING_REBALANCE
 
 
-def test_the_old_session_starts_anew_when_a_restart_is_undone() -> None:
-    """Scenario 69. The old id's session is re-armed at the failure (classic-groups 3.8)."""
+def test_the_old_session_starts_anew_when_a_restart_cannot_be_stored() -> None:
+    """Scenario 69. The shard is loaded again, so the old id's session starts anew."""
     scenario = static_pair()
     before, start = scenario.id_of("s"), scenario.now
     scenario.hold_appends()

@@ -7,7 +7,7 @@ from types import FrameType
 import pytest
 
 from kohort.groups.classic.transitions import Phase
-from kohort.groups.commands import NO_MEMBER, Appended, Join, Protocol, Sync
+from kohort.groups.commands import NO_MEMBER, Join, Protocol, Sync
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import JoinReply
 from kohort.groups.settings import GroupSettings
@@ -95,8 +95,8 @@ class Storm:
                 ),
                 NOW,
             )
-        stored = self.shard.handle(Appended(self.shard.state.position), NOW)
-        assert len(stored.replies) == self.members
+        released = self.shard.appended(self.shard.state.positions.written)
+        assert len(released) == self.members
         assert group.phase is Phase.STABLE
 
 

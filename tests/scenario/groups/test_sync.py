@@ -17,8 +17,10 @@ from tests.scenario.groups.story import (
 )
 
 from kohort.groups.availability import Absence, answer_while
+from kohort.groups.causes import AppendRefused
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import Heartbeat, Sync
+from kohort.groups.events import AssignmentDropped, RebalanceStarted
 from kohort.groups.replies import HeartbeatReply
 from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
@@ -94,7 +96,6 @@ def test_followers_wait_until_the_assignment_of_the_leader_is_stored() -> None:
     scenario.hold_appends()
     of_a = scenario.sync("a", {"a": b"1", "b": b"2", "c": b"3"})
     assert all(scenario.is_parked(each) for each in (of_a, of_b, of_c))
-    assert phase_of(scenario) is Phase.COMPLETING_REBALANCE
     scenario.release_appends()
     assert [scenario.replies[each] for each in (of_a, of_b, of_c)] == [
         assigned(b"1"),
@@ -192,37 +193,56 @@ def test_a_sync_while_members_join_again_is_too_late() -> None:
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
-        (ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
-        (ErrorCode.INVALID_FETCH_SIZE, ErrorCode.UNKNOWN_SERVER_ERROR),
         (ErrorCode.INVALID_RECORD, ErrorCode.INVALID_RECORD),
     ],
 )
-def test_an_assignment_that_cannot_be_stored_starts_over(refusal: ErrorCode, error: ErrorCode) -> None:
-    """Scenario 86. Given the append fails with NOT_LEADER_OR_FOLLOWER, then every parked sync gets 16 and the
-    group is PreparingRebalance. (All rows of classic-groups 7.5; "anything else" passes unchanged.)"""
-    scenario = completing("a", "b", "c")
+def test_a_log_that_fails_sends_everyone_away_and_the_group_is_what_is_stored(
+    refusal: ErrorCode, error: ErrorCode
+) -> None:
+    """Scenario 86, with decision 0016. Parked syncs get the mapped error (classic-groups 7.5); the shard
+    is loaded from its log, and members that join again start a rebalance."""
+    scenario = stable("a", "b")
+    scenario.join("c", version=3)
+    for name in ("a", "b"):
+        scenario.join(name)
     of_b = scenario.sync("b")
+    assert scenario.group.generation == 2
     scenario.fail_next_append(refusal)
     of_a = scenario.sync("a")
+    assert scenario.replies[of_a] == refused_sync(error)
+    assert scenario.replies[of_b] == refused_sync(error)
+    assert phase_of(scenario) is Phase.STABLE
+    assert (scenario.group.generation, scenario.members) == (1, ["a", "b"])
+    scenario.join("a")
+    assert phase_of(scenario) is Phase.PREPARING_REBALANCE
+
+
+def test_an_assignment_that_is_too_large_for_the_log_is_refused_and_all_join_again() -> None:
+    """Scenario 86, classic-groups 4.3 and 7.5: the failure path of SyncGroup. Nothing is stored, everyone who
+    waits gets the error, assignments are reset, and a rebalance follows."""
+    scenario = completing("a", "b", "c", settings=GroupSettings(max_batch_bytes=2_000))
+    of_b = scenario.sync("b")
+    of_a = scenario.sync("a", {"a": b"x" * 1_000, "b": b"y" * 1_000})
+    error = ErrorCode.UNKNOWN_SERVER_ERROR
     assert scenario.replies[of_a] == refused_sync(error)
     assert scenario.replies[of_b] == refused_sync(error)
     assert phase_of(scenario) is Phase.PREPARING_REBALANCE
     assert scenario.group.generation == 1
     assert {member.assignment for member in scenario.group.members.values()} == {b""}
     assert not scenario.log
+    dropped, started = scenario.events[-2:]
+    assert isinstance(dropped, AssignmentDropped)
+    assert isinstance(started, RebalanceStarted)
+    assert started.cause == AppendRefused(ErrorCode.MESSAGE_TOO_LARGE)
 
 
-def test_sessions_start_anew_when_an_assignment_could_not_be_stored() -> None:
+def test_sessions_start_anew_when_an_assignment_is_too_large() -> None:
     """Scenario 86. Failed syncs re-arm their members' sessions (classic-groups 4.3)."""
-    scenario = completing("a", "b", "c")
+    scenario = completing("a", "b", "c", settings=GroupSettings(max_batch_bytes=2_000))
     start = scenario.now
-    scenario.hold_appends()
     scenario.sync("b")
-    scenario.sync("a")
     scenario.sleep(6_000)
-    scenario.fail_next_append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    scenario.release_appends()
+    scenario.sync("a", {"a": b"x" * 2_000})
     sleep_until(scenario, start + SESSION)
     assert scenario.members == ["a", "b"]  # "c" had not synced: its session ran on
     sleep_until(scenario, start + 6_000 + SESSION - 1)
@@ -232,27 +252,33 @@ def test_sessions_start_anew_when_an_assignment_could_not_be_stored() -> None:
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
-def test_an_assignment_that_is_stored_too_late_changes_nothing(is_refused: bool) -> None:
-    """Scenario 87. Given a new member joins between append and its completion, then the completion changes
-    nothing and all syncs had 27."""
+def test_a_rebalance_that_starts_while_the_assignment_is_being_stored_leaves_it(
+    is_refused: bool,
+) -> None:
+    """Scenario 87, with decision 0016. Members get the assignment that was decided, when it is stored, and
+    learn of the rebalance by their next heartbeat."""
     scenario = completing("a", "b")
     of_b = scenario.sync("b")
     scenario.hold_appends()
     of_a = scenario.sync("a")
     joining = scenario.join("c", version=3)
-    assert scenario.replies[of_a] == refused_sync(AGAIN)
-    assert scenario.replies[of_b] == refused_sync(AGAIN)
+    assert phase_of(scenario) is Phase.PREPARING_REBALANCE
+    assert scenario.is_parked(of_a)
     if is_refused:
         scenario.fail_next_append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     scenario.release_appends()
-    assert phase_of(scenario) is Phase.PREPARING_REBALANCE
-    assert scenario.group.generation == 1
-    assert {member.assignment for member in scenario.group.members.values()} == {b""}
-    assert scenario.is_parked(joining)
+    expected = ErrorCode.NOT_COORDINATOR if is_refused else ErrorCode.NONE
+    assert (scenario.error(of_a), scenario.error(of_b)) == (expected, expected)
+    if is_refused:
+        assert scenario.error(joining) is ErrorCode.NOT_COORDINATOR
+        assert not scenario.exists  # it never was in a generation that is stored
+    else:
+        assert scenario.is_parked(joining)
+        assert scenario.heartbeat("a") is AGAIN
 
 
 def test_an_assignment_of_an_older_generation_does_not_count_for_a_newer_one() -> None:
-    """Scenario 87. Act only if the generation is unchanged too (classic-groups 4.3)."""
+    """Scenario 87. Who has joined again waits for the assignment of its own generation."""
     scenario = completing("a", "b")
     scenario.hold_appends()
     scenario.sync("a")

@@ -61,14 +61,9 @@ def test_a_sync_timer_of_another_generation_is_ignored(state: str) -> None:
 
 
 def test_a_sync_timer_with_nobody_missing_is_ignored() -> None:
-    """Sync timer fires, nobody pending: ignore, in S and in C."""
+    """Sync timer fires, nobody pending: ignore."""
     scenario = stable("a", "b")
     assert is_ignored(scenario, lambda: sync_ends(scenario, 1))
-    waiting = completing("a", "b")
-    waiting.hold_appends()
-    waiting.sync_all()
-    assert phase_of(waiting) is Phase.COMPLETING_REBALANCE
-    assert is_ignored(waiting, lambda: sync_ends(waiting, 1))
 
 
 def test_a_sync_timer_removes_who_is_missing() -> None:
@@ -147,21 +142,6 @@ def test_who_waits_for_its_assignment_is_protected() -> None:
     assert is_ignored(scenario, lambda: session_ends(scenario, scenario.id_of("b")))
     keep_alive(scenario, "a", "s", millis=2 * SESSION)
     assert "b" in scenario.members
-
-
-def test_who_waits_for_its_restart_to_be_stored_is_protected() -> None:
-    """Session of a non-new member with a parked join fires, S: ignore. A static member that restarted has its
-    join parked until the record is stored (classic-groups 3.8)."""
-    scenario = in_state("S")
-    scenario.hold_appends()
-    request = scenario.join_once("s", member_id="")
-    assert scenario.is_parked(request)
-    keep_alive(scenario, "a", "b", millis=2 * SESSION)
-    assert phase_of(scenario) is Phase.STABLE
-    assert len(scenario.group.members) == 3
-    scenario.release_appends()
-    assert scenario.replies[request] == joined(scenario, "s", leader="a", generation=1)
-    assert scenario.heartbeat("s") is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("state", list("PCS"))

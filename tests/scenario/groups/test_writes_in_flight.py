@@ -29,17 +29,29 @@ SWEPT_BY_HAND = GroupSettings(
 )
 
 
-def test_a_commit_is_answered_and_shown_when_the_log_has_it() -> None:
+@pytest.mark.parametrize("stable_fetch", [False, True])
+def test_a_commit_is_answered_and_shown_when_the_log_has_it(stable_fetch: bool) -> None:
     """A response is released only after its records are durable; a fetch shows durable state only."""
     scenario = stable("a")
     scenario.commit("a", {("t", 0): 1})
     scenario.hold_appends()
     request = scenario.commit("a", {("t", 0): 2})
+    fetch = scenario.fetch(("t", 0), require_stable=stable_fetch)
     assert scenario.is_parked(request)
-    assert scenario.committed("t", 0) == 1
+    assert scenario.is_parked(fetch)
     scenario.release_appends()
     assert commit_error(scenario, request) is NONE
-    assert scenario.committed("t", 0) == 2
+    assert scenario.replies[fetch].rows[0].offset == 2
+
+
+def test_a_fetch_waits_for_its_own_group_only() -> None:
+    """What another group is about to store does not delay it."""
+    scenario = stable("a")
+    scenario.commit("a", {("t", 0): 1})
+    scenario.hold_appends()
+    row = CommitRow(TopicName("t"), Partition(0), 7)
+    scenario.send(CommitOffsets(reply_to=scenario.next_reply_to(), group_id=GroupId("h"), rows=(row,)))
+    assert scenario.committed("t", 0) == 1
 
 
 def test_a_stable_fetch_waits_for_earlier_writes() -> None:
@@ -58,7 +70,7 @@ def test_a_stable_fetch_waits_for_earlier_writes() -> None:
 
 @pytest.mark.parametrize("refusal", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.REQUEST_TIMED_OUT])
 def test_a_stable_fetch_behind_a_write_that_fails_is_sent_elsewhere(refusal: ErrorCode) -> None:
-    """For a stable OffsetFetch the first family of failures becomes NOT_COORDINATOR."""
+    """For OffsetFetch the first family of failures becomes NOT_COORDINATOR."""
     scenario = stable("a")
     scenario.hold_appends()
     scenario.commit("a", {("t", 0): 2})
@@ -73,13 +85,10 @@ def test_a_stable_fetch_behind_a_write_that_fails_is_sent_elsewhere(refusal: Err
     [
         (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
-        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_a_commit_that_cannot_be_stored_fails_for_the_partitions_it_was_about(
-    refusal: ErrorCode, error: ErrorCode
-) -> None:
-    """The mapped error, on each partition that reached the log; others keep their own."""
+def test_a_commit_that_cannot_be_stored_fails_as_a_whole(refusal: ErrorCode, error: ErrorCode) -> None:
+    """The mapped error, on each partition of the request; the client sends all of them again."""
     scenario = Scenario()
     scenario.commit(None, {("t", 0): 1})
     scenario.fail_next_append(refusal)
@@ -90,8 +99,22 @@ def test_a_commit_that_cannot_be_stored_fails_for_the_partitions_it_was_about(
     request = scenario.send(
         CommitOffsets(reply_to=scenario.next_reply_to(), group_id=GroupId("g"), rows=rows)
     )
-    assert commit_errors(scenario, request) == [error, ErrorCode.OFFSET_METADATA_TOO_LARGE]
+    assert commit_errors(scenario, request) == [error, error]
     assert scenario.committed("t", 0) == 1
+
+
+def test_a_commit_that_is_too_large_for_the_log_is_refused_before_it_is_stored() -> None:
+    """UNKNOWN_SERVER_ERROR for what would have been stored; others keep their own error. No group is made."""
+    scenario = Scenario(GroupSettings(max_batch_bytes=1_000))
+    metadata = ["x" * 600, "x" * 600, "x" * 4_097]
+    rows = tuple(CommitRow(TopicName("t"), Partition(n), 2, metadata=each) for n, each in enumerate(metadata))
+    request = scenario.send(
+        CommitOffsets(reply_to=scenario.next_reply_to(), group_id=GroupId("g"), rows=rows)
+    )
+    too_large = ErrorCode.UNKNOWN_SERVER_ERROR
+    assert commit_errors(scenario, request) == [too_large, too_large, ErrorCode.OFFSET_METADATA_TOO_LARGE]
+    assert not scenario.exists
+    assert not scenario.log
 
 
 def test_one_bad_partition_does_not_spoil_the_others() -> None:
@@ -221,16 +244,15 @@ def test_a_commit_that_comes_after_a_deletion_survives_it() -> None:
     assert scenario.group.protocol_type is None
 
 
-def test_an_empty_generation_that_cannot_be_stored_is_only_a_pity() -> None:
-    """Failure is only logged: the group is Empty, and goes on (classic-groups 7.2)."""
+def test_an_empty_generation_that_cannot_be_stored_is_tried_again() -> None:
+    """The shard is loaded from its log: the member is back, its session starts anew, and ends again."""
     scenario = stable("a")
     scenario.fail_next_append(ErrorCode.REQUEST_TIMED_OUT)
     scenario.sleep(SESSION)
+    assert phase_of(scenario) is Phase.STABLE
+    scenario.sleep(SESSION)
     assert phase_of(scenario) is Phase.EMPTY
     assert scenario.group.generation == 2
-    request = scenario.join("b")
-    scenario.sleep(3_000)
-    assert scenario.replies[request].generation == 3
 
 
 def test_an_id_is_handed_out_without_waiting_for_the_log() -> None:
@@ -245,11 +267,11 @@ def test_an_id_is_handed_out_without_waiting_for_the_log() -> None:
 
 
 def test_members_that_sync_while_the_assignment_is_being_stored_get_it_too() -> None:
-    """The group stays CompletingRebalance until the assignment is stored: later syncs are parked and answered
-    with the rest."""
+    """The group is Stable for everybody who decides next; syncs wait until the assignment is stored."""
     scenario = completing("a", "b")
     scenario.hold_appends()
     of_a = scenario.sync("a")
+    assert phase_of(scenario) is Phase.STABLE
     of_b = scenario.sync("b")
     assert scenario.is_parked(of_b)
     scenario.release_appends()
@@ -272,37 +294,19 @@ def test_a_leader_that_syncs_twice_leaves_members_and_log_agreeing() -> None:
     assert {each.assignment for each in newest.members} == told
 
 
-@pytest.mark.parametrize("refused", ["older", "newer"])
-def test_of_two_assignments_one_may_be_refused(refused: str) -> None:
-    """Nobody is told of an assignment that the log may not have: the other one counts, or all starts over."""
-    scenario = completing("a", "b")
-    scenario.hold_appends()
-    scenario.sync("a", {"a": b"1", "b": b"1"})
-    of_a = scenario.sync("a", {"a": b"2", "b": b"2"})
-    of_b = scenario.sync("b")
-    if refused == "newer":
-        scenario.release_appends(1)
-    scenario.fail_next_append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    scenario.release_appends()
-    assert scenario.error(of_a) is scenario.error(of_b)
-    newest = group_records(scenario)[-1]
-    assert newest is not None
-    if scenario.error(of_b) is NONE:
-        assert {each.assignment for each in newest.members} == {scenario.replies[of_b].assignment}
-        assert phase_of(scenario) is Phase.STABLE
-    else:
-        assert scenario.error(of_b) in (ErrorCode.NOT_COORDINATOR, ErrorCode.REBALANCE_IN_PROGRESS)
-        assert phase_of(scenario) is Phase.PREPARING_REBALANCE
-
-
-def test_a_failed_write_does_not_take_the_next_one_with_it() -> None:
-    """Each operation fails for itself."""
+def test_a_failed_write_takes_those_behind_it_with_it() -> None:
+    """The second was decided on a past that is not stored: both come again, and nobody is told otherwise."""
     scenario = Scenario()
+    scenario.commit(None, {("t", 0): 0})
     scenario.hold_appends()
-    first, second = scenario.commit(None, {("t", 0): 1}), scenario.commit(None, {("t", 1): 2})
+    requests = [scenario.commit(None, {("t", 0): 1}), scenario.commit(None, {("t", 1): 2})]
+    reads = [scenario.fetch(("t", 0)), scenario.admin.describe(), scenario.admin.list_groups()]
     scenario.fail_next_append(ErrorCode.REQUEST_TIMED_OUT)
     scenario.release_appends()
-    assert commit_error(scenario, first) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert commit_error(scenario, second) is NONE
-    assert (scenario.committed("t", 0), scenario.committed("t", 1)) == (-1, 2)
-    assert state_of(scenario) == "Empty"
+    assert [commit_error(scenario, each) for each in requests] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+    assert [scenario.error(each) for each in reads] == [
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ]
+    assert (scenario.committed("t", 0), scenario.committed("t", 1)) == (0, -1)

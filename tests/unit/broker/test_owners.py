@@ -15,7 +15,8 @@ OWNERS = {
     "log/storage.py": "a removal that fails is repeated by remove_deleted",
     "broker/dispatch.py": "a request that fails is answered, also when it is abandoned",
     "broker/listening.py": "a connection that cannot be set up is closed",
-    "broker/coordinator.py": "a shard that cannot be loaded is loaded again",
+    "broker/topic_runtime.py": "a partition that cannot be loaded is loaded again",
+    "broker/coordinator.py": "a topic that cannot be created fails the requests that share the attempt",
 }
 
 

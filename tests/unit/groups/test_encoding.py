@@ -7,8 +7,8 @@ import pytest
 from kohort.groups.causes import PartitionUnloaded
 from kohort.groups.encoding import decode_image, encode, is_storable
 from kohort.groups.events import (
+    GroupDied,
     GroupImage,
-    GroupRemoved,
     GroupStored,
     GroupTombstoned,
     MemberImage,
@@ -85,6 +85,6 @@ def test_names_are_storable_up_to_32767_bytes() -> None:
 
 
 def test_an_event_that_is_no_record_is_never_written_as_a_tombstone() -> None:
-    soft: Any = GroupRemoved(G, CAUSE)
-    with pytest.raises(AssertionError, match="GroupRemoved"):
+    soft: Any = GroupDied(G, STAMP, CAUSE)
+    with pytest.raises(AssertionError, match="GroupDied"):
         encode([soft])

@@ -305,12 +305,16 @@ def test_values_that_were_loaded_are_read_like_those_that_were_committed() -> No
     assert row.commit_timestamp == EPOCH
 
 
-def test_groups_may_come_to_life_some_at_a_time_and_none_rebalances_before_all_have() -> None:
+def test_groups_may_come_to_life_some_at_a_time_and_none_rebalances_before_all_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     shard = Shard(GroupSettings(max_size=1), Instant(0))
     shard.replay([group_record(encode_value(group_value("m", "n")), group) for group in "abc"])
-    assert [*shard.decode_groups()] == ["a", "b", "c"]
-    woken = [[event.group_id for event in shard.wake_groups(START, 2).events] for _ in range(3)]
-    assert woken == [["a", "b"], ["c"], []]
+    monkeypatch.setattr("kohort.groups.shard.WOKEN_AT_A_TIME", 2)
+    steps = []
+    while (outcome := shard.load_more(START)) is not None:
+        steps.append([event.group_id for event in outcome.events])
+    assert steps == [[], [], [], ["a", "b"], ["c"]]  # each is decoded, then they come to life
     assert {group.phase for group in shard.state.groups.values()} == {Phase.STABLE}
     rebalancing = [event.group_id for event in shard.finish_load(START).events]
     assert rebalancing == ["a", "b", "c"]

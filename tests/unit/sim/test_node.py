@@ -2,8 +2,8 @@
 
 import pytest
 
+from kohort.coordination.positions import Reply
 from kohort.groups.commands import CommitOffsets, CommitRow, FetchOffsets
-from kohort.groups.replies import Reply
 from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, Partition, ReplyTo, TopicName

@@ -8,7 +8,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context, Result
-from kohort.broker.shard import then
+from kohort.broker.partition_runtime import then
 from kohort.groups.commands import Join, Protocol
 from kohort.groups.replies import JoinReply
 from kohort.model.errors import ErrorCode

@@ -6,7 +6,7 @@ v1: throttle time; v3: several members, also by instance id; v4: flexible; v5: r
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context, Result
-from kohort.broker.shard import then
+from kohort.broker.partition_runtime import then
 from kohort.groups.commands import Leave, Leaver
 from kohort.groups.replies import LeaveReply
 from kohort.model.errors import ErrorCode

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.context import Context, Response, Result
 from kohort.broker.heavy_work import Slice, Steps
-from kohort.broker.shard import then
+from kohort.broker.partition_runtime import then
 from kohort.broker.topics import ServedTopic
 from kohort.groups.commands import CommitOffsets, CommitRow
 from kohort.groups.replies import CommitReply

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context, Result
-from kohort.broker.shard import then
+from kohort.broker.partition_runtime import then
 from kohort.groups.commands import DeleteOffsets
 from kohort.groups.replies import DeleteOffsetsReply
 from kohort.model.errors import ErrorCode

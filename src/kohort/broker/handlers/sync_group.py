@@ -7,7 +7,7 @@ v1: throttle time; v3: static members; v4: flexible; v5: protocol type and name.
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context, Result
-from kohort.broker.shard import then
+from kohort.broker.partition_runtime import then
 from kohort.groups.commands import Sync
 from kohort.groups.replies import SyncReply
 from kohort.model.errors import ErrorCode

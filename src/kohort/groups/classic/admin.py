@@ -1,11 +1,13 @@
 """ListGroups, DescribeGroups, DeleteGroups (classic-groups 8)."""
 
+from kohort.coordination.positions import NOTHING
+from kohort.groups.append_errors import map_append_error
 from kohort.groups.causes import DeletionRequested
-from kohort.groups.classic.removal import remove_group
+from kohort.groups.classic.membership import remove_group
 from kohort.groups.classic.state import Group
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import DeleteGroups, DescribeGroup, ListGroups
-from kohort.groups.events import GroupRestored, OffsetsDeleted
+from kohort.groups.events import GroupTombstoned, OffsetsDeleted
 from kohort.groups.offsets.delete import offsets_of
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import (
@@ -16,7 +18,6 @@ from kohort.groups.replies import (
     ListedGroup,
     ListReply,
 )
-from kohort.groups.writes import RemovalWrite
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId
 
@@ -34,13 +35,14 @@ def list_groups(command: ListGroups, out: Outcome) -> None:
             for group in out.state.groups.values()
             if not states or group.phase.value.lower() in states
         )
-    out.reply_to_read(command, ListReply(groups=groups))
+    out.reply(command.reply_to, ListReply(groups=groups), out.state.positions.newest())
 
 
 def describe_group(command: DescribeGroup, out: Outcome) -> None:
     """One group, or that there is none: as a state up to version 5, as an error from 6 on."""
     group = out.state.groups.get(command.group_id)
-    out.reply_to_read(command, _describe_none(command) if group is None else _describe(group))
+    body = _describe_none(command) if group is None else _describe(group)
+    out.reply(command.reply_to, body, out.rests_on(command.group_id))
 
 
 def _describe_none(command: DescribeGroup) -> DescribeReply:
@@ -76,30 +78,24 @@ def _describe(group: Group) -> DescribeReply:
 
 
 def delete_groups(command: DeleteGroups, out: Outcome) -> None:
-    """Delete the empty ones with all their offsets; each group has its own result."""
-    results: list[DeletedGroup] = []
-    undo: list[GroupRestored] = []
-    for group_id in dict.fromkeys(command.group_ids):
-        error = _check_deletable(out.state.groups.get(group_id))
-        if not error:
-            undo.append(_delete(group_id, out))
-        results.append(DeletedGroup(group_id, error))
-    reply = DeleteGroupsReply(groups=tuple(results))
-    if undo:
-        out.when_stored(RemovalWrite(undo=tuple(undo), reply_to=command.reply_to, reply=reply))
-    else:
-        out.reply(command.reply_to, reply)
+    """Delete the empty ones with all their offsets, in one batch; each group has its own result."""
+    names = tuple(dict.fromkeys(command.group_ids))
+    after = max((out.rests_on(group_id) for group_id in names), default=NOTHING)
+    results = tuple(DeletedGroup(group_id, _delete(group_id, out)) for group_id in names)
+    out.reply(command.reply_to, DeleteGroupsReply(groups=results), out.position or after)
 
 
-def _check_deletable(group: Group | None) -> ErrorCode:
+def _delete(group_id: GroupId, out: Outcome) -> ErrorCode:
+    group = out.state.groups.get(group_id)
     if group is None or group.phase is Phase.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    return ErrorCode.NONE if group.phase is Phase.EMPTY else ErrorCode.NON_EMPTY_GROUP
-
-
-def _delete(group_id: GroupId, out: Outcome) -> GroupRestored:
+    if group.phase is not Phase.EMPTY:
+        return ErrorCode.NON_EMPTY_GROUP
     cause = DeletionRequested("the group")
-    offsets = tuple(offsets_of(out.state, group_id))
-    if offsets:
-        out.store(OffsetsDeleted(group_id, offsets, cause))
-    return remove_group(out.state.groups[group_id], cause, out)
+    offsets = OffsetsDeleted(group_id, tuple(offsets_of(out.state, group_id)), cause)
+    if not out.fits(offsets, GroupTombstoned(group_id, cause)):
+        return map_append_error(ErrorCode.MESSAGE_TOO_LARGE)
+    if offsets.partitions:
+        out.emit(offsets)
+    remove_group(group, cause, out)
+    return ErrorCode.NONE

@@ -15,9 +15,8 @@ from kohort.groups.events import (
     GenerationStarted,
     GroupCreated,
     GroupDied,
+    GroupImage,
     GroupLoaded,
-    GroupRemoved,
-    GroupRestored,
     GroupStored,
     GroupTombstoned,
     IdDropped,
@@ -79,17 +78,24 @@ def _group_loaded(state: State, event: GroupLoaded) -> None:
     image = event.image
     if image is None:
         return
-    group.protocol_type = image.protocol_type or None
-    group.generation = image.generation
     group.state_timestamp = None if image.state_timestamp == UNKNOWN_TIME else image.state_timestamp
     for stored in image.members:
         _insert(state, group, _member_of(stored, image.protocol))
     if image.members:
         group.phase = Phase.STABLE
-        group.protocol = image.protocol
-        if image.leader in group.members:
-            group.leader = image.leader  # else the first one, who leads since it was put in
+    _install(group, image)
     group.subscribed = subscribed_topics(group)
+
+
+def _install(group: Group, image: GroupImage) -> None:
+    """Make what is stored of a group true of it, live and loaded. Its members are there already."""
+    group.protocol_type = image.protocol_type or None
+    group.generation = image.generation
+    group.protocol = image.protocol if image.members else None
+    if image.leader in group.members:
+        group.leader = image.leader  # else the first member, who leads since it was put in
+    for stored in image.members:
+        group.members[stored.member_id].assignment = stored.assignment
 
 
 def _member_of(stored: MemberImage, protocol: str | None) -> Member:
@@ -101,22 +107,15 @@ def _member_of(stored: MemberImage, protocol: str | None) -> Member:
         session_timeout_ms=stored.session_timeout_ms,
         rebalance_timeout_ms=stored.rebalance_timeout_ms,
         protocols=(Protocol(protocol or "", stored.subscription),),
-        assignment=stored.assignment,
     )
 
 
-def _group_removed(state: State, event: GroupRemoved) -> None:
+def _group_stored(state: State, event: GroupStored) -> None:
+    _install(state.groups[event.group_id], event.image)
+
+
+def _group_tombstoned(state: State, event: GroupTombstoned) -> None:
     state.members_bytes -= state.groups.pop(event.group_id).members_bytes
-
-
-def _group_restored(state: State, event: GroupRestored) -> None:
-    state.groups[event.group_id] = Group(
-        group_id=event.group_id,
-        protocol_type=event.protocol_type,
-        generation=event.generation,
-        state_timestamp=event.at,
-        subscribed=frozenset(),
-    )
 
 
 def _group_died(state: State, event: GroupDied) -> None:
@@ -280,9 +279,7 @@ def _assignment_dropped(state: State, event: AssignmentDropped) -> None:
 def _assignment_received(state: State, event: AssignmentReceived) -> None:
     group = state.groups[event.group_id]
     _turn(group, Phase.STABLE, event.at)
-    assignments = dict(event.assignments)
     for member in group.members.values():
-        member.assignment = assignments.get(member.member_id, b"")
         member.parked_sync = None
 
 
@@ -293,8 +290,6 @@ def _nothing(state: State, event: Event) -> None:
 APPLY: dict[type[Event], Callable[[State, Any], None]] = {
     GroupCreated: _group_created,
     GroupLoaded: _group_loaded,
-    GroupRemoved: _group_removed,
-    GroupRestored: _group_restored,
     GroupDied: _group_died,
     IdReserved: _id_reserved,
     IdDropped: _id_dropped,
@@ -313,7 +308,6 @@ APPLY: dict[type[Event], Callable[[State, Any], None]] = {
     SyncServed: _sync_served,
     AssignmentDropped: _assignment_dropped,
     AssignmentReceived: _assignment_received,
-    # A live group changed when it decided to store itself, or changes in what follows the append.
-    GroupStored: _nothing,
-    GroupTombstoned: _nothing,
+    GroupStored: _group_stored,
+    GroupTombstoned: _group_tombstoned,
 }

@@ -4,7 +4,6 @@ from kohort.groups.causes import Cause, NewMemberExpired, PendingIdExpired, Sess
 from kohort.groups.classic.membership import drop_pending_id, remove_member
 from kohort.groups.classic.rebalance import on_complete_join, prepare_rebalance
 from kohort.groups.classic.state import Group, Member
-from kohort.groups.classic.static import is_being_replaced
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import ExpireSession, ExpireSync
 from kohort.groups.outcome import Outcome
@@ -26,7 +25,7 @@ def expire_session(command: ExpireSession, out: Outcome) -> None:
 
 def _expire_member(group: Group, member: Member, command: ExpireSession, out: Outcome) -> None:
     waits = member.parked_join is not None or member.parked_sync is not None
-    if (waits and not member.is_new) or is_being_replaced(member, out.state):
+    if waits and not member.is_new:
         return  # its connection is busy waiting for us; the answer arms the session again
     cause: Cause
     if member.is_new:

@@ -9,7 +9,6 @@ from kohort.groups.commands import Leave, Leaver
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import LeaveReply, LeftMember
 from kohort.groups.validate import check_group_id
-from kohort.groups.writes import LeaveWrite
 from kohort.model.errors import ErrorCode
 
 
@@ -37,11 +36,8 @@ def _leave_group(group: Group, command: Leave, out: Outcome) -> None:
         # An id that was handed out and given back disturbs nobody (classic-groups 10 #15). Of several
         # members who left in one request the first stands for the rebalance.
         prepare_rebalance(group, left[0], out)
-    reply = _reply(command, errors)
-    if out.is_storing:  # the group is empty now, and that is stored before the answer
-        out.when_stored(LeaveWrite(reply_to=command.reply_to, reply=reply))
-    else:
-        out.reply(command.reply_to, reply)
+    # If the group is empty now, that is stored before the answer.
+    out.reply(command.reply_to, _reply(command, errors), out.position)
 
 
 def _take_out(group: Group, leaver: Leaver, left: list[MemberLeft], out: Outcome) -> ErrorCode:

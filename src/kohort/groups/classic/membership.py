@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 
+from kohort.coordination.positions import NOTHING
 from kohort.groups.causes import Cause
 from kohort.groups.classic.sessions import arm_session, cancel_session
 from kohort.groups.classic.state import Group, Member
-from kohort.groups.events import AssignmentDropped, IdDropped, LeaderChosen, MemberRemoved
+from kohort.groups.classic.transitions import Phase
+from kohort.groups.events import AssignmentDropped, GroupTombstoned, IdDropped, LeaderChosen, MemberRemoved
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import JoinedMember, JoinReply, SyncReply
 from kohort.model.errors import ErrorCode
@@ -31,6 +33,14 @@ def drop_pending_id(group: Group, member_id: MemberId, cause: Cause, out: Outcom
     out.emit(IdDropped(group.group_id, member_id, cause))
 
 
+def remove_group(group: Group, cause: Cause, out: Outcome) -> None:
+    """Remove an empty group, handed-out ids included."""
+    assert group.phase is Phase.EMPTY, "a group with members is not removed"
+    for member_id in group.pending:
+        cancel_session(out.state, group.group_id, member_id)
+    out.emit(GroupTombstoned(group.group_id, cause))
+
+
 def reset_and_propagate_assignment_error(group: Group, error: ErrorCode, cause: Cause, out: Outcome) -> None:
     """The assignment of this generation comes to nothing: tell everyone who waits for it."""
     parked = [(m.parked_sync, m) for m in group.members.values() if m.parked_sync is not None]
@@ -39,11 +49,11 @@ def reset_and_propagate_assignment_error(group: Group, error: ErrorCode, cause: 
 
 
 def propagate_assignment(
-    group: Group, answers: Iterable[tuple[ReplyTo, Member, SyncReply]], out: Outcome
+    group: Group, answers: Iterable[tuple[ReplyTo, Member, SyncReply]], out: Outcome, after: int = NOTHING
 ) -> None:
     """Answer parked syncs. Their members can be heard again, so their sessions run again."""
     for reply_to, member, reply in answers:
-        out.reply(reply_to, reply)
+        out.reply(reply_to, reply, after)
         arm_session(out.state, group.group_id, member.member_id, member.session_timeout_ms, out.now.instant)
 
 

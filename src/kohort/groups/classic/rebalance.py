@@ -4,6 +4,7 @@
 done by ``DelayedJoin`` (or ``InitialDelayedJoin`` for a group that was empty) and ``DelayedSync``.
 """
 
+from kohort.coordination.purgatory import DelayedOperation
 from kohort.groups.causes import Cause, EveryoneJoined, InitialDelayPassed, JoinTimedOut
 from kohort.groups.classic.membership import (
     joined_members,
@@ -26,7 +27,6 @@ from kohort.groups.events import (
     RebalanceStarted,
 )
 from kohort.groups.outcome import Outcome
-from kohort.groups.purgatory import DelayedOperation
 from kohort.groups.replies import JoinReply
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, Instant
@@ -183,7 +183,7 @@ def _choose_leader(group: Group, cause: Cause, out: Outcome) -> bool:
 
 def _empty_generation(group: Group, cause: Cause, out: Outcome) -> None:
     out.emit(GenerationEmptied(group.group_id, Generation(group.generation + 1), out.now.wall, cause))
-    out.store(GroupStored(group.group_id, group.image(), cause))
+    out.emit(GroupStored(group.group_id, group.image(), cause))
 
 
 def _init_next_generation(group: Group, cause: Cause, out: Outcome) -> None:

@@ -3,9 +3,9 @@
 Deadlines live in the timing wheel, not in the group: a heartbeat moves one number and emits nothing.
 """
 
+from kohort.coordination.purgatory import DelayedOperation
 from kohort.groups.commands import ExpireSession
 from kohort.groups.outcome import Outcome
-from kohort.groups.purgatory import DelayedOperation
 from kohort.groups.state import State
 from kohort.model.ids import GroupId, Instant, MemberId
 

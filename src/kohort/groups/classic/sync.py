@@ -1,5 +1,6 @@
 """SyncGroup: members ask for their assignment, the leader brings it (classic-groups 4)."""
 
+from kohort.groups.append_errors import map_append_error
 from kohort.groups.causes import AppendRefused, AssignmentStored, SyncReceived
 from kohort.groups.classic.membership import propagate_assignment, reset_and_propagate_assignment_error
 from kohort.groups.classic.rebalance import prepare_rebalance, sync_key
@@ -11,7 +12,6 @@ from kohort.groups.events import AssignmentReceived, GroupStored, SyncParked, Sy
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import SyncReply
 from kohort.groups.validate import check_group_id, check_sync
-from kohort.groups.writes import AssignmentWrite
 from kohort.model.errors import ErrorCode
 
 
@@ -68,14 +68,30 @@ def _park(group: Group, member: Member, command: Sync, out: Outcome) -> None:
         # Whom the leader forgot gets nothing; whom it invented is not stored.
         brought = dict(command.assignments)
         assignments = {member_id: brought.get(member_id, b"") for member_id in group.members}
-        out.store(GroupStored(group.group_id, group.image(assignments), cause))
-        out.when_stored(
-            AssignmentWrite(
-                group_id=group.group_id,
-                generation=group.generation,
-                assignments=tuple(assignments.items()),
-            )
-        )
+        stored = GroupStored(group.group_id, group.image(assignments), cause)
+        if out.fits(stored):
+            set_and_propagate_assignment(group, stored, out)
+        else:
+            refuse_assignment(group, out)
+
+
+def set_and_propagate_assignment(group: Group, stored: GroupStored, out: Outcome) -> None:
+    """Everyone who waits gets its own part when it is stored; who has not asked yet waits as long."""
+    parked = [(m.parked_sync, m) for m in group.members.values() if m.parked_sync is not None]
+    out.emit(stored)
+    assignments = tuple((member.member_id, member.assignment) for member in stored.image.members)
+    cause = AssignmentStored(group.generation)
+    out.emit(AssignmentReceived(group.group_id, group.generation, assignments, out.now.wall, cause))
+    answers = [(to, member, sync_reply(group, member)) for to, member in parked]
+    propagate_assignment(group, answers, out, out.position)
+
+
+def refuse_assignment(group: Group, out: Outcome) -> None:
+    """The assignment is too large for the log: all get the error and join again (classic-groups 4.3)."""
+    cause = AppendRefused(ErrorCode.MESSAGE_TOO_LARGE)
+    error = map_append_error(ErrorCode.MESSAGE_TOO_LARGE)
+    reset_and_propagate_assignment_error(group, error, cause, out)
+    prepare_rebalance(group, cause, out)
 
 
 def _serve(group: Group, member: Member, command: Sync, out: Outcome) -> None:
@@ -83,7 +99,7 @@ def _serve(group: Group, member: Member, command: Sync, out: Outcome) -> None:
         out.emit(SyncServed(group.group_id, member.member_id, SyncReceived(member.member_id, False)))
         out.state.rebalances.check_and_complete(sync_key(group.group_id), out)
     arm_session(out.state, group.group_id, member.member_id, member.session_timeout_ms, out.now.instant)
-    out.reply(command.reply_to, sync_reply(group, member))
+    out.reply(command.reply_to, sync_reply(group, member), out.rests_on(group.group_id))
 
 
 def sync_reply(group: Group, member: Member) -> SyncReply:
@@ -91,47 +107,3 @@ def sync_reply(group: Group, member: Member) -> SyncReply:
     return SyncReply(
         protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
     )
-
-
-def assignment_stored(write: AssignmentWrite, out: Outcome) -> None:
-    """The log has the assignment: the group is stable."""
-    group = _still_completing(write, out)
-    if group is None:
-        return  # a new rebalance began meanwhile and has answered everyone
-    set_and_propagate_assignment(group, write, out)
-
-
-def set_and_propagate_assignment(group: Group, write: AssignmentWrite, out: Outcome) -> None:
-    """Everyone who waits gets its own part; who has not asked yet will get it when it does."""
-    parked = [(m.parked_sync, m) for m in group.members.values() if m.parked_sync is not None]
-    cause = AssignmentStored(write.generation)
-    out.emit(AssignmentReceived(group.group_id, write.generation, write.assignments, out.now.wall, cause))
-    propagate_assignment(group, [(to, m, sync_reply(group, m)) for to, m in parked], out)
-
-
-def assignment_failed(write: AssignmentWrite, append: ErrorCode, error: ErrorCode, out: Outcome) -> None:
-    """The log refused the assignment: all over again."""
-    group = _still_completing(write, out)
-    if group is not None:
-        cause = AppendRefused(append)
-        reset_and_propagate_assignment_error(group, error, cause, out)
-        prepare_rebalance(group, cause, out)
-
-
-def _still_completing(write: AssignmentWrite, out: Outcome) -> Group | None:
-    """The group, if it still waits for just this assignment.
-
-    A leader that syncs twice is stored twice: the newest counts, as it will after a restart. And ids
-    are never given twice: a group of the same generation without these members was made anew.
-    """
-    group = out.state.groups.get(write.group_id)
-    if group is None or group.phase is not Phase.COMPLETING_REBALANCE or group.generation != write.generation:
-        return None
-    if write.assignments[0][0] not in group.members:
-        return None
-    newer = (
-        each
-        for each in out.state.writes_in_flight()
-        if isinstance(each, AssignmentWrite) and each.group_id == write.group_id
-    )
-    return None if any(each.generation == write.generation for each in newer) else group

@@ -52,11 +52,11 @@ TRANSITIONS: tuple[Transition, ...] = (
         ("the join phase ends with at least one member",),
     ),
     Transition(Phase.PREPARING_REBALANCE, Phase.EMPTY, ("the join phase ends with no members",)),
-    Transition(Phase.COMPLETING_REBALANCE, Phase.STABLE, ("the leader's assignment is stored",)),
+    Transition(Phase.COMPLETING_REBALANCE, Phase.STABLE, ("the leader brings the assignment",)),
     Transition(
         Phase.COMPLETING_REBALANCE,
         Phase.PREPARING_REBALANCE,
-        (*_MEMBERSHIP_CHANGES, "a static member is replaced", "the assignment cannot be stored"),
+        (*_MEMBERSHIP_CHANGES, "a static member is replaced", "the assignment is too large for the log"),
     ),
     Transition(
         Phase.STABLE,

@@ -1,7 +1,7 @@
 """The vote on a protocol: every member has one, for what it prefers among what all can do
 (classic-groups 3.5)."""
 
-from kohort.groups.classic.state import Group, Member
+from kohort.groups.classic.state import Group
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import Protocol
 from kohort.primitives.strings import java_hash
@@ -32,13 +32,6 @@ def supports_protocols(group: Group, protocol_type: str, protocols: tuple[Protoc
     return protocol_type == group.protocol_type and any(
         group.offers.get(name, 0) == everyone for name in names
     )
-
-
-def shares_a_protocol(group: Group, member: Member, protocols: tuple[Protocol, ...]) -> bool:
-    """Whether all would still have a protocol in common if ``member`` came with this list."""
-    own = [name for name, _ in member.protocols]
-    others = len(group.members) - 1
-    return any(group.offers.get(name, 0) - (name in own) == others for name, _ in protocols)
 
 
 def _in_hash_map_order(votes: dict[str, int]) -> list[str]:

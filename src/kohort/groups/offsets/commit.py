@@ -1,5 +1,6 @@
 """OffsetCommit: who may commit, and what is stored (offsets-and-log 2)."""
 
+from kohort.groups.append_errors import map_append_error
 from kohort.groups.causes import CommitReceived
 from kohort.groups.classic.sessions import arm_session
 from kohort.groups.classic.state import Group
@@ -9,7 +10,6 @@ from kohort.groups.encoding import is_storable
 from kohort.groups.events import GroupCreated, OffsetRow, OffsetsCommitted
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import CommitReply, CommittedRow
-from kohort.groups.writes import CommitWrite
 from kohort.model.errors import ErrorCode
 from kohort.primitives.strings import utf16_length
 
@@ -25,22 +25,25 @@ def commit_offsets(command: CommitOffsets, out: Outcome) -> None:
         out.reply(command.reply_to, refuse_commit(command, error))
         return
     cause = CommitReceived(command.member_id, command.generation, len(command.rows))
+    accepted, reply = _sort_out(command, out)
+    committed = OffsetsCommitted(command.group_id, accepted, cause)
+    if accepted and not out.fits(committed):
+        error = map_append_error(ErrorCode.MESSAGE_TOO_LARGE)
+        out.reply(command.reply_to, _refuse_accepted(reply, error))
+        return
     if group is None:
         # A simple group: known by its offsets alone, nothing but them is written.
         out.emit(GroupCreated(command.group_id, out.now.wall, cause))
     elif group.phase is not Phase.EMPTY:
         timeout = group.members[command.member_id].session_timeout_ms
         arm_session(out.state, group.group_id, command.member_id, timeout, out.now.instant)
-    accepted, reply = _sort_out(command, out)
-    if not accepted:
-        out.reply(command.reply_to, reply)
-        return
-    out.store(OffsetsCommitted(command.group_id, accepted, cause))
-    out.when_stored(
-        CommitWrite(
-            group_id=command.group_id, reply_to=command.reply_to, reply=reply, made_group=group is None
-        )
-    )
+    if accepted:
+        out.emit(committed)
+    out.reply(command.reply_to, reply, out.position)
+
+
+def _refuse_accepted(reply: CommitReply, error: ErrorCode) -> CommitReply:
+    return CommitReply(rows=tuple(row if row.error else row._replace(error=error) for row in reply.rows))
 
 
 def refuse_commit(command: CommitOffsets, error: ErrorCode) -> CommitReply:

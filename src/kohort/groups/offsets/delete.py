@@ -1,16 +1,16 @@
 """OffsetDelete, and the deletion of a topic (offsets-and-log 4 and 6)."""
 
+from kohort.groups.append_errors import map_append_error
 from kohort.groups.causes import DeletionRequested, TopicGone
 from kohort.groups.classic.state import CONSUMER, Group
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import DeleteOffsets, TopicDeleted
-from kohort.groups.events import OffsetsCommitted, OffsetsDeleted
+from kohort.groups.events import OffsetsDeleted
 from kohort.groups.offsets.state import PartitionKey
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import DeletedOffset, DeleteOffsetsReply
 from kohort.groups.state import State
 from kohort.groups.validate import check_group_id
-from kohort.groups.writes import DeleteOffsetsWrite
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId
 
@@ -35,11 +35,16 @@ def delete_offsets(command: DeleteOffsets, out: Outcome) -> None:
     known = offsets_of(out.state, command.group_id)
     gone = dict.fromkeys((row.topic, row.partition) for row in rows if not row.error)
     tombstones = tuple(key for key in gone if key in known)
+    deleted = OffsetsDeleted(command.group_id, tombstones, DeletionRequested("offsets"))
+    after = out.rests_on(command.group_id)
     if tombstones:
-        out.store(OffsetsDeleted(command.group_id, tombstones, DeletionRequested("offsets")))
-        out.when_stored(DeleteOffsetsWrite(reply_to=command.reply_to, reply=reply))
-    else:
-        out.reply(command.reply_to, reply)
+        if not out.fits(deleted):
+            error = map_append_error(ErrorCode.MESSAGE_TOO_LARGE)
+            out.reply(command.reply_to, DeleteOffsetsReply(error=error))
+            return
+        out.emit(deleted)
+        after = out.position
+    out.reply(command.reply_to, reply, after)
 
 
 def _check_group(group: Group | None) -> ErrorCode:
@@ -51,21 +56,9 @@ def _check_group(group: Group | None) -> ErrorCode:
 
 
 def offsets_of(state: State, group_id: GroupId) -> dict[PartitionKey, None]:
-    """Every partition the log has, or is about to have, an offset for: stored, open, on its way."""
+    """Every partition that has an offset, committed or written by an open transaction."""
     found = dict.fromkeys(state.offsets.partitions(group_id))
     found.update(dict.fromkeys(state.offsets.open_partitions(group_id)))
-    found.update(dict.fromkeys(commits_in_flight(state).get(group_id, ())))
-    return found
-
-
-def commits_in_flight(state: State) -> dict[GroupId, dict[PartitionKey, None]]:
-    """Partitions whose commit is on its way to the log, by group."""
-    found: dict[GroupId, dict[PartitionKey, None]] = {}
-    for batch in state.in_flight.values():
-        for event in batch.events:
-            if isinstance(event, OffsetsCommitted):
-                keys = ((row.topic, row.partition) for row in event.rows)
-                found.setdefault(event.group_id, {}).update(dict.fromkeys(keys))
     return found
 
 
@@ -80,9 +73,6 @@ def delete_topic(command: TopicDeleted, out: Outcome) -> None:
     for group_id, name, partition in table.open_offsets:
         if name == topic:
             found.setdefault(group_id, {})[(topic, partition)] = None
-    for group_id, keys in commits_in_flight(out.state).items():
-        for key in keys:
-            if key[0] == topic:
-                found.setdefault(group_id, {})[key] = None
+    out.is_atomic = False
     for group_id, keys in found.items():
-        out.store(OffsetsDeleted(group_id, tuple(keys), TopicGone(topic)))
+        out.emit(OffsetsDeleted(group_id, tuple(keys), TopicGone(topic)))

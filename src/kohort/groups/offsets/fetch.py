@@ -9,17 +9,10 @@ from kohort.model.ids import NO_TOPIC_ID, GroupId, Partition, TopicId
 
 
 def fetch_offsets(command: FetchOffsets, out: Outcome) -> None:
-    """Answer from what is stored; a fetch that requires stability first waits for what is being stored.
+    """Answer when everything that the answer shows is stored.
 
     No phase and no membership is looked at, and a group that does not exist is not an error.
     """
-    if command.require_stable and out.wait_for_writes(command):
-        return
-    answer_fetch(command, out)
-
-
-def answer_fetch(command: FetchOffsets, out: Outcome, after: int = 0) -> None:
-    """Read the table as it is now."""
     table = out.state.offsets
     rows = (
         _everything(command.group_id, table)
@@ -30,7 +23,7 @@ def answer_fetch(command: FetchOffsets, out: Outcome, after: int = 0) -> None:
             for partition in topic.partitions
         )
     )
-    out.reply(command.reply_to, FetchReply(rows=rows), after)
+    out.reply(command.reply_to, FetchReply(rows=rows), out.rests_on(command.group_id))
 
 
 def _one(command: FetchOffsets, asked: FetchTopic, partition: Partition, table: OffsetTable) -> FetchedOffset:
@@ -57,13 +50,3 @@ def _everything(group_id: GroupId, table: OffsetTable) -> tuple[FetchedOffset, .
     return tuple(
         FetchedOffset(row.topic, row.partition, row.offset, row.leader_epoch, row.metadata) for row in rows
     )
-
-
-def refuse_stable_fetch(command: FetchOffsets, error: ErrorCode, out: Outcome) -> None:
-    """What a stable fetch waited for was refused by the log.
-
-    Older consumers retry a stable fetch on 16 alone, so what would be 15 becomes 16.
-    """
-    if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-        error = ErrorCode.NOT_COORDINATOR
-    out.reply(command.reply_to, FetchReply(error=error))

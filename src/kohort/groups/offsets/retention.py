@@ -1,16 +1,14 @@
 """Retention: offsets nobody needs any more, and groups that have nothing left (offsets-and-log 6)."""
 
+from kohort.coordination.purgatory import DelayedOperation
 from kohort.groups.causes import RetentionPassed
-from kohort.groups.classic.removal import remove_group
+from kohort.groups.classic.membership import remove_group
 from kohort.groups.classic.state import CONSUMER, Group
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import SweepOffsets
 from kohort.groups.events import OffsetsDeleted
-from kohort.groups.offsets.delete import commits_in_flight
 from kohort.groups.offsets.state import PartitionKey, StoredOffset
 from kohort.groups.outcome import Outcome
-from kohort.groups.purgatory import DelayedOperation
-from kohort.groups.writes import RemovalWrite
 from kohort.model.ids import GroupId, Instant, Partition, TopicName
 from kohort.records.offsets_topic import decode_commit
 
@@ -45,7 +43,7 @@ def schedule_sweep(out: Outcome, rest: tuple[GroupId, ...] | None = None) -> Non
 def sweep_offsets(command: SweepOffsets, out: Outcome) -> None:
     """Forget what has expired in as many groups as are done quickly; the others follow."""
     groups = tuple(out.state.groups) if command.groups is None else command.groups
-    on_their_way = commits_in_flight(out.state)
+    out.is_atomic = False
     seen = 0
     for index, group_id in enumerate(groups):
         if seen >= OFFSETS_AT_A_TIME:
@@ -53,15 +51,14 @@ def sweep_offsets(command: SweepOffsets, out: Outcome) -> None:
             return
         group = out.state.groups.get(group_id)
         if group is not None:
-            seen += 1 + _sweep_group(group, on_their_way.get(group_id, {}), out)
+            seen += 1 + _sweep_group(group, out)
     schedule_sweep(out)
 
 
-def _sweep_group(group: Group, kept: dict[PartitionKey, None], out: Outcome) -> int:
+def _sweep_group(group: Group, out: Outcome) -> int:
     """Expire one group's offsets, and the group if nothing holds it; returns how many were looked at."""
     table = out.state.offsets
-    open_ = table.open_partitions(group.group_id) if table.open_offsets else ()
-    kept = {**kept, **dict.fromkeys(open_)}
+    kept = dict.fromkeys(table.open_partitions(group.group_id) if table.open_offsets else ())
     stored = [
         (topic, partition, offset)
         for topic, by_partition in table.groups.get(group.group_id, {}).items()
@@ -70,9 +67,9 @@ def _sweep_group(group: Group, kept: dict[PartitionKey, None], out: Outcome) -> 
     expired = _expired(group, stored, kept, out)
     cause = RetentionPassed(len(expired), out.state.settings.offsets_retention_ms)
     if expired:
-        out.store(OffsetsDeleted(group.group_id, expired, cause))
+        out.emit(OffsetsDeleted(group.group_id, expired, cause))
     if group.phase is Phase.EMPTY and len(expired) == len(stored) and not kept:
-        out.when_stored(RemovalWrite(undo=(remove_group(group, cause, out),)))
+        remove_group(group, cause, out)
     return len(stored)
 
 

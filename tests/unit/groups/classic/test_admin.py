@@ -2,9 +2,9 @@
 
 import pytest
 
-from kohort.groups.classic.transitions import Phase
-from kohort.groups.events import GroupRemoved, GroupRestored
+from kohort.groups.events import GroupTombstoned
 from kohort.groups.replies import DeletedGroup, DescribedMember, DescribeReply, ListedGroup
+from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, InstanceId
 from kohort.sim.driver import Scenario
@@ -101,7 +101,7 @@ def test_only_empty_groups_are_deleted_each_with_its_own_result() -> None:
     assert scenario.committed(group="simple") == -1
     assert listed(scenario) == ["g", "new"]
     assert [record.value for record in scenario.log[-2:]] == [None, None]  # the offset's, then the group's
-    assert scenario.why(GroupRemoved) == ["an administrator deleted the group"]
+    assert scenario.why(GroupTombstoned) == ["an administrator deleted the group"]
 
 
 def test_a_group_without_offsets_is_only_one_tombstone() -> None:
@@ -126,42 +126,23 @@ def test_the_answer_waits_for_the_tombstones() -> None:
     described = scenario.admin.describe("simple")
     assert scenario.is_parked(request)
     assert scenario.is_parked(described)  # it has seen what may yet not happen
-    assert scenario.committed(group="simple") == 1  # the log still has it
     scenario.release_appends()
     assert scenario.replies[described].error is ErrorCode.GROUP_ID_NOT_FOUND
     assert scenario.committed(group="simple") == -1
 
 
-def test_if_the_tombstones_are_refused_the_group_is_back_and_reads_are_made_again() -> None:
-    scenario = Scenario.stable(a=10_000)
-    scenario.commit("a", {("t", 0): 7})
-    scenario.leave("a")
-    scenario.commit(None, {("t", 1): 8})
-    scenario.hold_appends()
-    request = scenario.admin.delete_groups("g", "nowhere")
-    described, listed_ = scenario.admin.describe(), scenario.admin.list_groups()
-    scenario.fail_next_append(ErrorCode.KAFKA_STORAGE_ERROR)
-    scenario.release_appends()
-    assert [group.error for group in scenario.replies[request].groups] == [
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.GROUP_ID_NOT_FOUND,
-    ]
-    assert scenario.replies[described].state == "Empty"
-    assert len(scenario.replies[listed_].groups) == 1
-    assert (scenario.phase, scenario.group.generation) == (Phase.EMPTY, 2)
-    assert scenario.group.protocol_type == "consumer"
-    assert (scenario.committed("t", 0), scenario.committed("t", 1)) == (7, 8)
-    assert scenario.why(GroupRestored) == ["the log refused the write: KAFKA_STORAGE_ERROR"]
-
-
-def test_a_group_that_was_made_anew_meanwhile_is_left_alone() -> None:
-    scenario = mixed()
-    scenario.hold_appends()
-    scenario.admin.delete_groups("simple")
-    scenario.join("y", group="simple")
-    scenario.fail_next_append(ErrorCode.KAFKA_STORAGE_ERROR)
-    scenario.release_appends()
-    assert not scenario.why(GroupRestored)
+def test_a_deletion_that_is_too_large_for_the_log_is_refused_for_the_groups_that_do_not_fit() -> None:
+    scenario = Scenario(GroupSettings(max_batch_bytes=1_000))
+    scenario.commit(None, {("t", 0): 1}, group="small")
+    for number in range(60):
+        scenario.commit(None, {("t", number): 1}, group="large")
+    request = scenario.admin.delete_groups("large", "small")
+    assert scenario.replies[request].groups == (
+        DeletedGroup(GroupId("large"), ErrorCode.UNKNOWN_SERVER_ERROR),
+        DeletedGroup(GroupId("small"), NONE),
+    )
+    assert listed(scenario) == ["large"]
+    assert scenario.committed("t", 29, group="large") == 1
 
 
 def test_a_commit_that_is_on_its_way_is_deleted_with_its_group() -> None:

@@ -132,11 +132,11 @@ def test_the_answer_to_the_last_one_waits_for_the_empty_generation() -> None:
     assert scenario.error(request) is ErrorCode.NONE
 
 
-def test_if_the_empty_generation_cannot_be_stored_the_leaver_is_told_and_is_gone() -> None:
+def test_if_the_empty_generation_cannot_be_stored_the_leaver_is_told() -> None:
     scenario = Scenario.stable(a=10_000)
     scenario.fail_next_append(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert scenario.replies[scenario.leave("a")] == LeaveReply(error=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    assert scenario.is_in(Phase.EMPTY)
+    assert scenario.is_in(Phase.STABLE)
 
 
 def test_the_first_who_stays_leads_after_the_leader() -> None:

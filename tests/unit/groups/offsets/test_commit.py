@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.groups.classic.transitions import Phase
-from kohort.groups.events import GroupRemoved, OffsetsCommitted
+from kohort.groups.events import GroupDied, OffsetsCommitted
 from kohort.groups.replies import CommittedRow
 from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
@@ -163,37 +163,9 @@ def test_all_rows_are_one_batch_and_one_event() -> None:
     assert scenario.why(OffsetsCommitted) == ["an offset commit of 2 partitions from outside the membership"]
 
 
-def test_a_refused_commit_leaves_the_old_offset_and_says_why() -> None:
-    scenario = Scenario.stable(a=10_000)
-    scenario.commit("a", ONE)
-    scenario.fail_next_append(ErrorCode.MESSAGE_TOO_LARGE)
-    request = scenario.commit("a", {("t", 0): 9}, metadata="")
-    assert errors(scenario, request) == [ErrorCode.UNKNOWN_SERVER_ERROR]
-    assert scenario.committed() == 5
-
-
-def test_a_refused_first_commit_leaves_no_group_behind() -> None:
+def test_a_first_commit_that_cannot_be_stored_leaves_no_group_behind() -> None:
     scenario = Scenario()
     scenario.fail_next_append(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert errors(scenario, scenario.commit(None, ONE)) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     assert not scenario.exists
-    assert scenario.why(GroupRemoved) == ["the log refused the write: NOT_ENOUGH_REPLICAS"]
-
-
-@pytest.mark.parametrize("use", ["a member joins", "an id is handed out", "another commit", "it was deleted"])
-def test_a_group_that_has_found_a_use_stays_when_its_first_commit_fails(use: str) -> None:
-    scenario = Scenario()
-    scenario.hold_appends()
-    scenario.commit(None, ONE)
-    if use == "a member joins":
-        scenario.join("a", version=3)
-    elif use == "an id is handed out":
-        scenario.join_once("a")
-    elif use == "another commit":
-        scenario.commit(None, {("t", 1): 1})
-    else:
-        scenario.admin.delete_groups("g")
-    scenario.fail_next_append(ErrorCode.NOT_ENOUGH_REPLICAS)
-    scenario.release_appends()
-    assert scenario.exists == (use != "it was deleted")
-    assert len(scenario.why(GroupRemoved)) == (use == "it was deleted")
+    assert scenario.why(GroupDied) == ["the log refused the write: NOT_ENOUGH_REPLICAS"]

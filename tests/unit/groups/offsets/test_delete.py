@@ -5,6 +5,7 @@ from kohort.groups.events import OffsetsDeleted
 from kohort.groups.offsets.apply import put_transactional_offset
 from kohort.groups.offsets.state import TransactionalOffset
 from kohort.groups.replies import DeleteOffsetsReply
+from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, Partition, ProducerId, TopicName
 from kohort.sim.driver import Scenario
@@ -75,6 +76,16 @@ def test_a_refused_deletion_deletes_nothing() -> None:
     request = scenario.admin.delete_offsets(T0)
     assert scenario.replies[request] == DeleteOffsetsReply(error=ErrorCode.NOT_COORDINATOR)
     assert scenario.committed() == 1
+
+
+def test_a_deletion_that_is_too_large_for_the_log_deletes_nothing() -> None:
+    scenario = Scenario(GroupSettings(max_batch_bytes=1_000))
+    keys = [("t", number) for number in range(60)]
+    for key in keys:
+        scenario.commit(None, {key: 1})
+    request = scenario.admin.delete_offsets(*keys)
+    assert scenario.replies[request] == DeleteOffsetsReply(error=ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert scenario.committed("t", 29) == 1
 
 
 def test_a_deleted_topic_is_forgotten_by_every_group() -> None:

@@ -38,16 +38,6 @@ def test_what_is_asked_for_comes_in_the_order_asked_and_everything_as_stored() -
     )
 
 
-def test_a_commit_on_its_way_is_not_shown() -> None:
-    scenario = Scenario()
-    scenario.commit(None, {T0: 1})
-    scenario.hold_appends()
-    scenario.commit(None, {T0: 2})
-    assert scenario.committed() == 1
-    scenario.release_appends()
-    assert scenario.committed() == 2
-
-
 def test_a_stable_fetch_waits_for_what_is_on_its_way() -> None:
     scenario = Scenario()
     scenario.hold_appends()

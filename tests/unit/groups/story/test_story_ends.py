@@ -22,14 +22,23 @@ def test_a_rebalance_that_is_interrupted_says_what_began_again(journal: Journal)
     assert {one.since for one in told.unowned} == {interrupted.started_at}
 
 
-def test_a_refused_append_starts_the_rebalance_again(journal: Journal) -> None:
+def test_an_assignment_that_is_too_large_starts_the_rebalance_again(journal: Journal) -> None:
     journal.join("c", "a", "b")
-    journal.scenario.fail_next_append(ErrorCode.KAFKA_STORAGE_ERROR)
-    journal.assign("a", {"a": assignment(0)})
+    journal.assign("a", {"a": b"x" * 2_000_000})
     interrupted, told = journal.story().rebalances[-2:]
     assert interrupted.end is End.RESTARTED
     assert told.cause["kind"] == "AppendRefused"
     assert told.end is End.RUNNING
+
+
+def test_a_log_that_fails_takes_the_group_back_to_what_is_stored(journal: Journal) -> None:
+    journal.join("c", "a", "b")
+    journal.scenario.fail_next_append(ErrorCode.KAFKA_STORAGE_ERROR)
+    journal.assign("a", {"a": assignment(0)})
+    assert [one.sentence for one in journal.story().incidents[-2:]] == [
+        "the coordinator goes back to what is stored: the log refused the write: KAFKA_STORAGE_ERROR",
+        "the coordinator started: loaded with 2 members",
+    ]
 
 
 def test_a_running_rebalance_says_whom_it_waits_for(journal: Journal) -> None:
@@ -150,18 +159,8 @@ def test_a_deleted_group_is_told_to_its_end(journal: Journal) -> None:
     story = journal.story()
     assert story.removed is not None
     assert story.removed["kind"] == "DeletionRequested"
-    assert [one.event for one in story.incidents[-2:]] == ["GroupRemoved", "OffsetsDeleted"]
+    assert [one.event for one in story.incidents[-2:]] == ["OffsetsDeleted", "GroupTombstoned"]
     assert story.unowned == []
-
-
-def test_a_deletion_that_could_not_be_stored_is_taken_back(journal: Journal) -> None:
-    scenario = journal.scenario
-    journal.do(lambda: scenario.leave("a", "b"))
-    scenario.fail_next_append(ErrorCode.KAFKA_STORAGE_ERROR)
-    journal.do(lambda: scenario.admin.delete_groups("g"))
-    story = journal.story()
-    assert story.removed is None
-    assert [one.event for one in story.incidents[-2:]] == ["GroupRemoved", "GroupRestored"]
 
 
 def test_offsets_that_go_with_their_topic_are_mentioned(journal: Journal) -> None:

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from kohort.broker import shard as shard_module
-from kohort.broker import shard_loading
+from kohort.broker import topic_runtime
 from kohort.broker.broker import Broker
 from kohort.broker.clock import VirtualClock
 from kohort.broker.settings import Settings
@@ -183,30 +182,29 @@ def test_others_have_the_loop_between_two_batches_and_between_two_groups(
         assert groups_of(broker) == ["g0", "g1", "g2"]
         await broker.stop()
 
-    monkeypatch.setattr(shard_loading, "_SLICE_S", -1.0)
+    monkeypatch.setattr(topic_runtime, "_SLICE_S", -1.0)
     asyncio.run(run())
 
 
 def test_groups_come_to_life_some_at_a_time_and_none_can_be_asked_before_all_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    wake = Shard.wake_groups
+    load_more = Shard.load_more
     seen: list[tuple[int, int]] = []  # how many are alive, how many partitions say that they are loading
 
     async def run() -> None:
         broker = await started(await stored(GOOD, GOOD, GOOD))
 
-        def waking(self: Shard, now: Now, most: int) -> Outcome:
-            outcome = wake(self, now, most)
+        def waking(self: Shard, now: Now) -> Outcome | None:
+            outcome = load_more(self, now)
             replies = broker.coordinator.ask_all(lambda reply_to: ListGroups(reply_to=reply_to))
             loading = [reply for reply in replies if isinstance(reply, ListReply) and reply.error == 14]
             seen.append((len(self.state.groups), len(loading)))
             return outcome
 
-        monkeypatch.setattr(Shard, "wake_groups", waking)
+        monkeypatch.setattr(Shard, "load_more", waking)
         await broker.coordinator.ready()
         await broker.stop()
 
-    monkeypatch.setattr(shard_module, "_WOKEN_AT_A_TIME", 1)
     asyncio.run(run())
-    assert seen == [(1, 3), (1, 3), (1, 2), (1, 2), (1, 1), (1, 1)]
+    assert seen == [(alive, loading) for loading in (3, 2, 1) for alive in (0, 1, 1)]

@@ -13,7 +13,7 @@ through to the operation, so that an operation holds ids and no state.
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from kohort.groups.timers import TimerEntry, TimingWheel
+from kohort.coordination.timers import TimerEntry, TimingWheel
 from kohort.model.ids import Instant
 
 C = TypeVar("C")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.groups.timers import TimerEntry, TimingWheel
+from kohort.coordination.timers import TimerEntry, TimingWheel
 from kohort.model.ids import Instant
 
 

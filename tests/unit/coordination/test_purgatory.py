@@ -2,8 +2,8 @@
 
 import pytest
 
-from kohort.groups.purgatory import DelayedOperation, Purgatory
-from kohort.groups.timers import TimingWheel
+from kohort.coordination.purgatory import DelayedOperation, Purgatory
+from kohort.coordination.timers import TimingWheel
 from kohort.model.ids import Instant
 
 

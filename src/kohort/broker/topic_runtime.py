@@ -1,0 +1,197 @@
+"""The partitions of one internal topic: made when the topic exists, loaded in the background, stopped.
+
+Whoever leads a partition coordinates what lives in it. Here one node leads them all.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from kohort.broker.clock import Clock
+from kohort.broker.partition_runtime import PartitionLog, PartitionRuntime, Status
+from kohort.broker.topics import ServedTopic
+from kohort.coordination.shard import Shard
+from kohort.log.log import Log, Storage
+from kohort.model.errors import ErrorCode, KohortError, RefusedError
+from kohort.model.ids import Instant
+from kohort.primitives.strings import partition_for
+from kohort.records.header import batches
+
+logger = logging.getLogger("kohort.coordinator")
+
+C = TypeVar("C")
+E = TypeVar("E")
+R = TypeVar("R")
+
+_FIRST_RETRY_MS = 100  # after a partition could not be loaded; each further wait is twice as long
+_LAST_RETRY_MS = 6_400
+_READ_BYTES = 5 * 1024 * 1024  # Kafka's offsets.load.buffer.size
+_SLICE_S = 0.005  # how long a load may keep the loop from everybody else
+
+
+class TopicRuntime(Generic[C, E, R]):
+    """The runtimes of a topic's partitions, by partition; none before ``open``."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        clock: Clock,
+        make_shard: Callable[[Instant, int], Shard[C, E, R]],
+        journal: Callable[[Iterable[E]], None],
+    ) -> None:
+        self.partitions: list[PartitionRuntime[C, E, R]] = []
+        self._storage = storage
+        self._clock = clock
+        self._make_shard = make_shard
+        self._journal = journal
+        self._loading: asyncio.Task[None] | None = None
+
+    def open(self, topic: ServedTopic) -> None:
+        """Begin to load what the topic holds; requests are answered meanwhile."""
+        self.partitions = [self._make(topic, partition) for partition in range(len(topic.logs))]
+        self._load(self.partitions)
+
+    async def close(self) -> None:
+        """Answer everyone who waits, and forget everything: the topic is gone, or the node stops."""
+        partitions, self.partitions = self.partitions, []
+        for runtime in partitions:
+            runtime.stop()
+        loading, self._loading = self._loading, None
+        if loading is not None:
+            loading.cancel()
+            await asyncio.gather(loading, return_exceptions=True)
+
+    async def ready(self) -> None:
+        """Wait until everything that is being loaded is loaded, or waits for its next attempt."""
+        if self._loading is not None:
+            await asyncio.gather(self._loading, return_exceptions=True)
+
+    def of(self, key: str) -> PartitionRuntime[C, E, R] | None:
+        """The runtime of the partition that a key (a group id, say) lives in."""
+        partitions = self.partitions
+        return partitions[partition_for(key, len(partitions))] if partitions else None
+
+    def _make(self, topic: ServedTopic, partition: int) -> PartitionRuntime[C, E, R]:
+        limit = topic.max_message_bytes
+        stored = PartitionLog(self._storage, lambda: topic.logs[partition], limit)
+
+        def make_shard(now: Instant) -> Shard[C, E, R]:
+            return self._make_shard(now, limit)
+
+        return PartitionRuntime(stored, make_shard, self._clock, self._journal, self._load_again)
+
+    def _load(self, runtimes: Iterable[PartitionRuntime[C, E, R]]) -> None:
+        """Partitions with nothing stored are active at once; the others are loaded one after another."""
+        filled = []
+        for runtime in runtimes:
+            if runtime.has_nothing_to_load:
+                runtime.activate()
+            else:
+                filled.append(runtime)
+        if filled:
+            self._loading = asyncio.get_running_loop().create_task(
+                self._load_all(filled, self._loading), name="kohort load coordinators"
+            )
+
+    async def _load_all(
+        self, runtimes: list[PartitionRuntime[C, E, R]], before: asyncio.Task[None] | None
+    ) -> None:
+        if before is not None:
+            await before
+        for runtime in runtimes:
+            await self._load_one(runtime)
+
+    async def _load_one(self, runtime: PartitionRuntime[C, E, R]) -> None:
+        """Load a partition. Contents that are wrong stay so; a read that fails is tried again."""
+        partition = runtime.log.partition
+        try:
+            await runtime.idle()
+            await load(runtime.shard, runtime.log)
+        except RefusedError as error:
+            self._load_later(runtime, error)
+            return
+        except KohortError as error:
+            logger.error("%s cannot be loaded, and is not served: %s", partition, error)
+            runtime.fail()
+            return
+        except Exception as error:
+            self._load_later(runtime, error)
+            return
+        try:
+            turns = _Turns(time.monotonic())
+            while runtime.load_more():
+                await turns.give_way()
+            runtime.activate()
+        except KohortError as error:
+            logger.error("%s cannot be loaded, and is not served: %s", partition, error)
+            runtime.fail()
+        except Exception:  # it would fail again, and again
+            logger.exception("%s: the coordinator cannot be built from its log", partition)
+            runtime.fail()
+
+    def _load_later(self, runtime: PartitionRuntime[C, E, R], error: Exception) -> None:
+        runtime.start_over()
+        delay = _delay_ms(runtime.failures)
+        partition = runtime.log.partition
+        logger.error("%s cannot be loaded, the next attempt is in %d ms: %r", partition, delay, error)
+        self._load_in(delay, runtime)
+
+    def _load_again(self, runtime: PartitionRuntime[C, E, R]) -> None:
+        """A shard was dropped: at once, but not again and again if no append succeeds in between."""
+        if runtime.failures == 1:
+            self._load_in(0, runtime)
+        else:
+            self._load_in(_delay_ms(runtime.failures - 1), runtime)
+
+    def _load_in(self, delay_ms: int, runtime: PartitionRuntime[C, E, R]) -> None:
+        def load_now() -> None:
+            if runtime in self.partitions and runtime.status is Status.LOADING:
+                self._load([runtime])
+
+        if delay_ms:
+            self._clock.call_at(Instant(self._clock.now().instant + delay_ms), load_now)
+        else:
+            load_now()
+
+
+def _delay_ms(failures: int) -> int:
+    return min(_FIRST_RETRY_MS << min(failures - 1, 16), _LAST_RETRY_MS)
+
+
+class _Turns:
+    """Lets others have the loop when this has had it for long enough."""
+
+    def __init__(self, started: float) -> None:
+        self._until = started + _SLICE_S
+
+    async def give_way(self) -> None:
+        if time.monotonic() > self._until:
+            await asyncio.sleep(0)
+            self._until = time.monotonic() + _SLICE_S
+
+
+async def load(shard: Shard[Any, Any, Any], log: Log) -> None:
+    """Replay a log from its start to its end, giving way to the loop; raises what the shard raises."""
+    if log.failure is not None:
+        # What a failed log holds is known when it has recovered.
+        raise RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.partition} has failed: {log.failure}")
+    started = time.monotonic()
+    offset = log.start_offset
+    turns = _Turns(started)
+    while offset < log.high_watermark:
+        found = log.read(offset, _READ_BYTES, limit=log.high_watermark, at_least_one=True)
+        if not found.size:
+            break  # compaction left nothing up to the end
+        for buffer in found.buffers:
+            view = memoryview(buffer)
+            for position, header in batches(view):
+                shard.replay_batch(view[position : position + header.size], header)
+                await turns.give_way()
+        offset = found.next_offset
+    for what, count in shard.skipped.items():
+        logger.warning("%s: left alone %d times while loading: %s", log.partition, count, what)
+    logger.info(
+        "%s: loaded up to offset %d in %.0f ms", log.partition, offset, 1e3 * (time.monotonic() - started)
+    )
