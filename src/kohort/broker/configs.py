@@ -230,6 +230,7 @@ _OWN_BROKER_CONFIGS = (
     _fixed(_long("kohort.fetch.sessions.max.bytes", -1, allowed=_Range(-1))),
     _fixed(_long("kohort.stalled.ms", 10_000, allowed=_Range(100))),
     _fixed(_long("kohort.group.members.max.bytes", -1, allowed=_Range(-1))),
+    _long("kohort.scrub.bytes.per.second", 4_194_304, allowed=_Range(0)),
     _flag("kohort.journal.commits", False),
     _long("kohort.journal.retention.ms", 604_800_000, allowed=_Range(-1)),
 )

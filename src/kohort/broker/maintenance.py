@@ -21,6 +21,8 @@ from kohort.model.topics import TopicPartition
 logger = logging.getLogger("kohort.maintenance")
 
 _LOOK_FOR_FAILURES_MS = 1_000
+_FIRST_SCRUB_MS = 60_000
+_SCRUB_EVERY_MS = 86_400_000
 
 
 class Maintenance:
@@ -29,6 +31,7 @@ class Maintenance:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._background = Background(partial(pause, broker.clock))
+        self._next_scrub_ms = _FIRST_SCRUB_MS
         self._deletion_time = SteadyTime()
         self._deletion_time.at(broker.clock.now())
 
@@ -39,6 +42,9 @@ class Maintenance:
         every("looking for failed logs", lambda: _LOOK_FOR_FAILURES_MS, self._reopen)
         every("recovering the catalog", lambda: _LOOK_FOR_FAILURES_MS, self._broker.catalog.recover)
         every("removing deleted logs", lambda: _LOOK_FOR_FAILURES_MS, self._broker.storage.remove_deleted)
+
+        if self._broker.settings.data is not None:
+            every("scrubbing", self._scrub_wait_ms, self._scrub)
 
     async def stop(self) -> None:
         await self._background.stop()
@@ -87,6 +93,33 @@ class Maintenance:
         elif jump is None and before is not None:
             logger.warning("retention and compaction go by the wall clock again")
         return wall
+
+    def _scrub_wait_ms(self) -> int:
+        """A first round soon after the start, then one a day."""
+        wait, self._next_scrub_ms = self._next_scrub_ms, _SCRUB_EVERY_MS
+        return wait
+
+    async def _scrub(self) -> None:
+        """Read closed segments again, slowly, and say what has changed on the disk."""
+        await self._each("scrubbing", self._scrub_one)
+
+    async def _scrub_one(self, log: Log) -> None:
+        if self._scrub_rate() == 0:
+            return
+        for found in await self._broker.storage.scrub(log.partition, self._rest_after):
+            logger.error(
+                "%s is damaged: %s: %s; a fetch of it is answered CORRUPT_MESSAGE. "
+                "Stop the broker and run `kohort data repair`",
+                log.partition,
+                found.directory,
+                found.what,
+            )
+
+    async def _rest_after(self, size: int) -> None:
+        await pause(self._broker.clock, 1_000 * size // max(self._scrub_rate(), 1))
+
+    def _scrub_rate(self) -> int:
+        return self._broker.configs.number("kohort.scrub.bytes.per.second")
 
     async def _reopen(self) -> None:
         """A log whose disk failed answers errors; recover each from its files once they can be read again."""

@@ -19,7 +19,7 @@ from kohort.log.leftovers import CLEANED, SWAP
 from kohort.log.log import LogConfig, Steps, Work
 from kohort.log.segment import INDEX, LOG, TIME_INDEX, Place, Segment
 from kohort.model.ids import Offset, WallTime
-from kohort.records.batch import read_header
+from kohort.records.batch import check_crc, read_header
 
 MOST_KEYS = 1_000_000
 """How many keys one round remembers; a round stops at the segment where they are reached."""
@@ -131,7 +131,9 @@ class _Compaction:
         files = [new.create(CLEANED)]
         for segment in group:
             for position, header in segment.headers():
-                kept = clean_batch(segment.read_batch(position, header), header, cleaning)
+                content = segment.read_batch(position, header)
+                check_crc(content, 0, header)  # a new checksum must not make damage look right
+                kept = clean_batch(content, header, cleaning)
                 if kept is not None:
                     new.append(kept, header.last_offset, read_header(kept).max_timestamp)
                 yield from self._count(header.size)

@@ -6,7 +6,7 @@ that answer one question, returned in its place by ``Storage.append``, where nei
 """
 
 from asyncio import Future
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from typing import NamedTuple, Protocol
@@ -280,6 +280,14 @@ class Storage(Protocol):
 
     async def compact(self, partition: TopicPartition, now: WallTime) -> None:
         """Run ``Log.compact`` to its end, giving way to the loop between its steps."""
+        ...
+
+    async def scrub(self, partition: TopicPartition, rest: Callable[[int], Awaitable[None]]) -> list[Repair]:
+        """Compare the checksums of closed segments; what is damaged and was not known to be.
+
+        ``rest`` is called with the number of bytes after each step, to keep to a rate. Damage is answered
+        CORRUPT_MESSAGE from then on, and stays where it is.
+        """
         ...
 
     async def reopen(self, partition: TopicPartition) -> Log:

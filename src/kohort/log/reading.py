@@ -6,8 +6,10 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from kohort.log.log import Slice
-from kohort.log.segment import Segment
+from kohort.log.segment import LOG, Segment
+from kohort.log.walk import whole_batches
 from kohort.model.ids import Offset
+from kohort.records.batch import CorruptBatchError
 
 _BASE_OFFSET = attrgetter("base_offset")
 
@@ -42,15 +44,28 @@ def read(view: View, offset: Offset, max_bytes: int, limit: Offset, at_least_one
         if start is None:
             continue  # compaction has removed the last batches of this segment
         end, after = _end_in(view, number, limit)
+        readable = _end_before_damage(segment, start, end) if segment.damages else end
         content, next_offset = (
-            segment.read(start, end, max_bytes, at_least_one) if start < end else (b"", None)
+            segment.read(start, readable, max_bytes, at_least_one) if start < readable else (b"", None)
         )
+        if readable < end and content and next_offset is None:
+            next_offset = whole_batches(content, 0)[1]
         if not content:
             break
         if next_offset is not None or number == len(view.segments) - 1:
             segment.remember(after if next_offset is None else next_offset, start + len(content))
         return Slice([content], len(content), after if next_offset is None else Offset(next_offset))
     return Slice([], 0, offset)
+
+
+def _end_before_damage(segment: Segment, start: int, end: int) -> int:
+    """Where intact batches from ``start`` on end. Raises ``CorruptBatchError`` if there is none."""
+    for damage in segment.damages:
+        if damage.start <= start < damage.end:
+            raise CorruptBatchError(f"{segment.path}{LOG}: {damage.reason}")
+        if start < damage.start:
+            return min(end, damage.start)
+    return end
 
 
 def readable_bytes(view: View, offset: Offset, limit: Offset) -> int:

@@ -5,11 +5,12 @@ last segment of a log only. Reading never decodes a record.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kohort.log.disk import Disk, File, ShortWriteError, read_file, remove_if_there, write_all
 from kohort.log.index import MOST_ENTRIES, CorruptIndexError, OffsetIndex, TimeIndex
+from kohort.log.scan import Damage
 from kohort.log.walk import batch_size, headers, spans, whole_batches
 from kohort.model.ids import Offset
 from kohort.records.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, CorruptBatchError, read_header
@@ -76,6 +77,7 @@ class Segment:
         "_youngest",
         "base_offset",
         "created",
+        "damages",
         "modified",
         "path",
         "size",
@@ -88,6 +90,7 @@ class Segment:
         self.size = size
         self.modified = modified  # of the last append; the age of a segment whose records have no timestamps
         self.created: int | None = None  # in this run; `None` until the clock was read for the first time
+        self.damages: Sequence[Damage] = ()  # known ones; what is read ends before them
         self.used = True
         self._place = place
         self._file: File | None = None

@@ -22,7 +22,7 @@ from kohort.log.segment import Place, Segment
 from kohort.log.syncing import SyncJob, Unsynced
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset, WallTime
-from kohort.records.batch import BatchHeader, patch_append_time, patch_offsets, read_header
+from kohort.records.batch import BatchHeader, CorruptBatchError, patch_append_time, patch_offsets, read_header
 
 
 class SegmentedLog:
@@ -197,6 +197,10 @@ class SegmentedLog:
             return read(self._view(), offset, max_bytes, limit, at_least_one)
         except (OSError, MemoryError) as error:
             raise self._unreadable(error) from error
+        except CorruptBatchError as error:
+            raise RefusedError(
+                ErrorCode.CORRUPT_MESSAGE, f"{self.partition} is damaged at offset {offset}: {error}"
+            ) from error
 
     def readable_bytes(self, offset: Offset, limit: Offset) -> int:
         try:
@@ -207,6 +211,9 @@ class SegmentedLog:
     def _unreadable(self, error: Exception) -> RefusedError:
         reason = f"{self.partition} could not be read: {describe(error)}"
         return RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+
+    def closed_segments(self) -> Sequence[Segment]:
+        return self._segments[:-1]
 
     def find_by_time(self, timestamp: int, limit: Offset) -> Search:
         return first_not_older(self._segments, timestamp, self.start_offset, limit)

@@ -1,7 +1,7 @@
 """All logs of a node, in one data directory."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import closing
 from dataclasses import dataclass
@@ -24,12 +24,14 @@ from kohort.log.inventory import take, write_inventory
 from kohort.log.log import AdvanceListener, Append, LogSpec, Repair, SyncPolicy
 from kohort.log.partition_files import make_directory
 from kohort.log.recovery import Trust, recover
-from kohort.log.segment import OpenFiles, Place
+from kohort.log.scrub import scrub
+from kohort.log.segment import LOG, OpenFiles, Place
 from kohort.log.segmented import SegmentedLog
 from kohort.log.sweep import doomed_name
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Offset, TopicId, WallTime
 from kohort.model.topics import TopicPartition, show_topic_id
+from kohort.records.batch import CorruptBatchError
 
 _START = Offset(0)
 
@@ -264,10 +266,26 @@ class LogStorage:
                         await asyncio.sleep(0)
                     else:
                         await self._blocking(work)
+        except CorruptBatchError as error:
+            raise RefusedError(
+                ErrorCode.CORRUPT_MESSAGE, f"{partition} is damaged and stays as it is: {error}"
+            ) from error
         except (OSError, MemoryError) as error:
             raise RefusedError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"compacting {partition} failed: {describe(error)}"
             ) from error
+
+    async def scrub(self, partition: TopicPartition, rest: Callable[[int], Awaitable[None]]) -> list[Repair]:
+        log = self.log(partition)
+
+        async def step(work: Callable[[], int]) -> int:
+            return await in_thread(self._executor, work)
+
+        found = await scrub(log, self._directory.disk, step, rest)
+        return [
+            Repair(f"{segment.path}{LOG}", f"bytes {damage.start} to {damage.end}: {damage.reason}")
+            for segment, damage in found
+        ]
 
     async def reopen(self, partition: TopicPartition) -> SegmentedLog:
         """Raises ``RefusedError`` with KAFKA_STORAGE_ERROR while files cannot be read or written."""

@@ -22,7 +22,7 @@ from kohort.model.errors import KohortError
 from kohort.model.ids import NodeId, Partition, TopicId, TopicName
 from kohort.model.topics import CONSUMER_OFFSETS, TopicPartition
 from kohort.records.batch import batches
-from kohort.testing.faults import FakeDisk
+from kohort.testing.faults import FakeDisk, PowerLossError
 
 DATA = "data"
 IDENTITY = Identity("cluster-of-this-test", NodeId(1))
@@ -93,7 +93,9 @@ class World:
             values = [b"%d-%d" % (number, each) for each in range(size)]
             content = batch(*values, at=1_000 + number) if number % 2 else numbered(number // 2, producer=9)
             (done,) = await storage.append([append_of(content, log.partition, epoch=log.leader_epoch)])
-            assert isinstance(done, Appended)
+            if not isinstance(done, Appended):
+                assert self.disk.power_off_at is not None, f"{done!r}"
+                raise PowerLossError
             piece = log.read(done.base_offset, 1, limit=log.end_offset, at_least_one=True)
             self.stored.setdefault(log.partition, {})[done.base_offset] = b"".join(piece.buffers)
 

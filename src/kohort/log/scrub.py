@@ -1,0 +1,75 @@
+"""Reading closed segments again while a broker runs, slowly, to find bytes that have changed on the disk.
+
+A start and a fetch do not compare checksums: that would cost the time of all readers. This does, in a thread,
+a megabyte at a time. Damaged bytes stay where they are; a fetch of them is answered CORRUPT_MESSAGE.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Protocol
+
+from kohort.log.disk import Disk
+from kohort.log.scan import Damage, Intact, salvage
+from kohort.log.segment import LOG, Segment
+
+_BYTES_A_STEP = 1 << 20
+
+Step = Callable[[Callable[[], int]], Awaitable[int]]
+"""Runs a function in a thread and returns what it does."""
+
+
+class Scrubbed(Protocol):
+    """The log whose segments are read."""
+
+    def closed_segments(self) -> Sequence[Segment]: ...
+
+
+async def scrub(
+    log: Scrubbed, disk: Disk, in_thread: Step, rest: Callable[[int], Awaitable[None]]
+) -> list[tuple[Segment, Damage]]:
+    """Read all closed segments of a log; returns what is damaged and was not known to be.
+
+    After each step ``rest`` is called with the number of bytes that were read.
+    """
+    new = []
+    for segment in list(log.closed_segments()):
+        try:
+            reading = _Reading(disk, segment)
+            while (size := await in_thread(reading.step)) > 0:
+                await rest(size)
+        except FileNotFoundError:
+            continue  # deleted or compacted meanwhile
+        if segment not in log.closed_segments():
+            continue
+        known = segment.damages
+        new += [(segment, damage) for damage in reading.damages if damage not in known]
+        segment.damages = tuple(reading.damages)
+    return new
+
+
+class _Reading:
+    """One segment that is being read. It has a file of its own: that of the segment belongs to the loop."""
+
+    def __init__(self, disk: Disk, segment: Segment) -> None:
+        self.damages: list[Damage] = []
+        self._position = 0
+        self._disk = disk
+        self._segment = segment
+        self._found: Iterator[Intact | Damage] | None = None
+
+    def step(self) -> int:
+        """Read on, about a megabyte; how much it was, 0 at the end."""
+        segment = self._segment
+        if self._found is None:
+            file = self._disk.open(segment.path + LOG)
+            self._found = salvage(file, segment.size, segment.base_offset)
+        start = self._position
+        for found in self._found:
+            match found:
+                case Damage():
+                    self.damages.append(found)
+                    self._position = found.end
+                case Intact(position, header):
+                    self._position = position + header.size
+            if self._position - start >= _BYTES_A_STEP:
+                break
+        return self._position - start

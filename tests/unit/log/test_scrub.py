@@ -1,0 +1,96 @@
+"""Closed segments are read again in the background; what is damaged is refused, the rest stays readable."""
+
+import pytest
+from tests.unit.log.bench import COMPACTED, PARTITION, Bench, batch
+
+from kohort.log.log import LogConfig, Repair
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import Offset
+from kohort.testing.faults import FakeDisk
+
+FIRST = f"data/{PARTITION}/00000000000000000000.log"
+SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100)
+
+
+@pytest.fixture
+def disk() -> FakeDisk:
+    return FakeDisk()
+
+
+@pytest.fixture
+def bench(disk: FakeDisk) -> Bench:
+    """Twelve batches of one record each; the first segment holds 0 to 4."""
+    bench = Bench(disk, config=SMALL)
+    bench.append(*[batch(b"%d" % number) for number in range(12)])
+    return bench
+
+
+def flip(disk: FakeDisk, offset: int) -> None:
+    file = disk.open(FIRST)
+    position = offset * (file.size() // 5) + 68
+    file.write(bytes([file.read(1, position)[0] ^ 1]), position)
+
+
+def scrub(bench: Bench) -> tuple[list[Repair], int]:
+    rested = 0
+
+    async def rest(size: int) -> None:
+        nonlocal rested
+        rested += size
+
+    return bench.run(bench.storage.scrub(PARTITION, rest)), rested
+
+
+def test_what_is_intact_is_read_once_and_nothing_is_said(bench: Bench, disk: FakeDisk) -> None:
+    closed = sum(segment.size for segment in bench.log.closed_segments())
+    assert scrub(bench) == ([], closed)
+
+
+def test_a_wrong_byte_is_said_once(bench: Bench, disk: FakeDisk) -> None:
+    flip(disk, 2)
+    ((found,), _) = scrub(bench)
+    assert found.directory == FIRST
+    assert found.what.startswith("bytes 140 to 210:")
+    assert "the checksum says" in found.what
+    assert scrub(bench)[0] == []
+
+
+def test_a_fetch_of_damage_is_corrupt_message_and_everything_around_it_is_readable(
+    bench: Bench, disk: FakeDisk
+) -> None:
+    flip(disk, 2)
+    scrub(bench)
+    piece = bench.log.read(Offset(0), 10_000, limit=Offset(12), at_least_one=True)
+    assert (piece.size, piece.next_offset) == (140, 2)
+    with pytest.raises(RefusedError) as refused:
+        bench.log.read(Offset(2), 10_000, limit=Offset(12), at_least_one=True)
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert [record.offset for record in bench.records(3)] == list(range(3, 12))
+
+
+def test_a_header_that_makes_no_sense_is_corrupt_message_without_a_scrubber(
+    bench: Bench, disk: FakeDisk
+) -> None:
+    disk.open(FIRST).write(bytes(60), 0)
+    with pytest.raises(RefusedError) as refused:
+        bench.log.read(Offset(0), 10_000, limit=Offset(12), at_least_one=True)
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_segment_that_went_meanwhile_is_passed_over(bench: Bench, disk: FakeDisk) -> None:
+    flip(disk, 2)
+    disk.remove(FIRST)
+    assert scrub(bench)[0] == []
+
+
+def test_compaction_leaves_a_damaged_log_as_it_is(disk: FakeDisk) -> None:
+    bench = Bench(disk, config=COMPACTED)
+    bench.log.reconfigure(
+        LogConfig(segment_bytes=400, cleanup=COMPACTED.cleanup, min_cleanable_dirty_ratio=0)
+    )
+    bench.append(*[batch(b"%d" % number) for number in range(12)])
+    flip(disk, 2)
+    with pytest.raises(RefusedError) as refused:
+        bench.compact(10**9)
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert disk.open(FIRST).size() == 350
