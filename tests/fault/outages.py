@@ -25,6 +25,7 @@ from kohort.codec.compiled import decode, encode
 from kohort.codec.schema import Message
 from kohort.log.log import SyncPolicy
 from kohort.model.errors import ErrorCode, KohortError
+from kohort.model.ids import Instant
 from kohort.testing.faults import FakeDisk, FaultyExecutor, Kind, Outage
 from kohort.wire.apis import APIS, ApiKey
 from kohort.wire.headers import RequestHeader, read_response_header, request_header
@@ -49,7 +50,7 @@ from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchReq
 
 PATIENCE_MS = 10_000
 STEP_MS = 50
-TURNS = 12  # of the loop, after which everything that is not waiting for time has happened
+TURNS = 8  # of the loop, after which everything that is not waiting for time has happened
 FOR_EVER = 1 << 40
 
 RETRIABLE = {
@@ -100,6 +101,7 @@ class Day:
         self._settings = Settings(
             data=Path("node/data"), fsync=policy, fsync_interval_ms=0, overrides=CONFIGS
         )
+        self._healed_at = Instant(0)
         self._member = ("", -1)
         self.committed = -1
         self.produced: dict[str, list[str]] = {}
@@ -168,18 +170,24 @@ class Day:
     async def _settled(self, work: Awaitable[Any]) -> Any:  # noqa: ANN401 - whatever it brings
         """Wait in virtual time; an outage ends when something has waited for long."""
         future = asyncio.ensure_future(work)
-        waited = 0
+        since = self.clock.now().instant
         while True:
             for _ in range(TURNS):
                 if future.done():
                     return future.result()
                 await asyncio.sleep(0)
-            self.clock.advance(STEP_MS)
-            waited += STEP_MS
-            if self._is_suffering and waited >= PATIENCE_MS:
-                self.suffer(None)
-                waited = 0
-            assert waited <= PATIENCE_MS, "no answer"
+            since = self._wait_on(since, "no answer")
+
+    def _wait_on(self, since: Instant, problem: str) -> Instant:
+        """Let a moment pass for something that waits; returns since when it waits without an outage."""
+        now = self.clock.now().instant
+        if self._is_suffering and now - since >= PATIENCE_MS:
+            self.suffer(None)
+            self._healed_at = now
+        since = max(since, self._healed_at)
+        assert now - since <= PATIENCE_MS or self._is_suffering, f"{problem} for ten seconds"
+        self.clock.advance(STEP_MS)
+        return since
 
     # -- requests --------------------------------------------------------------------------------------
 
@@ -198,15 +206,12 @@ class Day:
 
     async def until_done(self, attempt: Callable[[], Awaitable[ErrorCode]]) -> None:
         """Try until the code is NONE; from the end of the outage on, for ten seconds."""
-        waited = 0
+        since = self.clock.now().instant
         while code := await attempt():
             assert code in RETRIABLE, f"{code.name} is not retriable"
-            if self._is_suffering and waited >= PATIENCE_MS:
-                self.suffer(None)
-                waited = 0
-            assert waited <= PATIENCE_MS, f"{code.name} for ten seconds after the outage"
-            await self._step()
-            waited += STEP_MS
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+            since = self._wait_on(since, code.name)
 
     # -- steps -----------------------------------------------------------------------------------------
 
@@ -373,17 +378,19 @@ class Day:
         return ErrorCode(entry.error_code)
 
 
-async def live(day: Day) -> None:
+async def live(day: Day, rounds: int) -> None:
     """Create, produce, join, commit, compact, delete, load, stop."""
     await day.start()
     await day.create("t", segment_ms=1)
     await day.create("gone")
     await day.create("compacted", cleanup_policy="compact", segment_ms=1, min_cleanable_dirty_ratio=0)
-    for number in range(3):
-        await day.produce("t", f"t{number}")
-        await day.produce("compacted", f"c{number}")
-    await day.produce("gone", "g")
-    await day.commit(2)
+    for number in range(rounds):  # several logs are synced at a time
+        await asyncio.gather(
+            day.produce("t", f"t{number}"),
+            day.produce("compacted", f"c{number}"),
+            day.produce("gone", f"g{number}"),
+            day.commit(number),
+        )
     await day.pass_time(1_500)  # a compaction
     await day.add_partition("t", 2)
     await day.alter_configs("t")
@@ -392,23 +399,23 @@ async def live(day: Day) -> None:
     await day.delete("gone")
     await day.create("gone")
     await day.produce("gone", "again")
-    await day.commit(3)
+    await day.commit(rounds)
     await day.check()
     await day.stop()
     await day.start()
     await day.check()
-    await day.commit(4)
+    await day.commit(rounds + 1)
     await day.delete_records("t", 2)
     day.produced["t"] = day.produced["t"][2:]
     await day.produce("t", "last")
     await day.delete("compacted")
 
 
-async def end(day: Day) -> None:
+async def end(day: Day, rounds: int) -> None:
     """The outage is over: everything works, now and after a loss of power."""
     day.asked = day.disk.counts + day.executor.counts
     day.suffer(None)
-    await day.pass_time(PATIENCE_MS // 3)
+    await day.pass_time(PATIENCE_MS // 5)
     await day.check()
     for name in ("t", "gone", "new"):
         if name not in day.produced:
@@ -416,7 +423,7 @@ async def end(day: Day) -> None:
         await day.produce(name, "at the end")
     await day.delete("new")
     await day.create("new")
-    await day.commit(5)
+    await day.commit(rounds + 2)
     await day.check()
     await day.lose_power()
     await day.start()
@@ -424,7 +431,7 @@ async def end(day: Day) -> None:
     await day.stop()
 
 
-def run(outage: Outage | None, policy: SyncPolicy = SyncPolicy.COMMIT) -> Day:
+def run(outage: Outage | None, policy: SyncPolicy = SyncPolicy.COMMIT, rounds: int = 2) -> Day:
     """Live a day with an outage; raises what is wrong with it."""
     day = Day(policy)
     unowned: list[dict[str, Any]] = []
@@ -435,8 +442,8 @@ def run(outage: Outage | None, policy: SyncPolicy = SyncPolicy.COMMIT) -> Day:
     async def both() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: unowned.append(context))
         day.suffer(outage)
-        await live(day)
-        await end(day)
+        await live(day, rounds)
+        await end(day, rounds)
 
     try:
         asyncio.run(both())

@@ -11,14 +11,14 @@ from kohort.log.log import SyncPolicy
 from kohort.testing.faults import Kind, Outage
 
 
-def sweep(kind: Kind, length: int, policy: SyncPolicy, stride: int = 1) -> int:
+def sweep(kind: Kind, length: int, policy: SyncPolicy, *, stride: int = 1, rounds: int = 2) -> int:
     """Live a day for each operation of a kind at which an outage may begin; how many days that were."""
-    moments = range(1, run(None, policy).asked[kind] + 1, stride)
+    moments = range(1, run(None, policy, rounds).asked[kind] + 1, stride)
     for first in moments:
         try:
-            run(Outage(kind, first, length), policy)
+            run(Outage(kind, first, length), policy, rounds)
         except Exception as error:
-            error.add_note(f"in run({Outage(kind, first, length)}, {policy})")
+            error.add_note(f"in run({Outage(kind, first, length)}, {policy}, {rounds})")
             raise
     return len(moments)
 
@@ -42,4 +42,4 @@ def test_operations_that_fail_until_they_are_healed_leave_nothing_broken(kind: K
 def test_an_outage_of_any_length_at_any_moment_leaves_nothing_broken(
     kind: Kind, length: int, policy: SyncPolicy
 ) -> None:
-    assert sweep(kind, length, policy) > 5
+    assert sweep(kind, length, policy, rounds=12) > 5
