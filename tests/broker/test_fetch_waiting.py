@@ -7,6 +7,7 @@ from tests.broker.asking import append, batch, create, eventually, fetch_request
 from tests.broker.conftest import Connect
 from tests.broker.raw import Raw, Reply
 
+from kohort.broker import fetch as fetching
 from kohort.model.errors import ErrorCode
 from kohort.testing.broker import Broker
 from kohort.wire.messages.delete_records import (
@@ -63,6 +64,26 @@ def test_a_produce_during_a_waiting_fetch_wakes_it(raw: Raw, reader: Raw, broker
     append(raw, "t", batch("b"))
     assert values_in(taken(reader)) == ["b"]
     assert waiting(broker) == 0
+
+
+def test_a_produce_makes_a_waiting_fetch_look_at_one_partition_however_many_it_waits_on(
+    raw: Raw, reader: Raw, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(raw, "wide", 100)
+    reader.post(fetch_request({"wide": [part(index) for index in range(100)]}, wait=LONG, min_bytes=200), 12)
+    eventually(lambda: waiting(broker) == 1)
+    looks: list[object] = []
+    look = fetching._readable
+
+    def counted(planned: fetching.Planned, terms: fetching.Terms) -> int | None:
+        looks.append(planned.key)
+        return look(planned, terms)
+
+    monkeypatch.setattr(fetching, "_readable", counted)
+    append(raw, "wide", batch("a"), batch("b"))
+    append(raw, "wide", batch("c" * 200))
+    assert reader.take().responses[0].partitions[0].error_code == 0
+    assert looks[:3] == [("wide", 0)] * 3
 
 
 def test_a_produce_in_the_same_breath_as_the_fetch_is_not_missed(raw: Raw, reader: Raw) -> None:

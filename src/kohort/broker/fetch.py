@@ -98,15 +98,24 @@ def is_satisfied(planned: list[Planned], terms: Terms) -> bool:
     """Whether a Fetch can be answered now: something is wrong, or there are bytes enough."""
     readable = 0
     for part in planned:
-        if part.log is None or part.diverging is not None or part.log.failure is not None:
+        here = _readable(part, terms)
+        if here is None:
             return True
-        try:
-            readable += part.log.readable_bytes(Offset(part.wanted.offset), _limit(part.log, terms))
-        except RefusedError:  # it cannot be read now: the reply says so
-            return True
+        readable += here
         if readable >= terms.min_bytes:
             return True
     return terms.min_bytes <= 0 or not planned
+
+
+def _readable(part: Planned, terms: Terms) -> int | None:
+    """How many bytes a reader would find, or None if the reply has to say what is wrong."""
+    log = part.log
+    if log is None or part.diverging is not None or log.failure is not None:
+        return None
+    try:
+        return log.readable_bytes(Offset(part.wanted.offset), _limit(log, terms))
+    except RefusedError:  # it cannot be read now
+        return None
 
 
 def read(planned: list[Planned], terms: Terms) -> Iterator[tuple[PartitionKey, PartitionData]]:
@@ -169,7 +178,7 @@ class FetchWaiters:
     def wait(self, planned: list[Planned], terms: Terms, max_wait_ms: int) -> "asyncio.Future[None]":
         """A future that is done when the plan is satisfied or the wait is over; cancel it to give up."""
         waiting = WaitingFetch(planned, terms, asyncio.get_running_loop().create_future())
-        partitions = [part.log.partition for part in planned if part.log is not None]
+        partitions = waiting.partitions
         for partition in partitions:
             self._waiting[partition][waiting] = None
         alarm = asyncio.get_running_loop().call_later(max_wait_ms / 1_000, waiting.finish)
@@ -183,30 +192,43 @@ class FetchWaiters:
                     del self._waiting[partition]
 
         waiting.future.add_done_callback(forget)
-        waiting.look_again()  # what came since the plan was made has woken nobody
+        for partition in partitions:  # what came since the plan was made has woken nobody
+            waiting.look_at(partition)
         return waiting.future
 
     def look_again(self, partition: TopicPartition) -> None:
         """Something happened to a partition: whoever has enough now is answered."""
         for waiting in list(self._waiting.get(partition, ())):
-            waiting.look_again()
+            waiting.look_at(partition)
 
     def __len__(self) -> int:
         return len({waiting for here in self._waiting.values() for waiting in here})
 
 
 class WaitingFetch:
-    """One Fetch in its long poll."""
+    """One Fetch in its long poll. It knows what each partition had: an append costs a look at one of them."""
 
-    __slots__ = ("_planned", "_terms", "future")
+    __slots__ = ("_found", "_parts", "_readable", "_terms", "future")
 
     def __init__(self, planned: list[Planned], terms: Terms, future: "asyncio.Future[None]") -> None:
-        self._planned = planned
+        self._parts = {part.log.partition: part for part in planned if part.log is not None}
+        self._found: dict[TopicPartition, int] = {}
+        self._readable = 0
         self._terms = terms
         self.future = future
 
-    def look_again(self) -> None:
-        if not self.future.done() and is_satisfied(self._planned, self._terms):
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return list(self._parts)
+
+    def look_at(self, partition: TopicPartition) -> None:
+        if self.future.done():
+            return
+        found = _readable(self._parts[partition], self._terms)
+        if found is not None:
+            self._readable += found - self._found.get(partition, 0)
+            self._found[partition] = found
+        if found is None or self._readable >= self._terms.min_bytes:
             self.finish()
 
     def finish(self) -> None:
