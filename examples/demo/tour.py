@@ -228,9 +228,8 @@ class Tour:
         holds = verdict.holds and is_archived
         lines = Text.assemble(
             _mark(verdict.holds), f" each of {verdict.written:,} orders was processed by the group\n",
-            _mark(is_archived), " the archive has each of them exactly once\n\n",
-            ("go on with ", "dim"), "make run", (", ", "dim"), "examples/README.md",
-            (" and ", "dim"), "docs/howto/spark-groups.md",
+            _mark(is_archived), " the archive has each of them exactly once\n",
+            *(part for who, what in NEXT for part in ((f"\n{who:19}", "dim"), what)),
         )  # fmt: skip
         self._stage.console.print()
         if self._stage.console.is_terminal:
@@ -239,6 +238,16 @@ class Tour:
         else:
             self._stage.console.print(lines, soft_wrap=True)
         return holds
+
+
+NEXT = (
+    ("to try it", "make run"),
+    ("you write tests", "docs/howto/testing.md"),
+    ("you write programs", "docs/howto/consume.md, examples/README.md"),
+    ("you use Spark", "docs/howto/spark-groups.md"),
+    ("you run a broker", "docs/howto/run-as-a-service.md"),
+    ("how it works", "docs/design/README.md"),
+)  # where to go on, for each kind of reader
 
 
 def _mark(holds: bool) -> tuple[str, str]:

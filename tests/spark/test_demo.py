@@ -14,6 +14,7 @@ from examples.demo import company as company_module
 from examples.demo.company import Company, Member, MemberDiedError, Place
 from examples.demo.ledger import Done, Ledger, in_words
 from examples.demo.orders import GOODS, orders
+from examples.demo.tour import NEXT
 from examples.demo.view import GroupView, PartitionView, draw, line
 from rich.console import Console
 from tests.spark.test_submit import without_java
@@ -52,6 +53,12 @@ def test_an_order_that_nobody_wrote_breaks_the_verdict() -> None:
     assert verdict.unknown == (7,)
     assert "None was processed twice" in in_words(verdict)
     assert not verdict.holds
+
+
+def test_what_to_read_next_exists() -> None:
+    pages = [page for _, what in NEXT for page in re.findall(r"[\w/-]+\.md", what)]
+    assert len(pages) >= len(NEXT) - 1
+    assert [page for page in pages if not (ROOT / page).exists()] == []
 
 
 def test_orders_are_the_same_every_time_and_keep_all_partitions_busy() -> None:
