@@ -21,9 +21,16 @@ def started(**configs: str) -> None:
         pass
 
 
-def test_a_setting_that_does_not_exist_is_named() -> None:
-    with pytest.raises(KohortError, match=r"num\.partition'"):
-        started(num_partition="3")
+@pytest.mark.parametrize(
+    ("name", "advice"), [("num_partition", "did you mean num.partitions"), ("zzz", "configs.md lists all")]
+)
+def test_a_setting_that_is_not_known_is_accepted_with_a_warning(
+    caplog: pytest.LogCaptureFixture, name: str, advice: str
+) -> None:
+    started(**{name: "3"})
+    (message,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert f"the broker setting {name.replace('_', '.')} is not known" in message
+    assert advice in message
 
 
 def test_a_value_that_cannot_be_is_named() -> None:

@@ -4,7 +4,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from tests.clients.libraries import Got, Production
 from tests.clients.records import START, samples
@@ -162,6 +170,15 @@ def test_a_transactional_producer_is_told_at_once_and_for_good(kohort: Kohort) -
     with pytest.raises(KafkaException, match="transactions and share groups are not served") as refused:
         producer.init_transactions(60)
     assert refused.value.args[0].fatal()
+
+
+def test_a_share_consumer_is_told_at_once_and_for_good(kohort: Kohort) -> None:
+    made = ShareConsumer(settings(kohort.bootstrap, group_id=kohort.group()))
+    made.subscribe([kohort.topic()])
+    with pytest.raises(KafkaException, match="API version not supported") as refused:
+        made.poll(60)
+    assert refused.value.args[0].fatal()
+    made.close()
 
 
 def test_a_consumer_of_the_new_protocol_is_told_at_once_and_for_good(kohort: Kohort) -> None:

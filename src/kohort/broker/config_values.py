@@ -1,11 +1,14 @@
 """The values configs have now: topic, else this broker, else the cluster, else start-up, else default."""
 
+import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigSource
 from kohort.log.catalog import CLUSTER_DEFAULT, Catalog
 from kohort.model.errors import ErrorCode, KohortError, RefusedError
+
+logger = logging.getLogger("kohort.configs")
 
 
 class ConfigValue(NamedTuple):
@@ -90,12 +93,22 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def check_start_configs(configs: Mapping[str, str]) -> None:
-    """The settings a broker is started with; KohortError names the first that does not exist or fit."""
+    """The settings a broker is started with; KohortError names the first whose value does not fit.
+
+    One that is not known here is accepted with a warning, as by Kafka: files with settings are shared between
+    versions.
+    """
     for name, value in configs.items():
         key = BROKER_CONFIGS.get(name)
         if key is None:
-            raise KohortError(
-                f"there is no broker setting {name!r}", hint="docs/reference/configs.md lists all of them"
-            )
+            logger.warning("the broker setting %s is not known and has no effect; %s", name, _similar(name))
+            continue
         if wrong := key.check(value):
             raise KohortError(f"{name} cannot be {value!r}: {wrong}")
+
+
+def _similar(name: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(BROKER_CONFIGS), n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(close)}?" if close else "docs/reference/configs.md lists all of them"

@@ -4,7 +4,7 @@ Nothing heavy is imported before the options are known to be right.
 """
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kohort.client.addresses import Address, AddressError, parse_address
@@ -201,25 +201,12 @@ def broker_settings(options: ServeOptions) -> "Settings":
 
 
 def check_setting(name: str, value: str) -> None:
-    """Raise UsageError unless the broker knows the setting and may have this value for it."""
+    """Raise UsageError for a setting that has an option of its own, or a value that it cannot have."""
     from kohort.broker.configs import BROKER_CONFIGS
 
     if name in _OWN_OPTIONS:
         raise UsageError(f"--set {name}: this has an option of its own", hint=f"use {_OWN_OPTIONS[name]}")
     key = BROKER_CONFIGS.get(name)
-    if key is None:
-        raise UsageError(
-            f"--set {name}: there is no such broker setting", hint=_similar(name, BROKER_CONFIGS)
-        )
-    wrong = key.check(value)
-    if wrong is not None:
+    wrong = None if key is None else key.check(value)  # one that is not known is a warning at the start
+    if key is not None and wrong is not None:
         raise UsageError(f"--set {name}={value}: {wrong}", hint=f"its default is {key.default or 'empty'}")
-
-
-def _similar(name: str, known: Iterable[str]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, list(known), n=3, cutoff=0.6)
-    if close:
-        return f"did you mean {' or '.join(close)}?"
-    return "these are Kafka's broker settings, such as num.partitions or log.retention.ms"
