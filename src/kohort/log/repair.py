@@ -37,7 +37,7 @@ from kohort.log.segment import SNAPSHOT, OpenFiles, Place, file_name
 from kohort.log.sweep import has_records, is_partition_directory
 from kohort.model.errors import KohortError
 from kohort.model.ids import LeaderEpoch, Offset, Partition, TopicId, TopicName
-from kohort.model.topics import CONSUMER_OFFSETS, TopicPartition, show_topic_id
+from kohort.model.topics import CONSUMER_OFFSETS, JOURNAL, TopicPartition, show_topic_id
 from kohort.primitives.crc import crc32c
 
 _START = Offset(0)
@@ -50,6 +50,7 @@ _OFFSETS_CONFIGS = {
     "compression.type": "producer",
     "segment.bytes": "104857600",
 }
+_JOURNAL_CONFIGS = {"retention.ms": "604800000"}
 # The configs of a topic are in the catalog alone. Until someone sets them again, nothing may be deleted.
 _KEEP_EVERYTHING = {"retention.ms": "-1", "retention.bytes": "-1"}
 _PRODUCER_IDS_AHEAD = 1_000
@@ -148,6 +149,8 @@ class _Repair:
         found = Counter(each for each in ids.values() if each is not None and each not in taken)
         topic_id = found.most_common(1)[0][0] if found else _new_id()
         partitions, configs = max(ids) + 1, _KEEP_EVERYTHING
+        if name == JOURNAL:
+            configs = _JOURNAL_CONFIGS
         if name == CONSUMER_OFFSETS:  # groups are spread over all of them, also those without a directory
             partitions, configs = max(partitions, _OFFSETS_PARTITIONS), _OFFSETS_CONFIGS
         topic = Topic(name, topic_id, partitions, configs)
@@ -156,7 +159,7 @@ class _Repair:
         settings = ", ".join(f"{key}={value}" for key, value in configs.items())
         self._say(
             str(name),
-            f"taken into the catalog with {partitions} partitions; its configs are lost: {settings}",
+            f"taken into the catalog, partitions: {partitions}; its configs were lost and are now {settings}",
         )
         return topic
 

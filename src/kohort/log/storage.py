@@ -31,7 +31,7 @@ from kohort.log.sweep import doomed_name
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Offset, TopicId, WallTime
 from kohort.model.topics import TopicPartition, show_topic_id
-from kohort.records.batch import CorruptBatchError
+from kohort.records.batch import CorruptBatchError, LegacyFormatError
 
 _START = Offset(0)
 
@@ -366,7 +366,10 @@ class LogStorage:
         path = self._path(spec.partition)
         is_marked = self._check_topic_id(path, spec.topic_id)
         place = Place(self._directory.disk, path, self._open_files, spec.config.index_interval_bytes)
-        found = recover(place, trust)
+        try:
+            found = recover(place, trust)
+        except LegacyFormatError as error:
+            raise LegacyFormatError(f"{path!r}: {error.args[0]}", hint=error.hint) from error
         self._repairs += [Repair(path, what) for what in found.repairs]
         if found.segments and not is_marked:
             make_directory(place, spec.topic_id).sync()
@@ -385,7 +388,8 @@ class LogStorage:
         if found != topic_id:
             raise ForeignDirectoryError(
                 f"{path!r} belongs to topic id {show_topic_id(found)}, not {show_topic_id(topic_id)}",
-                hint="move it out of the data directory; it is from another topic of the same name",
+                hint=f"move it out of the data directory if it is from another topic of the same name; if "
+                f"{PARTITION_METADATA} is damaged, run `kohort data repair {self._directory.path}`",
             )
         return True
 

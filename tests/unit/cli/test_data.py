@@ -92,7 +92,7 @@ def test_a_lost_catalog_is_rebuilt(data: Path) -> None:
     (data / "kohort.catalog").unlink()
     assert run("check", data).exit_code == 1
     result = run("repair", data, "--yes")
-    assert "taken into the catalog with 1 partitions" in " ".join(result.stdout.split())
+    assert "taken into the catalog, partitions: 1" in " ".join(result.stdout.split())
     assert run("check", data).exit_code == 0
 
 
