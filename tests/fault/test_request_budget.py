@@ -1,7 +1,8 @@
 """Requests and replies share one budget: who does not fit is not read, who does not come on is closed."""
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -12,13 +13,18 @@ from tests.broker.asking import (
     eventually,
     fetch_request,
     metadata,
+    metadata_request,
     part,
     produce_request,
 )
-from tests.broker.grouping import alone, heartbeat_request
+from tests.broker.grouping import alone, find, heartbeat_request, join_request, sync_request
 from tests.broker.raw import Raw
 
+from kohort.broker.context import Response, Result
+from kohort.broker.heavy_work import LARGE_AT_A_TIME
 from kohort.testing.broker import Broker
+from kohort.testing.intercept import Proceed, Seen
+from kohort.wire.messages.metadata import MetadataRequest
 
 MB = 1_000_000
 BUDGET = 12 * MB
@@ -57,6 +63,13 @@ def waiting(broker: Broker) -> int:
 def used(broker: Broker) -> int:
     async def count() -> int:
         return broker.server.broker.budget.used
+
+    return broker.run(count())
+
+
+def waiting_fetches(broker: Broker) -> int:
+    async def count() -> int:
+        return len(broker.server.broker.fetch_waiters)
 
     return broker.run(count())
 
@@ -179,3 +192,73 @@ def test_replies_that_are_not_read_are_given_up_when_there_is_no_room_left(
         eventually(lambda: "moved less than" in caplog.text)
         eventually(lambda: used(broker) <= BUDGET // 2)
         assert metadata(other, "t").topics[0].error_code == 0
+
+
+# Requests with many entries take many times their bytes while they are worked on
+
+
+def many_names(count: int = 3_000) -> MetadataRequest:
+    return metadata_request(*(f"topic-{number}" for number in range(count)))
+
+
+def test_a_few_large_requests_are_worked_on_at_a_time_and_all_in_the_end(
+    start: Callable[..., Broker],
+) -> None:
+    broker = start()
+    begun = 0
+    release = asyncio.Event()
+
+    def hold(_seen: Seen, proceed: Proceed) -> Result:
+        nonlocal begun
+        begun += 1
+
+        async def later() -> Response:
+            await release.wait()
+            result = proceed()
+            return await result if isinstance(result, Awaitable) else result
+
+        return later()
+
+    async def let_go() -> None:
+        release.set()
+
+    broker.intercept(hold, api="Metadata", client="many")
+    with ExitStack() as stack:
+        crowd = [stack.enter_context(Raw(broker.bootstrap, "many")) for _ in range(LARGE_AT_A_TIME + 3)]
+        for stream in crowd:
+            stream.post(many_names(), 9)
+        eventually(lambda: begun == LARGE_AT_A_TIME)
+        other = stack.enter_context(Raw(broker.bootstrap))
+        assert metadata(other, "t").topics[0].error_code == 0  # a small one is answered meanwhile
+        assert begun == LARGE_AT_A_TIME
+        broker.run(let_go())
+        for stream in crowd:
+            assert len(stream.take().topics) == 3_000
+        assert begun == len(crowd)
+
+
+def test_large_requests_that_only_wait_hold_up_no_others(start: Callable[..., Broker]) -> None:
+    broker = start()
+    with ExitStack() as stack:
+        waiting_for_records = fetch_request({"t": [part()] * 3_000}, wait=600_000)
+        for _ in range(LARGE_AT_A_TIME + 1):
+            stack.enter_context(Raw(broker.bootstrap)).post(waiting_for_records, 12)
+        eventually(lambda: waiting_fetches(broker) == LARGE_AT_A_TIME + 1)
+        member = stack.enter_context(Raw(broker.bootstrap))
+        find(member)
+        first = member.send(join_request(protocols=("range",)), 3)
+        assert first.error_code == 0
+        others = [stack.enter_context(Raw(broker.bootstrap)) for _ in range(LARGE_AT_A_TIME + 1)]
+        for other in others:
+            other.post(join_request(), 3)
+        eventually(lambda: member.send(heartbeat_request(first.member_id, 1), 4).error_code != 0)
+        again = member.send(join_request(first.member_id), 3)
+        joined = [other.take() for other in others]
+        for other, reply in zip(others, joined, strict=True):  # followers wait for the leader
+            nonsense = {str(number): b"" for number in range(3_000)}
+            other.post(sync_request(reply.member_id, again.generation_id, nonsense), 3)
+        last = stack.enter_context(Raw(broker.bootstrap))
+        assert len(last.send(many_names(), 9).topics) == 3_000
+        leader = sync_request(first.member_id, again.generation_id, {first.member_id: b"all"})
+        assert member.send(leader, 3).error_code == 0
+        assert [other.take().error_code for other in others] == [0] * len(others)

@@ -9,6 +9,7 @@ from kohort.wire.apis import APIS
 
 if TYPE_CHECKING:
     from kohort.broker.connection import Connection
+    from kohort.broker.heavy_work import Turn
 
 
 _SHOWN = 100  # characters of a client id: some clients have a novel there
@@ -17,7 +18,7 @@ _SHOWN = 100  # characters of a client id: some clients have a novel there
 class Context:
     """The envelope of one request. Plain and slotted: one is made for every request."""
 
-    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "version")
+    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "turn", "version")
 
     def __init__(
         self, api_key: int, version: int, correlation_id: int, client_id: str, connection: "Connection"
@@ -27,6 +28,12 @@ class Context:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.connection = connection
+        self.turn: Turn | None = None  # of a large request
+
+    def waits_from_here_on(self) -> None:
+        """Let another large request have its turn."""
+        if self.turn is not None:
+            self.turn.end()
 
     @property
     def client_host(self) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kohort.broker.connection import Buffers, Connection, Parked
 from kohort.broker.context import Context, Interceptor, Later, RawReply, Response, Result
 from kohort.broker.handlers import SERVED, Served
+from kohort.broker.heavy_work import Turn
 from kohort.broker.memory_budget import SMALL
 from kohort.codec.compiled import NO_LIMIT, DecodeError, TooManyElementsError, decode_request, encode_parts
 from kohort.codec.schema import Message
@@ -47,7 +48,7 @@ _REPLIES = (Message, RawReply)  # a tuple: the union would be made anew for ever
 
 # Decoded, a list takes many times its bytes. A request of these APIs may wait for minutes: a large one is not
 # kept meanwhile, only what its handler needs. (To refuse it then, its connection is closed.)
-_WAIT_FOR_LONG = (ApiKey.FETCH, ApiKey.JOIN_GROUP)
+_WAIT_FOR_LONG = (ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 _WHILE_IN_WORK = 2  # times its size: the frame, and the batches made of it
 
 
@@ -189,6 +190,8 @@ class Dispatch:
         parked = ParkedRequest(result, self._encode, handler, request, context)
         if size > SMALL:
             parked.is_large(size)
+        if handler.served.key in _WAIT_FOR_LONG and not handler.served.only_waits:
+            context.waits_from_here_on()  # a Fetch has work to do before, and says it itself
         return self._started(parked)
 
     def _encode(self, response: Response, handler: Handler, context: Context) -> Buffers | Parked | None:
@@ -204,11 +207,14 @@ class Dispatch:
     ) -> Buffers | Parked | None:
         most = ELEMENTS.get(context.api_key, DEFAULT_ELEMENTS)
         read = partial(decode_request, handler.request_class, context.version, frame, position, most)
+        context.turn = turn = await self._broker.heavy_work.turn()
         try:
             request = await self._broker.heavy_work.call(read)
+            return await _finish(self._answer(handler, request, context, len(frame)), turn)
         except DecodeError as error:
             raise ProtocolError(f"{context} cannot be read: {error} ({most:,} are allowed)") from error
-        return self._answer(handler, request, context, len(frame))
+        finally:
+            turn.end()
 
     def _started(self, parked: ParkedRequest | LargeMessage) -> Parked:
         self._running.add(parked.future)
@@ -246,6 +252,21 @@ class Dispatch:
                 raise ProtocolError(f"{context} cannot be served now: {describe(error)}") from error
         served = handler.served
         return handler if served.oldest <= context.version <= served.newest else None
+
+
+async def _finish(answer: Buffers | Parked | None, turn: Turn) -> Buffers | Parked | None:
+    """Wait for what a large request still waits for, unless that may be long: then the turn is over."""
+    while answer is not None and not isinstance(answer, list):
+        try:
+            waiting: list[asyncio.Future[Any]] = [answer.future, turn.over]
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            answer.abandon()
+            raise
+        if not answer.future.done():
+            break
+        answer = answer.parts()
+    return answer
 
 
 def refusal(error: Exception, handler: Handler, request: Message, context: Context) -> Message:

@@ -18,6 +18,8 @@ knew of topics and logs may not be so any more.
 """
 
 
+LARGE_AT_A_TIME = 4  # requests with thousands of entries, from reading to the bytes of the reply
+
 IN_A_SLICE = 10_000  # microseconds, about: what is done for one request before others have their turn
 
 
@@ -42,16 +44,39 @@ class Slice:
         return True
 
 
+class Turn:
+    """The place of one large request among the few that are worked on at a time, until it is ``over``.
+
+    Decoded, with all that is made of it, a request takes many times the bytes it came in.
+    """
+
+    def __init__(self, places: asyncio.Semaphore) -> None:
+        self._places = places
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def end(self) -> None:
+        """The work is done, or only waits from here on."""
+        if not self.over.done():
+            self.over.set_result(None)
+            self._places.release()
+
+
 class HeavyWork:
     """Runs steps. One for a broker: one call at a time is in a thread, for each may need much memory."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
+        self._places = asyncio.Semaphore(LARGE_AT_A_TIME)
         self._threads = Threads(1, "kohort-heavy")
 
     def close(self) -> None:
         """No more steps."""
         self._threads.shutdown(wait=False)
+
+    async def turn(self) -> Turn:
+        """Wait for a place; whoever asked first gets it first."""
+        await self._places.acquire()
+        return Turn(self._places)
 
     def run(self, steps: Steps[T, R]) -> R | Awaitable[R]:
         """What the steps return: at once, if there is only one of them."""

@@ -51,12 +51,13 @@ def handle(broker: "Broker", request: FetchRequest, context: Context) -> Result:
         request.isolation_level == 1,
     )
     if len(opened.wanted) > _AT_ONCE:
-        return _answer_in_slices(broker, terms, opened, request.max_wait_ms)
+        return _answer_in_slices(broker, terms, opened, request.max_wait_ms, context)
     planned = list(plan(broker, opened.wanted))
     if request.max_wait_ms <= 0 or is_satisfied(planned, terms):
         if not broker.budget.room_for_reply() and request.max_wait_ms > 0:
             return _answer_when_there_is_room(broker, terms, opened, request.max_wait_ms)
         return _answer(broker, planned, terms, opened)
+    context.waits_from_here_on()
     return _wait_and_answer(broker, planned, terms, opened, request.max_wait_ms)
 
 
@@ -106,7 +107,7 @@ def _within(room: int, terms: Terms) -> Terms:
 
 
 async def _answer_in_slices(
-    broker: "Broker", terms: Terms, opened: Opened, max_wait_ms: int
+    broker: "Broker", terms: Terms, opened: Opened, max_wait_ms: int, context: Context
 ) -> FetchResponse:
     """The same for very many partitions: others have their turn between them."""
     slice_ = Slice()
@@ -121,6 +122,7 @@ async def _answer_in_slices(
 
     parts = await planned()
     if max_wait_ms > 0 and not is_satisfied(parts, terms):
+        context.waits_from_here_on()
         await broker.fetch_waiters.wait(parts, terms, max_wait_ms)
         parts = await planned()
     answer = Answer(opened)
