@@ -9,10 +9,10 @@ from kohort.broker.config_values import ConfigValues
 _MIB = 1024 * 1024
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
-# One part in so many of the memory, and the least that a broker can work with.
-_REQUESTS = (8, 192 * _MIB)
-_SESSIONS = (128, 64 * _MIB)
-_MEMBERS = (32, 128 * _MIB)
+# One part in so many of the memory, but at least so much: less than that, and a broker cannot work.
+REQUEST_PARTS, LEAST_FOR_REQUESTS = 32, 192 * _MIB
+MEMBER_PARTS, LEAST_FOR_MEMBERS = 64, 128 * _MIB
+SESSION_PARTS, LEAST_FOR_SESSIONS = 128, 64 * _MIB
 
 
 @cache
@@ -34,14 +34,14 @@ def _share(configs: ConfigValues, name: str, parts: int, least: int) -> int:
 
 def request_limit(configs: ConfigValues) -> int:
     """What requests that are being received and replies that are being sent may take together."""
-    return _share(configs, "queued.max.request.bytes", *_REQUESTS)
+    return _share(configs, "queued.max.request.bytes", REQUEST_PARTS, LEAST_FOR_REQUESTS)
 
 
 def sessions_limit(configs: ConfigValues) -> int:
     """What the fetch sessions of all consumers may take together."""
-    return _share(configs, "kohort.fetch.sessions.max.bytes", *_SESSIONS)
+    return _share(configs, "kohort.fetch.sessions.max.bytes", SESSION_PARTS, LEAST_FOR_SESSIONS)
 
 
 def members_limit(configs: ConfigValues) -> int:
     """What the members of all groups may take together."""
-    return _share(configs, "kohort.group.members.max.bytes", *_MEMBERS)
+    return _share(configs, "kohort.group.members.max.bytes", MEMBER_PARTS, LEAST_FOR_MEMBERS)
