@@ -1,7 +1,7 @@
 """DeleteRecords: the start of a partition moves up."""
 
 import pytest
-from tests.broker.asking import append, batch, create, fetch, metadata_request, offset_at, part, values
+from tests.broker.asking import append, batch, create, fetch, offset_at, part, values
 from tests.broker.conftest import Restart
 from tests.broker.raw import Raw, Reply
 
@@ -89,11 +89,6 @@ def test_a_compacted_topic_refuses_by_policy_unless_it_deletes_too(raw: Raw) -> 
     append(raw, "both", batch("a"))
     assert refused(cut(raw, 0, topic="compacted")) == ErrorCode.POLICY_VIOLATION
     assert cut(raw, 1, topic="both").low_watermark == 1
-
-
-def test_the_offsets_topic_is_left_alone(raw: Raw) -> None:
-    raw.send(metadata_request("__consumer_offsets", create=True), 13)
-    assert refused(cut(raw, -1, topic="__consumer_offsets")) == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_every_partition_is_answered(raw: Raw) -> None:

@@ -173,13 +173,7 @@ def test_a_reply_that_was_due_before_the_failure_still_arrives(raw: Raw) -> None
     assert raw.is_closed()
 
 
-# Internal topics and transactions
-
-
-def test_clients_do_not_write_to_internal_topics(raw: Raw) -> None:
-    raw.send(metadata_request("__consumer_offsets", create=True), 13)
-    result = produce(raw, "__consumer_offsets", batch("a"))
-    assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+# Transactions
 
 
 def test_a_transactional_id_is_refused_as_a_wrong_state(raw: Raw) -> None:

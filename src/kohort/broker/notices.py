@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.clock import Clock
 from kohort.model.ids import Instant
+from kohort.model.topics import CONSUMER_OFFSETS, INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from kohort.broker.context import Context
@@ -54,3 +55,15 @@ class Notices:
         window = self._windows.pop(about)
         if window.left_out:
             logger.warning("%s: %d more in the last minute, not logged one by one", about, window.left_out)
+
+
+def warn_internal(context: "Context", topic: str | None, change: str) -> None:
+    """A client changes an internal topic, which Kafka allows, too: log who it is, and what depends on it."""
+    if topic in INTERNAL_TOPICS:
+        meaning = (
+            "groups and committed offsets depend on it"
+            if topic == CONSUMER_OFFSETS
+            else "the history of groups is in it"
+        )
+        host = context.client_host[1:]
+        _dispatch.warning("%s at %s %s the internal topic %s: %s", context, host, change, topic, meaning)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
 from kohort.broker.heavy_work import Slice
+from kohort.broker.notices import warn_internal
 from kohort.broker.topics import MAX_PARTITIONS, ServedTopic
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.wire.messages.create_partitions import (
@@ -22,7 +23,7 @@ _PRICE = 20
 
 
 async def handle(
-    broker: "Broker", request: CreatePartitionsRequest, _context: Context
+    broker: "Broker", request: CreatePartitionsRequest, context: Context
 ) -> CreatePartitionsResponse:
     asked = Counter(topic.name for topic in request.topics)
     results = []
@@ -35,6 +36,7 @@ async def handle(
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             topic = _check(broker, wanted)
             if not request.validate_only:
+                warn_internal(context, topic.name, "adds partitions to")
                 await broker.topics.add_partitions(topic, wanted.count)
             results.append(CreatePartitionsTopicResult(name=wanted.name))
         except RefusedError as error:

@@ -6,7 +6,7 @@ from kohort.broker.context import Context
 from kohort.log.log import Cleanup
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Offset
-from kohort.model.topics import CONSUMER_OFFSETS
+from kohort.model.topics import INTERNAL_TOPICS
 from kohort.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -55,7 +55,7 @@ def _delete(broker: "Broker", name: str, part: DeleteRecordsPartition) -> Delete
     log = broker.topics.log(name, part.partition_index)
     if log is None:
         return _refused(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if name == CONSUMER_OFFSETS:
+    if name in INTERNAL_TOPICS:
         return _refused(part, ErrorCode.INVALID_TOPIC_EXCEPTION)
     if Cleanup.DELETE not in log.config.cleanup:
         return _refused(part, ErrorCode.POLICY_VIOLATION)

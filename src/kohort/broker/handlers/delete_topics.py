@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
 from kohort.broker.heavy_work import Slice
+from kohort.broker.notices import warn_internal
 from kohort.broker.topics import ServedTopic
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import NO_TOPIC_ID
@@ -28,7 +29,7 @@ async def handle(broker: "Broker", request: DeleteTopicsRequest, context: Contex
     wanted, repeated = _sort_out(broker, _wanted(request))
     slice_ = Slice()
     for topic in wanted:
-        repeated.append(await _delete(broker, topic))
+        repeated.append(await _delete(broker, topic, context))
         if slice_.is_full(_PRICE):
             await asyncio.sleep(0)
     return DeleteTopicsResponse(responses=repeated)
@@ -88,9 +89,10 @@ def _find(broker: "Broker", wanted: DeleteTopicState) -> ServedTopic:
     return topic
 
 
-async def _delete(broker: "Broker", wanted: DeleteTopicState) -> DeletableTopicResult:
+async def _delete(broker: "Broker", wanted: DeleteTopicState, context: Context) -> DeletableTopicResult:
     try:
         topic = _find(broker, wanted)
+        warn_internal(context, topic.name, "deletes")
         await broker.delete_topic(topic)
     except RefusedError as error:
         return _refused(wanted, error.code, str(error))

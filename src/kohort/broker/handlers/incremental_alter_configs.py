@@ -16,6 +16,7 @@ from kohort.broker.config_changes import (
 from kohort.broker.configs import split_list
 from kohort.broker.context import Context
 from kohort.broker.heavy_work import Slice
+from kohort.broker.notices import warn_internal
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -39,7 +40,7 @@ class Operation(IntEnum):
 
 
 async def handle(
-    broker: "Broker", request: IncrementalAlterConfigsRequest, _context: Context
+    broker: "Broker", request: IncrementalAlterConfigsRequest, context: Context
 ) -> IncrementalAlterConfigsResponse:
     asked = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     results = []
@@ -47,6 +48,8 @@ async def handle(
     for resource in request.resources:
         if slice_.is_full(_RESOURCE_PRICE + _CONFIG_PRICE * len(resource.configs)):
             await asyncio.sleep(0)
+        if resource.resource_type == ResourceType.TOPIC and not request.validate_only:
+            warn_internal(context, resource.resource_name, "alters configs of")
         try:
             if asked[resource.resource_type, resource.resource_name] > 1:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
