@@ -137,6 +137,8 @@ class Day:
                 self.failed_starts.append(str(error))
                 if len(self.failed_starts) > 3:
                     self.suffer(None)
+            except MemoryError:  # which has no text; the command says "out of memory"
+                self.suffer(None)
         self._dispatch = Dispatch(self.broker)
         self._maintenance = Maintenance(self.broker)
         self._maintenance.start()

@@ -4,6 +4,8 @@ What "nothing" means is in ``outages``: after the outage everything answers with
 clock without a restart, nothing acknowledged is lost, no topic is half there, no traceback is logged.
 """
 
+from errno import EIO, ENOMEM, ENOSPC
+
 import pytest
 from tests.fault.outages import FOR_EVER, run
 
@@ -11,14 +13,14 @@ from kohort.log.log import SyncPolicy
 from kohort.testing.faults import Kind, Outage
 
 
-def sweep(kind: Kind, length: int, policy: SyncPolicy, *, stride: int = 1, rounds: int = 2) -> int:
-    """Live a day for each operation of a kind at which an outage may begin; how many days that were."""
-    moments = range(1, run(None, policy, rounds).asked[kind] + 1, stride)
+def sweep(outage: Outage, policy: SyncPolicy = SyncPolicy.COMMIT, *, stride: int = 1, rounds: int = 2) -> int:
+    """Live a day for each operation at which the outage may begin; how many days that were."""
+    moments = range(outage.first, run(None, policy, rounds).asked[outage.kind] + 1, stride)
     for first in moments:
         try:
-            run(Outage(kind, first, length), policy, rounds)
+            run(outage._replace(first=first), policy, rounds)
         except Exception as error:
-            error.add_note(f"in run({Outage(kind, first, length)}, {policy}, {rounds})")
+            error.add_note(f"in run({outage._replace(first=first)}, {policy}, {rounds})")
             raise
     return len(moments)
 
@@ -26,20 +28,27 @@ def sweep(kind: Kind, length: int, policy: SyncPolicy, *, stride: int = 1, round
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", list(Kind))
 def test_one_operation_that_fails_leaves_nothing_broken(kind: Kind) -> None:
-    assert sweep(kind, 1, SyncPolicy.COMMIT) > 5
+    assert sweep(Outage(kind, 1)) > 5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", list(Kind))
 def test_operations_that_fail_until_they_are_healed_leave_nothing_broken(kind: Kind) -> None:
-    assert sweep(kind, FOR_EVER, SyncPolicy.COMMIT, stride=31) > 0
+    assert sweep(Outage(kind, 5, FOR_EVER), stride=37) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Kind.OPEN, Kind.READ, Kind.WRITE])
+def test_an_operation_that_finds_no_memory_leaves_nothing_broken(kind: Kind) -> None:
+    assert sweep(Outage(kind, 3, error=ENOMEM), stride=13) > 5
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("policy", list(SyncPolicy))
+@pytest.mark.parametrize("error", [EIO, ENOSPC, ENOMEM])
 @pytest.mark.parametrize("length", [1, 4, FOR_EVER])
 @pytest.mark.parametrize("kind", list(Kind))
-def test_an_outage_of_any_length_at_any_moment_leaves_nothing_broken(
-    kind: Kind, length: int, policy: SyncPolicy
+def test_an_outage_of_any_kind_and_length_at_any_moment_leaves_nothing_broken(
+    kind: Kind, length: int, error: int, policy: SyncPolicy
 ) -> None:
-    assert sweep(kind, length, policy, rounds=12) > 5
+    assert sweep(Outage(kind, 1, length, error), policy, rounds=6) > 5

@@ -127,6 +127,8 @@ class TopicRuntime(Generic[C, E, R]):
         except KohortError as error:
             logger.error("%s cannot be loaded, and is not served: %s", partition, error)
             runtime.fail()
+        except (OSError, MemoryError) as error:
+            self._load_later(runtime, error)
         except Exception:  # it would fail again, and again
             logger.exception("%s: the coordinator cannot be built from its log", partition)
             runtime.fail()

@@ -168,6 +168,8 @@ class FakeDisk(Suffering):
     def asked(self, kind: Kind, path: str = "") -> None:
         """Every operation passes here before it happens."""
         if self.is_hit(kind) and self._outage is not None:
+            if self._outage.error == errno.ENOMEM:
+                raise MemoryError  # as Python says it, without a path
             raise OSError(self._outage.error, os.strerror(self._outage.error), path or None)
 
     def crash(self, survival: Survival = Survival.NOTHING, kept: int = 0) -> None:
@@ -337,7 +339,7 @@ class FakeFile:
     def write(self, content: Bytes, position: int) -> int:
         try:
             self._disk.asked(Kind.WRITE, self._path)
-        except OSError:
+        except (OSError, MemoryError):
             self._disk.write(self._inode, memoryview(content)[: len(content) // 2], position)
             raise
         return self._disk.write(self._inode, content, position)

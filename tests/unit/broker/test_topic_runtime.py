@@ -162,6 +162,31 @@ def test_what_cannot_be_brought_to_life_is_not_tried_for_ever(
     assert "the coordinator cannot be built from its log" in caplog.text
 
 
+def test_a_lack_of_memory_while_groups_come_to_life_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    finish = Shard.finish_load
+    failures = 1
+
+    def failing(self: Shard, now: Now) -> Outcome:
+        nonlocal failures
+        if self.state.offsets.groups and failures:
+            failures -= 1
+            raise MemoryError
+        return finish(self, now)
+
+    async def run() -> None:
+        clock = VirtualClock()
+        broker = await started(await stored(GOOD, GOOD, GOOD), clock)
+        await broker.coordinator.ready()
+        assert groups_of(broker) == ["g1", "g2"]
+        clock.advance(100)
+        await broker.coordinator.ready()
+        assert groups_of(broker) == ["g0", "g1", "g2"]
+        await broker.stop()
+
+    monkeypatch.setattr(Shard, "finish_load", failing)
+    asyncio.run(run())
+
+
 def test_others_have_the_loop_between_two_batches_and_between_two_groups(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
