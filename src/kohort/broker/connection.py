@@ -215,7 +215,6 @@ class Connection(asyncio.Protocol):
                 if self._admitted:
                     self._admitted = 0
                     self._finished += 1
-                    self._budget.finished(self)
                 answer = self._requests.serve(frame, self)
                 if isinstance(answer, list):
                     gathered += answer

@@ -5,7 +5,7 @@ done; nobody else notices. How it is shared:
 
 - A request of up to 64 KiB never waits, so a member's heartbeats and commits always come through.
 - A request of up to 2 MiB waits only when the whole budget is taken; larger ones leave a quarter of it free.
-  One large request may always be under way, or a small budget would never take it.
+  While a quarter at most is taken, one of any size is read, or a small budget would never take it.
 - A request counts with its announced size from its first bytes until it is answered; its memory grows as it
   comes in. A reply counts while its bytes are not sent. A Fetch takes a quarter of what is free, at most.
 - While more than half is taken, a peer that holds some of it has to move a sixteenth of that in every
@@ -76,7 +76,7 @@ class MemoryBudget:
         self.used = 0
         self._patience_s = patience_s
         self._held: dict[Holder, int] = {}  # the one that has held its part for longest first
-        self._large: dict[Holder, int] = {}  # requests over 2 MiB that are under way
+        self._large: dict[Holder, int] = {}  # requests over 2 MiB, until they are answered
         self._waiting: dict[Holder, int] = {}  # requests that do not fit yet, the oldest first
         self._seen: dict[Holder, tuple[Progress, float]] = {}  # when a holder last came on
         self._check: asyncio.TimerHandle | None = None
@@ -107,16 +107,17 @@ class MemoryBudget:
         else:
             self._seen.pop(holder, None)
         self.used += size - before
+        if holder in self._large:
+            if size < self._large[holder]:
+                del self._large[holder]  # it is answered
+            else:
+                self._large[holder] = size  # it is worked on: with what is made of it
         if size < before:
             self._let_in()
         elif self._is_too_much:
             self._shed_oldest()
         if self._is_tight:
             self._look_after_it()
-
-    def finished(self, holder: Holder) -> None:
-        """The request that was admitted is complete."""
-        self._large.pop(holder, None)
 
     def forget(self, holder: Holder) -> None:
         """The connection is gone."""
@@ -143,7 +144,7 @@ class MemoryBudget:
         if size <= _ORDINARY:
             others = self.used - sum(self._large.values())
             return self.used + size <= self.limit or others + size <= self.limit // 4
-        return not self._large or self.used + size <= self.limit * 3 // 4
+        return self.used <= self.limit // 4 or self.used + size <= self.limit * 3 // 4
 
     def _is_overtaking(self, size: int) -> bool:
         """Whether others of its kind wait already; ordinary requests go before large ones."""

@@ -68,7 +68,6 @@ class Peer:
         self.budget.hold(self, self._size)
 
     def done(self) -> None:
-        self.budget.finished(self)
         self.budget.hold(self, 0)
 
     def progress(self) -> Progress | None:
@@ -115,6 +114,16 @@ def test_one_large_request_may_always_be_under_way_even_one_above_the_budget(bud
     assert first.is_read
     assert not second.is_read
     assert Peer(budget).send(2 * MIB).is_read  # ordinary ones have their quarter beside it
+    first.done()
+    assert second.is_read
+
+
+def test_a_large_request_that_is_complete_counts_until_its_work_is_done(budget: MemoryBudget) -> None:
+    (first,) = sent(budget, 100 * MIB)
+    budget.hold(first, 200 * MIB)  # with what is made of it
+    (second,) = sent(budget, 100 * MIB)
+    assert not second.is_read
+    assert Peer(budget).send(2 * MIB).is_read
     first.done()
     assert second.is_read
 
