@@ -59,6 +59,35 @@ def test_a_host_that_does_not_exist_is_told_in_words() -> None:
         asyncio.run(start())
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"host": "0.0.0.0"},
+        {"host": "::"},
+        {"host": "127.0.0.1", "advertised_host": "0.0.0.0"},
+        {"host": "0.0.0.0", "advertised_host": "::0"},
+    ],
+    ids=str,
+)
+def test_an_address_that_no_client_can_use_is_refused_with_the_way_out(where: dict[str, str]) -> None:
+    async def start() -> None:
+        await Server(Settings(port=0, data=None, **where)).start()  # type: ignore[arg-type] # both are text
+
+    with pytest.raises(KohortError, match="clients cannot be sent to") as refused:
+        asyncio.run(start())
+    assert "--advertise HOST:PORT" in (refused.value.hint or "")
+
+
+def test_only_the_user_who_runs_the_broker_can_read_its_data(tmp_path: Path) -> None:
+    home = tmp_path / "data"
+    with Broker(data=home) as broker, Raw(broker.bootstrap) as raw:
+        create(raw, "t")
+        append(raw, "t", batch("a"))
+    made = {home, *home.rglob("*")}
+    assert len(made) > 5
+    assert {path for path in made if path.stat().st_mode & 0o077} == set()
+
+
 def test_a_second_broker_on_one_directory_is_refused(tmp_path: Path) -> None:
     with (
         Broker(data=tmp_path) as first,

@@ -100,7 +100,7 @@ def test_a_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("options", [["--listen", "h:x"], ["--bogus"], ["--set", "num.partition=1"]])
+@pytest.mark.parametrize("options", [["--listen", "h:x"], ["--bogus"], ["--set", "num.partitions=x"]])
 def test_options_that_are_wrong_are_one_line_and_exit_code_2(options: list[str]) -> None:
     done = run_serve(*options)
     assert done.returncode == 2

@@ -10,6 +10,8 @@ import logging
 import socket
 from collections.abc import Callable
 
+from kohort.model.errors import KohortError
+
 logger = logging.getLogger("kohort.listening")
 
 _BACKLOG = 1_024
@@ -82,3 +84,19 @@ class Listener:
     def _resume(self, listening: socket.socket) -> None:
         if listening in self._sockets:
             self._loop.add_reader(listening, self._accept, listening)
+
+
+def check_advertised(host: str) -> None:
+    """Raise KohortError for an address that no client can connect to."""
+    from ipaddress import ip_address
+
+    try:
+        anywhere = ip_address(host).is_unspecified
+    except ValueError:  # a name
+        anywhere = False
+    if anywhere:
+        raise KohortError(
+            f"clients cannot be sent to {host}: it stands for every address of this machine",
+            hint="name the one that clients use: --advertise HOST:PORT, as in "
+            f"--listen {host}:9092 --advertise broker.example:9092",
+        )

@@ -10,7 +10,7 @@ from kohort.broker.clock import Clock, RealClock
 from kohort.broker.config_values import check_start_configs
 from kohort.broker.connection import Connection
 from kohort.broker.dispatch import Dispatch
-from kohort.broker.listening import Listener
+from kohort.broker.listening import Listener, check_advertised
 from kohort.broker.maintenance import Maintenance
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
@@ -56,6 +56,7 @@ class Server:
         """Open the data, listen, and return the address clients are told."""
         settings = self._settings
         check_start_configs(settings.overrides)
+        check_advertised(settings.advertised_host or settings.host)
         catalog, storage = await open_data(settings, self._disk)
         try:
             self.broker = Broker(settings, catalog, storage, self._clock)

@@ -14,6 +14,8 @@ from kohort.model.errors import KohortError
 
 Bytes = bytes | bytearray | memoryview
 
+_DIRECTORY_MODE, _FILE_MODE = 0o700, 0o600  # of what is made: records are for the user who runs the broker
+
 
 class Entry(NamedTuple):
     """One name in a directory."""
@@ -222,7 +224,7 @@ class RealDisk:
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return RealFile(os.open(path, flags, 0o644), path)
+        return RealFile(os.open(path, flags, _FILE_MODE), path)
 
     def entries(self, directory: str) -> list[Entry]:
         try:
@@ -232,7 +234,7 @@ class RealDisk:
             return []
 
     def make_directory(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        os.makedirs(path, _DIRECTORY_MODE, exist_ok=True)
 
     def rename(self, old: str, new: str) -> None:
         os.replace(old, new)
@@ -258,7 +260,7 @@ class RealLock:
     """A lock file, held by its open descriptor: the kernel releases it when the process dies."""
 
     def __init__(self, path: str) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
         try:
             # flock also keeps out a second broker of this process; lockf is what a JVM looks at.
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
