@@ -16,8 +16,7 @@ from kohort.broker.topic_runtime import TopicRuntime
 from kohort.broker.topics import Topics, offsets_topic
 from kohort.groups.availability import Absence, answer_while, heartbeat_error_while
 from kohort.groups.classic.state import member_bytes
-from kohort.groups.commands import Command, Protocol, Request, TopicDeleted
-from kohort.groups.events import Event
+from kohort.groups.commands import Protocol, Request, TopicDeleted
 from kohort.groups.replies import ReplyBody
 from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
@@ -42,7 +41,7 @@ class GroupCoordinator:
         self._configs = configs
         self._clock = clock
         self.journal = journal
-        self._groups: TopicRuntime[Command, Event, ReplyBody] = TopicRuntime(
+        self._groups: TopicRuntime[Shard] = TopicRuntime(
             storage, clock, self._make_shard, lambda events: journal.write(events)
         )
         self._creating: asyncio.Task[None] | None = None
@@ -96,7 +95,8 @@ class GroupCoordinator:
         shard = self._groups.of(group_id)
         if shard is None or shard.status is not Status.ACTIVE:
             return answer_while(self._absence(shard), make(NOBODY), self.settings())
-        return shard.ask(make)
+        answer: ReplyBody | asyncio.Future[Any] = shard.ask(make)
+        return answer
 
     def ask_all(self, make: Callable[[ReplyTo], Request]) -> Iterator[ReplyBody | asyncio.Future[Any]]:
         """Ask every shard, one after the other; the caller may let others have their turn in between."""
@@ -121,23 +121,23 @@ class GroupCoordinator:
             absence = self._absence(shard)
             wrong = ErrorCode.NONE if absence is Absence.STOPPED else check_group_id(who[0])
             return wrong or heartbeat_error_while(absence)
-        return _groups_of(shard).heartbeat(who, generation, instance_id, self._clock.now().instant)
+        return shard.shard.heartbeat(who, generation, instance_id, self._clock.now().instant)
 
     def has_memory_for(self, group_id: str, member_id: str, protocols: tuple[Protocol, ...]) -> bool:
         """Whether all groups together have room for a member that joins (again) with these protocols.
 
         The core keeps the bound of each group. A member that says no more than before is let in.
         """
-        taken = sum(_groups_of(each).state.members_bytes for each in self._groups.partitions)
+        taken = sum(each.shard.state.members_bytes for each in self._groups.partitions)
         wanted = member_bytes(member_id, protocols)
         if taken + wanted <= self._members_limit:
             return True
         shard = self._groups.of(group_id)
-        group = _groups_of(shard).group(GroupId(group_id)) if shard is not None else None
+        group = shard.shard.group(GroupId(group_id)) if shard is not None else None
         member = group.members.get(MemberId(member_id)) if group is not None else None
         return member is not None and wanted <= member_bytes(member.member_id, member.protocols)
 
-    def _absence(self, shard: PartitionRuntime[Command, Event, ReplyBody] | None) -> Absence:
+    def _absence(self, shard: PartitionRuntime[Shard] | None) -> Absence:
         if not self._running:
             return Absence.STOPPED
         loading = shard is not None and shard.status is Status.LOADING
@@ -167,10 +167,3 @@ class GroupCoordinator:
 
     def _make_shard(self, now: Instant, max_batch_bytes: int) -> Shard:
         return Shard(self.settings(max_batch_bytes), now)
-
-
-def _groups_of(runtime: PartitionRuntime[Command, Event, ReplyBody]) -> Shard:
-    """The shard behind a runtime, to look at: its state, and the heartbeat that needs no command."""
-    groups = runtime.shard
-    assert isinstance(groups, Shard)
-    return groups

@@ -31,9 +31,7 @@ from kohort.records.record import NewRecord
 
 logger = logging.getLogger("kohort.coordinator")
 
-C = TypeVar("C")
-E = TypeVar("E")
-R = TypeVar("R")
+S = TypeVar("S", bound=Shard[Any, Any, Any])  # what is coordinated; it knows its commands and replies
 
 # Operations share a record batch up to about this size; one that is larger alone gets a batch of its own.
 _BATCH_BYTES = 256 * 1024
@@ -57,7 +55,7 @@ class PartitionLog(NamedTuple):
     max_batch_bytes: int
 
 
-class PartitionRuntime(Generic[C, E, R]):
+class PartitionRuntime(Generic[S]):
     """A shard with the log it is stored in, and everyone who waits.
 
     ``lost`` is called when the shard was dropped and has to be loaded again.
@@ -66,10 +64,10 @@ class PartitionRuntime(Generic[C, E, R]):
     def __init__(
         self,
         stored: PartitionLog,
-        make_shard: Callable[[Instant], Shard[C, E, R]],
+        make_shard: Callable[[Instant], S],
         clock: Clock,
-        journal: Callable[[Iterable[E]], None],
-        lost: "Callable[[PartitionRuntime[C, E, R]], None]",
+        journal: Callable[[Iterable[Any]], None],
+        lost: "Callable[[PartitionRuntime[S]], None]",
     ) -> None:
         self.status = Status.LOADING
         self.failures = 0  # loads and appends that failed since the last append that was stored
@@ -79,11 +77,11 @@ class PartitionRuntime(Generic[C, E, R]):
         self._clock = clock
         self._journal = journal
         self._lost = lost
-        self._waiting: dict[ReplyTo, tuple[C, asyncio.Future[Any]]] = {}
+        self._waiting: dict[ReplyTo, tuple[Any, asyncio.Future[Any]]] = {}
         self._numbers = itertools.count(1)
         self._queue: deque[ShardAppend] = deque()  # wants to be stored, in order of position
-        self._orders: dict[int, tuple[C, asyncio.Future[None]]] = {}  # by the position that settles them
-        self._postponed: list[C] = []  # orders for when the shard is loaded
+        self._orders: dict[int, tuple[Any, asyncio.Future[None]]] = {}  # by the position that settles them
+        self._postponed: list[Any] = []  # orders for when the shard is loaded
         self._appending: asyncio.Future[Any] | None = None
         self._flushing = False
         self._alarm: Alarm | None = None
@@ -103,7 +101,7 @@ class PartitionRuntime(Generic[C, E, R]):
 
     # Commands
 
-    def ask(self, make: Callable[[ReplyTo], C]) -> R | asyncio.Future[R]:
+    def ask(self, make: Callable[[ReplyTo], Any]) -> Any:  # noqa: ANN401 - a reply of the shard, or a future
         """Hand a request to the shard: its reply if that may leave at once, else a future of it."""
         reply_to = ReplyTo(next(self._numbers))
         command = make(reply_to)
@@ -116,11 +114,11 @@ class PartitionRuntime(Generic[C, E, R]):
         for reply in outcome.replies:
             if reply.reply_to == reply_to:
                 return reply.body
-        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[reply_to] = command, future
         return future
 
-    async def order(self, command: C) -> None:
+    async def order(self, command: object) -> None:
         """Hand the shard a command that has no reply; returns when it is stored, or is known to take longer.
 
         A shard that is being loaded does it when it has seen what there is.
@@ -132,7 +130,7 @@ class PartitionRuntime(Generic[C, E, R]):
             if stored is not None:
                 await stored
 
-    def _do(self, command: C) -> asyncio.Future[None] | None:
+    def _do(self, command: object) -> asyncio.Future[None] | None:
         outcome = self._step(lambda: self.shard.handle(command, self._clock.now()))
         if outcome is None or outcome.append is None:
             return None
@@ -140,7 +138,7 @@ class PartitionRuntime(Generic[C, E, R]):
         self._orders[outcome.append.position] = command, stored
         return stored
 
-    def _step(self, step: Callable[[], Outcome[E, R]]) -> Outcome[E, R] | None:
+    def _step(self, step: Callable[[], Outcome[Any, Any]]) -> Outcome[Any, Any] | None:
         """One step of the shard and everything that follows from it; ``None`` if the shard broke over it."""
         try:
             outcome = step()
@@ -150,7 +148,7 @@ class PartitionRuntime(Generic[C, E, R]):
             return None
         return outcome
 
-    def _take(self, outcome: Outcome[E, R]) -> None:
+    def _take(self, outcome: Outcome[Any, Any]) -> None:
         self._send(outcome.replies)
         if outcome.append is not None:
             self._queue.append(outcome.append)
@@ -159,7 +157,7 @@ class PartitionRuntime(Generic[C, E, R]):
             self._journal(outcome.events)
         self._set_alarm()
 
-    def _send(self, replies: Iterable[Reply[R]]) -> None:
+    def _send(self, replies: Iterable[Reply[Any]]) -> None:
         for reply in replies:
             waiting = self._waiting.pop(reply.reply_to, None)
             if waiting is not None and not waiting[1].done():  # a client that hung up cancelled its own
@@ -286,7 +284,7 @@ class PartitionRuntime(Generic[C, E, R]):
         limit = min(_BATCH_BYTES, self._stored.max_batch_bytes)
         first = self._queue.popleft()
         records = [NewRecord(first.timestamp, key, value) for key, value in first.records]
-        position, size = first.position, size_at_most(first.records)
+        position, size = first.position, first.size
         if not first.is_atomic and size > limit:
             return [self._append(chunk) for chunk in _chunks(records, limit)], position
         if first.producer is not None:
@@ -296,7 +294,7 @@ class PartitionRuntime(Generic[C, E, R]):
             )
             return [self._append(records, fields)], position
         while self._queue and self._queue[0].producer is None:
-            size += size_at_most(self._queue[0].records)
+            size += self._queue[0].size
             if size > limit:
                 break
             append = self._queue.popleft()
@@ -309,7 +307,7 @@ class PartitionRuntime(Generic[C, E, R]):
         batch = bytearray(build_batch(records, fields))
         return Append(log.partition, batch, log.leader_epoch, self._clock.now().wall, from_client=False)
 
-    def _settle(self, shard: Shard[C, E, R], position: int, done: asyncio.Future[Any]) -> None:
+    def _settle(self, shard: S, position: int, done: asyncio.Future[Any]) -> None:
         """Let go who has waited for an append, and go on with what gathered meanwhile."""
         self._flushing = False
         if self.shard is not shard or self.status is not Status.ACTIVE:
@@ -359,6 +357,6 @@ def _chunks(records: list[NewRecord], limit: int) -> Iterator[list[NewRecord]]:
     yield chunk
 
 
-def then(answer: R | asyncio.Future[R], make: Callable[[Any], Message]) -> Message | Later:
+def then(answer: object, make: Callable[[Any], Message]) -> Message | Later:
     """The response made of a reply, now or when the reply comes."""
     return Later(answer, make) if isinstance(answer, asyncio.Future) else make(answer)

@@ -21,9 +21,7 @@ from kohort.records.header import batches
 
 logger = logging.getLogger("kohort.coordinator")
 
-C = TypeVar("C")
-E = TypeVar("E")
-R = TypeVar("R")
+S = TypeVar("S", bound=Shard[Any, Any, Any])
 
 _FIRST_RETRY_MS = 100  # after a partition could not be loaded; each further wait is twice as long
 _LAST_RETRY_MS = 6_400
@@ -31,17 +29,17 @@ _READ_BYTES = 5 * 1024 * 1024  # Kafka's offsets.load.buffer.size
 _SLICE_S = 0.005  # how long a load may keep the loop from everybody else
 
 
-class TopicRuntime(Generic[C, E, R]):
+class TopicRuntime(Generic[S]):
     """The runtimes of a topic's partitions, by partition; none before ``open``."""
 
     def __init__(
         self,
         storage: Storage,
         clock: Clock,
-        make_shard: Callable[[Instant, int], Shard[C, E, R]],
-        journal: Callable[[Iterable[E]], None],
+        make_shard: Callable[[Instant, int], S],
+        journal: Callable[[Iterable[Any]], None],
     ) -> None:
-        self.partitions: list[PartitionRuntime[C, E, R]] = []
+        self.partitions: list[PartitionRuntime[S]] = []
         self._storage = storage
         self._clock = clock
         self._make_shard = make_shard
@@ -68,21 +66,21 @@ class TopicRuntime(Generic[C, E, R]):
         if self._loading is not None:
             await asyncio.gather(self._loading, return_exceptions=True)
 
-    def of(self, key: str) -> PartitionRuntime[C, E, R] | None:
+    def of(self, key: str) -> PartitionRuntime[S] | None:
         """The runtime of the partition that a key (a group id, say) lives in."""
         partitions = self.partitions
         return partitions[partition_for(key, len(partitions))] if partitions else None
 
-    def _make(self, topic: ServedTopic, partition: int) -> PartitionRuntime[C, E, R]:
+    def _make(self, topic: ServedTopic, partition: int) -> PartitionRuntime[S]:
         limit = topic.max_message_bytes
         stored = PartitionLog(self._storage, lambda: topic.logs[partition], limit)
 
-        def make_shard(now: Instant) -> Shard[C, E, R]:
+        def make_shard(now: Instant) -> S:
             return self._make_shard(now, limit)
 
         return PartitionRuntime(stored, make_shard, self._clock, self._journal, self._load_again)
 
-    def _load(self, runtimes: Iterable[PartitionRuntime[C, E, R]]) -> None:
+    def _load(self, runtimes: Iterable[PartitionRuntime[S]]) -> None:
         """Partitions with nothing stored are active at once; the others are loaded one after another."""
         filled = []
         for runtime in runtimes:
@@ -95,15 +93,13 @@ class TopicRuntime(Generic[C, E, R]):
                 self._load_all(filled, self._loading), name="kohort load coordinators"
             )
 
-    async def _load_all(
-        self, runtimes: list[PartitionRuntime[C, E, R]], before: asyncio.Task[None] | None
-    ) -> None:
+    async def _load_all(self, runtimes: list[PartitionRuntime[S]], before: asyncio.Task[None] | None) -> None:
         if before is not None:
             await before
         for runtime in runtimes:
             await self._load_one(runtime)
 
-    async def _load_one(self, runtime: PartitionRuntime[C, E, R]) -> None:
+    async def _load_one(self, runtime: PartitionRuntime[S]) -> None:
         """Load a partition. Contents that are wrong stay so; a read that fails is tried again."""
         partition = runtime.log.partition
         try:
@@ -133,21 +129,21 @@ class TopicRuntime(Generic[C, E, R]):
             logger.exception("%s: the coordinator cannot be built from its log", partition)
             runtime.fail()
 
-    def _load_later(self, runtime: PartitionRuntime[C, E, R], error: Exception) -> None:
+    def _load_later(self, runtime: PartitionRuntime[S], error: Exception) -> None:
         runtime.start_over()
         delay = _delay_ms(runtime.failures)
         partition = runtime.log.partition
         logger.error("%s cannot be loaded, the next attempt is in %d ms: %r", partition, delay, error)
         self._load_in(delay, runtime)
 
-    def _load_again(self, runtime: PartitionRuntime[C, E, R]) -> None:
+    def _load_again(self, runtime: PartitionRuntime[S]) -> None:
         """A shard was dropped: at once, but not again and again if no append succeeds in between."""
         if runtime.failures == 1:
             self._load_in(0, runtime)
         else:
             self._load_in(_delay_ms(runtime.failures - 1), runtime)
 
-    def _load_in(self, delay_ms: int, runtime: PartitionRuntime[C, E, R]) -> None:
+    def _load_in(self, delay_ms: int, runtime: PartitionRuntime[S]) -> None:
         def load_now() -> None:
             if runtime in self.partitions and runtime.status is Status.LOADING:
                 self._load([runtime])

@@ -1,6 +1,6 @@
 """What a command led to: events that are true now, records for the log, replies that may leave."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from kohort.coordination.positions import NOTHING, Positions, Reply
@@ -33,6 +33,7 @@ class Append(NamedTuple):
     timestamp: WallTime
     is_atomic: bool = True  # all records in one batch; else the batches may be cut anywhere
     producer: Producer | None = None
+    size: int = 0  # of a batch of these records, at most
 
 
 class Outcome(Generic[E, R]):
@@ -45,6 +46,7 @@ class Outcome(Generic[E, R]):
     __slots__ = (
         "_positions",
         "_records",
+        "_size",
         "append",
         "events",
         "is_atomic",
@@ -64,13 +66,15 @@ class Outcome(Generic[E, R]):
         self.producer: Producer | None = None
         self._positions = positions
         self._records: list[KeyValue] = []
+        self._size = HEADER_SIZE
 
-    def write(self, subject: Hashable, records: Iterable[KeyValue]) -> None:
+    def write(self, subject: Hashable, records: Sequence[KeyValue]) -> None:
         """Store records that change ``subject``."""
         if not self.position:
             self.position = self._positions.write()
         self._positions.changed(subject, self.position)
         self._records += records
+        self._size += size_at_most(records)
 
     def reply(self, reply_to: ReplyTo, body: R, after: int = NOTHING) -> None:
         """Answer a request, at once or when the log has stored what the answer rests on."""
@@ -79,11 +83,11 @@ class Outcome(Generic[E, R]):
         else:
             self.replies.append(Reply(reply_to, body, after))
 
-    def fits_with(self, records: Iterable[KeyValue], max_batch_bytes: int) -> bool:
+    def fits_with(self, records: Sequence[KeyValue], max_batch_bytes: int) -> bool:
         """Whether one batch can hold these records beside those that are written already."""
-        everything = (*self._records, *records)
-        if size_at_most(everything) <= max_batch_bytes:
+        if self._size + size_at_most(records) <= max_batch_bytes:
             return True
+        everything = (*self._records, *records)
         batch = build_batch([NewRecord(self.now.wall, key, value) for key, value in everything])
         return len(batch) <= max_batch_bytes
 
@@ -91,9 +95,16 @@ class Outcome(Generic[E, R]):
         """Make the append of what was written; called once, when the command is handled."""
         if self._records:
             records = tuple(self._records)
-            self.append = Append(self.position, records, self.now.wall, self.is_atomic, self.producer)
+            self.append = Append(
+                self.position, records, self.now.wall, self.is_atomic, self.producer, self._size
+            )
 
 
 def size_at_most(records: Iterable[KeyValue]) -> int:
-    """How large a batch of these records can be; a little more than it is."""
-    return HEADER_SIZE + sum(len(key) + len(value or b"") + _RECORD_OVERHEAD for key, value in records)
+    """How many bytes these records can take in a batch; a little more than they do."""
+    size = 0
+    for key, value in records:
+        size += len(key) + _RECORD_OVERHEAD
+        if value is not None:
+            size += len(value)
+    return size

@@ -123,7 +123,7 @@ class House:
         self.broker = broker
         self.clock = clock
         self.events: list[str] = []
-        self.counters: TopicRuntime[Add | Fill, str, Answer] = TopicRuntime(
+        self.counters: TopicRuntime[Counters] = TopicRuntime(
             broker.storage, clock, Counters, self.events.extend
         )
 
@@ -142,13 +142,16 @@ class House:
         await self.counters.close()
         await self.broker.stop()
 
-    def runtime(self, name: str) -> PartitionRuntime[Add | Fill, str, Answer]:
+    def runtime(self, name: str) -> PartitionRuntime[Counters]:
         found = self.counters.of(name)
         assert found is not None
         return found
 
     def ask(self, name: str, amount: int = 1, producer: Producer | None = None) -> Awaitable[Answer] | Answer:
-        return self.runtime(name).ask(lambda reply_to: Add(name, amount, reply_to, producer))
+        answer: Awaitable[Answer] | Answer = self.runtime(name).ask(
+            lambda reply_to: Add(name, amount, reply_to, producer)
+        )
+        return answer
 
     async def add(self, name: str, amount: int = 1, producer: Producer | None = None) -> Answer:
         answer = self.ask(name, amount, producer)
@@ -254,7 +257,7 @@ def test_an_append_that_fails_answers_everyone_and_goes_on_from_what_is_stored(
         await house.add("a", 10)
         with house.refusing(monkeypatch):
             answers = await asyncio.gather(house.add("a"), house.add("a", 0))
-        assert answers == [Answer(-1, ErrorCode.KAFKA_STORAGE_ERROR)] * 2
+        assert set(answers) == {Answer(-1, ErrorCode.KAFKA_STORAGE_ERROR)}
         assert house.events[-1] == "unloaded: KAFKA_STORAGE_ERROR"
         await house.counters.ready()
         assert await house.add("a", 0) == Answer(10)
@@ -272,7 +275,7 @@ def test_an_order_that_was_not_stored_is_done_again_after_the_reload(monkeypatch
         with house.refusing(monkeypatch):
             await house.runtime("a").order(Fill(("b",)))
         await house.counters.ready()
-        assert (await house.runtime("a").ask(lambda reply_to: Add("b", 1, reply_to))).value == 8
+        assert house.runtime("a").shard.values["b"] == 7
         await house.stop()
 
     asyncio.run(run())
