@@ -46,7 +46,6 @@ class Outcome(Generic[E, R]):
     __slots__ = (
         "_positions",
         "_records",
-        "_size",
         "append",
         "events",
         "is_atomic",
@@ -66,7 +65,6 @@ class Outcome(Generic[E, R]):
         self.producer: Producer | None = None
         self._positions = positions
         self._records: list[KeyValue] = []
-        self._size = HEADER_SIZE
 
     def write(self, subject: Hashable, records: Sequence[KeyValue]) -> None:
         """Store records that change ``subject``."""
@@ -74,7 +72,6 @@ class Outcome(Generic[E, R]):
             self.position = self._positions.write()
         self._positions.changed(subject, self.position)
         self._records += records
-        self._size += size_at_most(records)
 
     def reply(self, reply_to: ReplyTo, body: R, after: int = NOTHING) -> None:
         """Answer a request, at once or when the log has stored what the answer rests on."""
@@ -85,9 +82,9 @@ class Outcome(Generic[E, R]):
 
     def fits_with(self, records: Sequence[KeyValue], max_batch_bytes: int) -> bool:
         """Whether one batch can hold these records beside those that are written already."""
-        if self._size + size_at_most(records) <= max_batch_bytes:
+        everything = (*self._records, *records) if self._records else records
+        if HEADER_SIZE + size_at_most(everything) <= max_batch_bytes:
             return True
-        everything = (*self._records, *records)
         batch = build_batch([NewRecord(self.now.wall, key, value) for key, value in everything])
         return len(batch) <= max_batch_bytes
 
@@ -95,9 +92,8 @@ class Outcome(Generic[E, R]):
         """Make the append of what was written; called once, when the command is handled."""
         if self._records:
             records = tuple(self._records)
-            self.append = Append(
-                self.position, records, self.now.wall, self.is_atomic, self.producer, self._size
-            )
+            size = HEADER_SIZE + size_at_most(records)
+            self.append = Append(self.position, records, self.now.wall, self.is_atomic, self.producer, size)
 
 
 def size_at_most(records: Iterable[KeyValue]) -> int:

@@ -338,4 +338,4 @@ SoftEvent: TypeAlias = (
 )
 DurableEvent: TypeAlias = GroupStored | GroupTombstoned | OffsetsCommitted | OffsetsDeleted
 Event: TypeAlias = SoftEvent | DurableEvent
-DURABLE = (GroupStored, GroupTombstoned, OffsetsCommitted, OffsetsDeleted)
+DURABLE = frozenset((GroupStored, GroupTombstoned, OffsetsCommitted, OffsetsDeleted))

@@ -1,5 +1,7 @@
 """What a command led to in a shard of groups."""
 
+from typing import Any
+
 from kohort.coordination.outcome import KeyValue
 from kohort.coordination.outcome import Outcome as AnyOutcome
 from kohort.groups.apply import apply
@@ -26,8 +28,8 @@ class Outcome(AnyOutcome[Event, ReplyBody]):
         """Make an event true and collect it; a durable one goes to the log with this outcome."""
         apply(self.state, event)
         self.events.append(event)
-        if isinstance(event, DURABLE):
-            self.write(event.group_id, self._encoded(event))
+        if type(event) in DURABLE:
+            self._store(event)
 
     def fits(self, *events: DurableEvent) -> bool:
         """Whether the log can take these events beside what is stored already; asked before ``emit``."""
@@ -40,7 +42,7 @@ class Outcome(AnyOutcome[Event, ReplyBody]):
         """The position of what is not stored yet of a group: what shows the group waits for it."""
         return self.state.positions.of(group_id)
 
-    def _encoded(self, event: DurableEvent) -> tuple[KeyValue, ...]:
-        if self._measured is not None and self._measured[0][0] is event:
-            return self._measured[1]
-        return encode((event,))
+    def _store(self, event: Any) -> None:  # noqa: ANN401 - a durable event, as ``emit`` has found
+        measured = self._measured
+        is_encoded = measured is not None and measured[0][0] is event
+        self.write(event.group_id, measured[1] if measured and is_encoded else encode((event,)))
