@@ -58,6 +58,11 @@ class OffsetIndex:
         found = bisect_right(self._offsets, relative_offset) - 1
         return self._positions[found] if found >= 0 else 0
 
+    def floor_entry(self, relative_offset: int) -> tuple[int | None, int]:
+        """As ``floor``, with the last offset of the batch that should be there; ``None`` at the beginning."""
+        found = bisect_right(self._offsets, relative_offset) - 1
+        return (self._offsets[found], self._positions[found]) if found >= 0 else (None, 0)
+
     def floor_of_position(self, position: int) -> int:
         """The last position known to start a batch that is not beyond ``position``."""
         found = bisect_right(self._positions, position) - 1

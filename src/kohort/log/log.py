@@ -209,7 +209,7 @@ class Log(Protocol):
         """Forget everything from ``offset`` on: the batch that holds it goes as a whole.
 
         The log does not end before its start: where nothing remains, it begins anew there. Survives a crash
-        after ``Storage.flush``.
+        after ``Storage.flush``, and ``Storage.checkpoint`` if what was checkpointed is cut off.
         """
         ...
 

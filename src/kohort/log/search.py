@@ -8,8 +8,10 @@ from typing import TypeAlias
 from kohort.log.log import Search, TimedOffset
 from kohort.log.segment import Segment
 from kohort.log.walk import timestamp_of
+from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset
-from kohort.records.batch import NO_TIMESTAMP, BatchHeader, Record, read_records
+from kohort.model.topics import TopicPartition
+from kohort.records.batch import NO_TIMESTAMP, BatchHeader, CorruptBatchError, Record, read_records
 from kohort.records.compression import DEFAULT_LIMIT
 from kohort.records.errors import OversizedPayloadError
 from kohort.records.produced import AT_ONCE_BYTES, AT_ONCE_RECORDS
@@ -46,6 +48,14 @@ def youngest(segments: Sequence[Segment], start: Offset, limit: Offset) -> Searc
         return None
     found = yield from _look(stored, partial(_youngest, start))
     return found if found is not None and found.offset < limit else None
+
+
+def refusing(search: Search, partition: TopicPartition) -> Search:
+    """A search that refuses with CORRUPT_MESSAGE where it meets damage."""
+    try:
+        return (yield from search)
+    except CorruptBatchError as error:
+        raise RefusedError(ErrorCode.CORRUPT_MESSAGE, f"{partition} is damaged: {error}") from error
 
 
 # -- batches -------------------------------------------------------------------------------------------

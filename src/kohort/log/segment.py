@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kohort.log.disk import Disk, File, ShortWriteError, read_file, remove_if_there, write_all
 from kohort.log.index import MOST_ENTRIES, CorruptIndexError, OffsetIndex, TimeIndex
 from kohort.log.scan import Damage
-from kohort.log.walk import batch_size, headers, spans, whole_batches
+from kohort.log.walk import batch_size, headers, may_begin, spans, whole_batches
 from kohort.model.ids import Offset
 from kohort.records.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, CorruptBatchError, read_header
 
@@ -164,9 +164,12 @@ class Segment:
 
     def _restore_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """An index is missing or makes no sense: make both again from the batches."""
-        sealed = self._sealed
-        self.rebuild_indexes(self.size)
-        self.save_indexes()
+        sealed, size = self._sealed, self.size
+        try:
+            self.rebuild_indexes(size)
+            self.save_indexes()
+        except CorruptBatchError:
+            self.size = size  # they end before the damage; the batches behind it are not gone
         self._sealed = sealed
         return self.index, self.times
 
@@ -329,9 +332,24 @@ class Segment:
         hint = self._hints.get(offset)
         if hint is not None:
             return hint if hint < self.size else None
-        for position, _, last_offset in spans(self.file(), self.floor(offset), self.size):
+        try:
+            return self._walk_to(offset)
+        except CorruptBatchError:
+            if self.index.count == 0:
+                raise
+            self._restore_indexes()  # a wrong entry looks like a damaged batch
+            return self._walk_to(offset)
+
+    def _walk_to(self, offset: int) -> int | None:
+        expected, start = self.index.floor_entry(offset - self.base_offset)
+        for position, _, last_offset in spans(self.file(), start, self.size):
+            if expected is not None and last_offset - self.base_offset != expected:
+                break
+            expected = None
             if last_offset >= offset:
                 return position
+        if expected is not None:
+            raise CorruptBatchError(f"{self.path}{INDEX} points to byte {start}, where no such batch is")
         return None
 
     def remember(self, offset: int, position: int) -> None:
@@ -352,7 +370,7 @@ class Segment:
             return content, None
         # The index knows a batch near the end of what was read: only the few after it must be looked at.
         known = max(self.index.floor_of_position(start + len(content) - _BASE_OFFSET_SIZE) - start, 0)
-        whole, next_offset = whole_batches(content, known)
+        whole, next_offset = whole_batches(content, known if may_begin(content, known) else 0)
         if whole:
             return content[:whole], next_offset
         if not at_least_one:

@@ -17,7 +17,7 @@ from kohort.log.partition_files import make_directory, rewrite, snapshots, write
 from kohort.log.reading import View, read, readable_bytes
 from kohort.log.recovery import Recovered, load_producers
 from kohort.log.retention import segments_to_drop
-from kohort.log.search import first_not_older, youngest
+from kohort.log.search import first_not_older, refusing, youngest
 from kohort.log.segment import Place, Segment
 from kohort.log.syncing import SyncJob, Unsynced
 from kohort.model.errors import ErrorCode, RefusedError
@@ -216,10 +216,10 @@ class SegmentedLog:
         return self._segments[:-1]
 
     def find_by_time(self, timestamp: int, limit: Offset) -> Search:
-        return first_not_older(self._segments, timestamp, self.start_offset, limit)
+        return refusing(first_not_older(self._segments, timestamp, self.start_offset, limit), self.partition)
 
     def max_timestamp(self, limit: Offset) -> Search:
-        return youngest(self._segments, self.start_offset, limit)
+        return refusing(youngest(self._segments, self.start_offset, limit), self.partition)
 
     # -- dropping --------------------------------------------------------------------------------------
 

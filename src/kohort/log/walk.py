@@ -5,6 +5,7 @@ from struct import Struct
 
 from kohort.log.disk import File
 from kohort.records.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, CorruptBatchError, read_header
+from kohort.records.header import MAGIC, MAGIC_AT
 
 _SPAN = Struct(">qi11xi")  # base offset, length, last offset delta
 _BASE_OFFSET = Struct(">q")
@@ -51,6 +52,15 @@ def headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHea
         if at == 0:
             raise CorruptBatchError(f"the file ends inside the batch at byte {position}")
         position += at
+
+
+def may_begin(content: bytes, at: int) -> bool:
+    """Whether what stands there may be a batch: an index that is damaged points anywhere."""
+    return (
+        len(content) - at >= _SPAN.size
+        and content[at + MAGIC_AT] == MAGIC
+        and bool(_SPAN.unpack_from(content, at)[1] >= _SMALLEST_LENGTH)
+    )
 
 
 def whole_batches(content: bytes, start: int) -> tuple[int, int]:

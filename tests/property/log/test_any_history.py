@@ -80,6 +80,7 @@ class LogHistory(RuleBasedStateMachine):
         self._cut_to(self.bench.log.end_offset)
         assert self.start <= self.end <= max(offset, self.start)
         self.flush()
+        self.checkpoint()  # or a crash takes what was cut off for lost, and goes on behind it
 
     @rule()
     def compact(self) -> None:

@@ -77,6 +77,36 @@ def test_a_header_that_makes_no_sense_is_corrupt_message_without_a_scrubber(
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
+def test_a_search_by_time_that_meets_damage_is_corrupt_message(bench: Bench, disk: FakeDisk) -> None:
+    disk.open(FIRST).write(bytes(60), 0)
+    with pytest.raises(RefusedError) as refused:
+        next(bench.log.find_by_time(0, Offset(12)))
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_an_index_with_wrong_entries_is_made_again_by_the_first_read(bench: Bench, disk: FakeDisk) -> None:
+    bench.close()
+    index = disk.open(FIRST.replace(".log", ".index"))
+    good = index.read(index.size(), 0)
+    for position in range(len(good)):
+        for bit in (0, 4):
+            damaged = bytearray(good)
+            damaged[position] ^= 1 << bit
+            index.write(bytes(damaged), 0)
+            bench.open()
+            assert [record.offset for record in bench.records()] == list(range(12)), position
+            bench.close()
+
+
+def test_a_lost_index_and_damage_behind_it_hide_no_records(bench: Bench, disk: FakeDisk) -> None:
+    bench.close()
+    disk.remove(FIRST.replace(".log", ".index"))
+    disk.open(FIRST).write(bytes(60), 140)
+    disk.open("data/kohort.inventory").truncate(0)
+    bench.open()
+    assert [record.offset for record in bench.records()] == [0, 1, *range(3, 12)]
+
+
 def test_a_segment_that_went_meanwhile_is_passed_over(bench: Bench, disk: FakeDisk) -> None:
     flip(disk, 2)
     disk.remove(FIRST)
