@@ -19,6 +19,7 @@ from tests.broker.conftest import Connect, Restart
 from tests.broker.raw import Raw, framed
 
 from kohort.broker.context import Context
+from kohort.broker.notices import WINDOW_MS
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.testing.broker import Broker
 from kohort.testing.intercept import Proceed, Seen, answer, cut_off_after, swallow
@@ -293,6 +294,20 @@ def test_no_name_a_client_chooses_can_forge_or_flood_the_log(
     messages = [record.getMessage() for record in caplog.records if record.name == "kohort.connection"]
     assert len(messages) == 2
     assert not any("\n" in message or "\r" in message or len(message) > 600 for message in messages)
+
+
+def test_bad_requests_without_end_are_a_few_lines_and_a_count(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(20):
+        with Raw(broker.bootstrap) as bad:
+            bad.send_bytes(HELLO)
+            assert bad.is_closed()
+    messages = [record.getMessage() for record in caplog.records if record.name == "kohort.connection"]
+    assert len(messages) == 5
+    broker.advance(WINDOW_MS)
+    *_, last = [record.getMessage() for record in caplog.records if record.name == "kohort.connection"]
+    assert last.startswith("connections of 127.0.0.1 that were closed: 15 more in the last minute")
 
 
 def test_a_bad_request_does_not_take_back_the_replies_before_it(raw: Raw) -> None:
