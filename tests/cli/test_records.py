@@ -193,7 +193,7 @@ def test_a_topic_that_is_not_there_is_not_made_by_reading_it(kohort: Kohort, top
         (("produce", "t", "-f", "hex", "zz"), "is not hexadecimal"),
         (("produce", "t", "-H", "novalue", "x"), "is not NAME=VALUE"),
         (("produce", "t", "x", "--random", "3"), "--random"),
-        (("produce", "t", "x", "-X", "linger_mx=3"), "did you mean 'linger_ms'?"),
+        (("produce", "t", "x", "-X", "linger_mx=3"), "did you mean linger_ms?"),
         (("produce", "t", "x", "-X", "linger_ms"), "is not NAME=VALUE"),
         (("consume",), "nothing to read"),
         (("consume", "t", "--pattern", "t.*"), "not both"),
