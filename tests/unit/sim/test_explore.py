@@ -2,10 +2,13 @@
 
 import pytest
 
+from kohort.coordination.positions import Reply
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import NO_MEMBER
-from kohort.groups.replies import HeartbeatReply, JoinReply
+from kohort.groups.outcome import Outcome
+from kohort.groups.replies import HeartbeatReply, JoinReply, ReplyBody
 from kohort.model.errors import ErrorCode
+from kohort.model.ids import ReplyTo
 from kohort.sim.explore import ExplorationError, explore
 from kohort.sim.world import GROUP, Client, World
 
@@ -40,6 +43,17 @@ def test_a_defect_that_shows_in_the_end_only_is_found(monkeypatch: pytest.Monkey
     monkeypatch.setattr("kohort.groups.classic.expiry.drop_pending_id", lambda *_: None)
     with pytest.raises(ExplorationError, match="everyone falls silent"):
         explore(1)
+
+
+def test_a_reply_that_leaves_before_the_log_has_what_it_rests_on_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def reply_at_once(self: Outcome, reply_to: ReplyTo, body: ReplyBody, _after: int = 0) -> None:
+        self.replies.append(Reply(reply_to, body))
+
+    monkeypatch.setattr(Outcome, "reply", reply_at_once)
+    with pytest.raises(ExplorationError, match="was acknowledged and is lost"):
+        explore(3, World.stable())
 
 
 def test_an_assertion_of_the_core_is_told_with_its_history(monkeypatch: pytest.MonkeyPatch) -> None:
