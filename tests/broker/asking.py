@@ -208,3 +208,12 @@ def let_idle_time_pass(broker: Broker) -> None:
         server._close_idle()
 
     broker.run(pass_by())
+
+
+def waiting_fetches(broker: Broker) -> int:
+    """How many Fetches are in their long poll; asked on the broker's own loop."""
+
+    async def count() -> int:
+        return len(broker.server.broker.fetch_waiters)
+
+    return broker.run(count())

@@ -14,6 +14,7 @@ from tests.broker.asking import (
     part,
     produce_request,
     values,
+    waiting_fetches,
 )
 from tests.broker.conftest import Connect, Restart
 from tests.broker.raw import Raw, framed
@@ -134,11 +135,7 @@ def test_the_end_of_input_ends_a_wait(raw: Raw, connect: Connect, broker: Broker
     reader.post(fetch_request({"t": [part()]}, wait=60_000), 12)
     reader.end_sending()
     assert reader.is_closed()
-
-    async def waiting() -> int:
-        return len(broker.server.broker.fetch_waiters)
-
-    eventually(lambda: broker.run(waiting()) == 0)
+    eventually(lambda: waiting_fetches(broker) == 0)
 
 
 @pytest.mark.parametrize("name", ["made", "gone"])
@@ -338,7 +335,7 @@ def test_a_connection_that_waits_for_us_is_not_idle() -> None:
         create(reader, "t")
         assert metadata(idle, "t").brokers
         reader.post(fetch_request({"t": [part()]}, wait=60_000), 12)
-        eventually(lambda: len(broker.server.broker.fetch_waiters) == 1)
+        eventually(lambda: waiting_fetches(broker) == 1)
         let_idle_time_pass(broker)
         assert idle.is_closed()
         with Raw(broker.bootstrap) as writer:

@@ -3,7 +3,17 @@
 import time
 
 import pytest
-from tests.broker.asking import append, batch, create, eventually, fetch_request, metadata, part, records_of
+from tests.broker.asking import (
+    append,
+    batch,
+    create,
+    eventually,
+    fetch_request,
+    metadata,
+    part,
+    records_of,
+    waiting_fetches,
+)
 from tests.broker.conftest import Connect
 from tests.broker.raw import Raw, Reply
 
@@ -23,15 +33,8 @@ LONG = 60_000
 def parked(reader: Raw, broker: Broker, **options: object) -> None:
     """Send a Fetch at the end of topic ``t`` and see that it waits."""
     reader.post(fetch_request({"t": [part(offset=1)]}, wait=LONG, **options), 12)  # type: ignore[arg-type] # named
-    while waiting(broker) == 0:
+    while waiting_fetches(broker) == 0:
         assert not reader.has_something(), "it was answered"
-
-
-def waiting(broker: Broker) -> int:
-    async def count() -> int:
-        return len(broker.server.broker.fetch_waiters)
-
-    return broker.run(count())
 
 
 def taken(reader: Raw) -> Reply:
@@ -63,7 +66,7 @@ def test_a_produce_during_a_waiting_fetch_wakes_it(raw: Raw, reader: Raw, broker
     parked(reader, broker)
     append(raw, "t", batch("b"))
     assert values_in(taken(reader)) == ["b"]
-    assert waiting(broker) == 0
+    assert waiting_fetches(broker) == 0
 
 
 def test_a_produce_makes_a_waiting_fetch_look_at_one_partition_however_many_it_waits_on(
@@ -71,7 +74,7 @@ def test_a_produce_makes_a_waiting_fetch_look_at_one_partition_however_many_it_w
 ) -> None:
     create(raw, "wide", 100)
     reader.post(fetch_request({"wide": [part(index) for index in range(100)]}, wait=LONG, min_bytes=200), 12)
-    eventually(lambda: waiting(broker) == 1)
+    eventually(lambda: waiting_fetches(broker) == 1)
     looks: list[object] = []
     look = fetching._readable
 
@@ -97,7 +100,7 @@ def test_a_produce_to_another_partition_does_not(raw: Raw, reader: Raw, broker: 
     create(raw, "other")
     parked(reader, broker)
     append(raw, "other", batch("b"))
-    assert waiting(broker) == 1
+    assert waiting_fetches(broker) == 1
     assert not reader.has_something()
 
 
@@ -106,7 +109,7 @@ def test_too_few_bytes_do_not_wake_and_enough_do(raw: Raw, reader: Raw, broker: 
     assert reader.send(fetch_request({"t": [part()]}), 12).responses  # now its place is known to the byte
     parked(reader, broker, min_bytes=2 * size)
     append(raw, "t", batch("b"))
-    assert waiting(broker) == 1
+    assert waiting_fetches(broker) == 1
     append(raw, "t", batch("c"))
     assert values_in(taken(reader)) == ["b", "c"]
 
@@ -119,9 +122,9 @@ def test_a_place_nobody_has_read_up_to_is_known_to_within_an_index_interval(
         append(raw, "t", batch("x" * 1_000))
     fresh = connect()
     fresh.post(fetch_request({"t": [part(offset=30)]}, wait=LONG, min_bytes=10_000), 12)
-    eventually(lambda: waiting(broker) == 1)
+    eventually(lambda: waiting_fetches(broker) == 1)
     append(raw, "t", batch("x" * 1_000))  # with 4 KB before it, which are counted, this is not enough
-    assert waiting(broker) == 1
+    assert waiting_fetches(broker) == 1
     append(raw, "t", batch("y" * 10_000))
     assert taken(fresh).error_code == 0
 
@@ -192,7 +195,7 @@ def test_a_waiting_fetch_stops_only_its_own_connection(raw: Raw, reader: Raw, br
 def test_a_reader_that_hangs_up_is_forgotten(raw: Raw, reader: Raw, broker: Broker) -> None:
     parked(reader, broker)
     reader.close()
-    while waiting(broker):
+    while waiting_fetches(broker):
         assert metadata(raw).brokers  # gives the broker a turn
 
 

@@ -16,6 +16,7 @@ from tests.broker.asking import (
     metadata_request,
     part,
     produce_request,
+    waiting_fetches,
 )
 from tests.broker.grouping import alone, find, heartbeat_request, join_request, sync_request
 from tests.broker.raw import Raw
@@ -63,13 +64,6 @@ def waiting(broker: Broker) -> int:
 def used(broker: Broker) -> int:
     async def count() -> int:
         return broker.server.broker.budget.used
-
-    return broker.run(count())
-
-
-def waiting_fetches(broker: Broker) -> int:
-    async def count() -> int:
-        return len(broker.server.broker.fetch_waiters)
 
     return broker.run(count())
 

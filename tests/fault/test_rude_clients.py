@@ -21,6 +21,7 @@ from tests.broker.asking import (
     metadata_request,
     part,
     produce_request,
+    waiting_fetches,
 )
 from tests.broker.grouping import find, heartbeat_request, join_request
 from tests.broker.raw import Raw
@@ -45,13 +46,6 @@ def broker(caplog: pytest.LogCaptureFixture) -> Iterator[Broker]:
 def connections(broker: Broker) -> int:
     async def count() -> int:
         return broker.server.connections
-
-    return broker.run(count())
-
-
-def waiting_fetches(broker: Broker) -> int:
-    async def count() -> int:
-        return len(broker.server.broker.fetch_waiters)
 
     return broker.run(count())
 
