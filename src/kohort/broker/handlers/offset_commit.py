@@ -61,7 +61,8 @@ def _commit(broker: "Broker", request: OffsetCommitRequest, context: Context, fo
     if not rows:
         return refused
     if len(rows) > _MOST_ROWS:
-        results = [(row, ErrorCode.INVALID_COMMIT_OFFSET_SIZE) for row in rows]
+        # Kafka's code for a commit that does not fit one batch.
+        results = [(row, ErrorCode.UNKNOWN_SERVER_ERROR) for row in rows]
         return _merged(refused, results, context.version)
 
     def respond(reply: CommitReply) -> OffsetCommitResponse:
