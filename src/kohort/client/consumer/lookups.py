@@ -99,7 +99,6 @@ class PositionLookups:
     def start(self, tasks: Tasks) -> None:
         """Ask whatever is due; raises what earlier answers left to be raised."""
         due = self._positions.due(self._watch.metadata, tasks.now(), has_group=self._committed is not None)
-        self._positions.raise_pending()
         if due.committed:
             tasks.spawn(self._fetch_committed(due.committed, tasks))
         if due.resets:
@@ -111,6 +110,7 @@ class PositionLookups:
             tasks.spawn(self._validate(node, validations, tasks))
         if due.unknown:
             self._watch.request(due.unknown)
+        self._positions.raise_pending()  # last: what is due counts as being asked from here on
 
     async def _fetch_committed(self, asked: dict[TopicPartition, PartitionState], tasks: Tasks) -> None:
         assert self._committed is not None

@@ -13,6 +13,7 @@ from kohort.model.topics import TopicPartition
 from kohort.testing.intercept import cut_off, cut_off_after, watch
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
 from kohort.wire.messages.metadata import MetadataResponse
+from kohort.wire.messages.offset_fetch import OffsetFetchResponse
 from kohort.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 
 REQUESTS = ("FindCoordinator", "JoinGroup", "SyncGroup", "OffsetFetch", "ListOffsets", "Fetch", "Metadata")
@@ -156,3 +157,17 @@ async def test_what_a_partition_was_polled_for_is_void_after_a_seek(stage: Stage
         assert (await anext(iterator)).offset == 0
         polled = await consumer.poll()
         assert [one.offset for one in polled[TopicPartition(*P0)]] == [1, 2]  # type: ignore[arg-type]  # plain values
+
+
+@on_stage
+async def test_after_a_refusal_was_raised_the_question_where_to_begin_is_asked_again(stage: Stage) -> None:
+    def refuse(response: OffsetFetchResponse) -> None:
+        response.groups[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+    # Without a pause the question is due again in the poll that raises the refusal.
+    async with stage.reader("t", group_id="g", retry_backoff_ms=0) as consumer:
+        rule = stage.broker.intercept(spoiled(refuse), api="OffsetFetch", times=1)
+        with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
+            await read(consumer, 3)
+        assert len(rule.seen) == 1
+        assert [one.value for one in await read(consumer, 3)] == [b"a", b"b", b"c"]
