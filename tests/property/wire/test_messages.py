@@ -293,6 +293,8 @@ def one_of_each(kind: type[S]) -> S:
         of = field.type
         if isinstance(of, Array):
             return [of.of.zero() if isinstance(of.of, Primitive) else one_of_each(of.of)]
+        if of is RECORDS:
+            return b""  # in one message they may not be null
         return one_of_each(of) if not isinstance(of, Primitive) else of.zero()
 
     return kind(**{field.name: value_of(field) for field in kind.fields})
