@@ -108,12 +108,27 @@ class FaultyExecutor(Suffering, Immediately):
 class _Inode:
     """A file: what a reader sees, and what the disk has."""
 
-    __slots__ = ("content", "modified", "synced")
+    __slots__ = ("content", "dropped", "modified", "synced")
 
     def __init__(self) -> None:
         self.content = bytearray()
         self.synced = b""
         self.modified = 0
+        self.dropped: set[int] = set()  # positions that no later sync writes, unless they are written again
+
+    def drop_unsynced(self) -> None:
+        """A sync has failed: the system takes what was to be written for written, as Linux does."""
+        safe = self.synced
+        unsafe = (at for at, byte in enumerate(self.content) if at >= len(safe) or safe[at] != byte)
+        self.dropped.update(unsafe)
+
+    def sync(self) -> None:
+        """Everything is on the disk, but what an earlier sync has dropped."""
+        stored = bytearray(self.content)
+        for at in self.dropped:
+            if at < len(stored):
+                stored[at] = self.synced[at] if at < len(self.synced) else 0
+        self.synced = bytes(stored)
 
     def crash(self, survival: Survival, kept: int) -> None:
         safe = self.synced
@@ -283,14 +298,20 @@ class FakeDisk(Suffering):
         inode.content.extend(bytes(max(position - len(inode.content), 0)))
         inode.content[position : position + len(content)] = content
         inode.modified = self.clock()
+        if inode.dropped:
+            inode.dropped.difference_update(range(position, position + len(content)))
         if fault is not None and fault.error:
             raise OSError(fault.error, os.strerror(fault.error))
         return len(content)
 
     def sync(self, inode: _Inode) -> None:
         """Make the bytes of a file survive a crash."""
-        self._count_sync()
-        inode.synced = bytes(inode.content)
+        try:
+            self._count_sync()
+        except OSError:
+            inode.drop_unsynced()
+            raise
+        inode.sync()
 
     def _count_sync(self) -> None:
         self.count_operation()
@@ -345,7 +366,11 @@ class FakeFile:
         return self._disk.write(self._inode, content, position)
 
     def sync(self) -> None:
-        self._disk.asked(Kind.SYNC, self._path)
+        try:
+            self._disk.asked(Kind.SYNC, self._path)
+        except OSError:
+            self._inode.drop_unsynced()
+            raise
         self._disk.sync(self._inode)
 
     def truncate(self, size: int) -> None:
@@ -354,6 +379,7 @@ class FakeFile:
         content = self._inode.content
         del content[size:]
         content.extend(bytes(size - len(content)))
+        self._inode.dropped = {at for at in self._inode.dropped if at < size}
 
     def set_modified(self, modified: int) -> None:
         self._inode.modified = modified

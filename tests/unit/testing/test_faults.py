@@ -132,3 +132,17 @@ def test_what_is_no_file_is_not_treated_as_one(disk: FakeDisk) -> None:
         disk.remove_directory("d")
     with pytest.raises(FileNotFoundError):
         disk.sync_directory("nowhere")
+
+
+def test_what_a_failed_sync_covered_is_written_by_no_later_sync_unless_it_is_written_again() -> None:
+    disk = FakeDisk()
+    file = disk.open("f", create=True)
+    disk.sync_directory("")
+    file.write(b"abcd", 0)
+    disk.fail(syncs=[Fault(1)])
+    with pytest.raises(OSError, match="Input/output"):
+        file.sync()
+    file.write(b"cd", 2)
+    file.sync()
+    disk.crash()
+    assert disk.open("f").read(4, 0) == b"\0\0cd"
