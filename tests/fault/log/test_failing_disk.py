@@ -107,11 +107,12 @@ def test_a_reopened_log_has_exactly_what_was_acknowledged_under_commit() -> None
     assert len(bench.records()) == 2
 
 
-def test_a_reopened_log_keeps_what_was_written_where_that_was_enough_and_syncs_it_anew() -> None:
+@pytest.mark.parametrize("number", [1, 2, 3])  # the metadata, the batches, the directory
+def test_a_reopened_log_keeps_what_was_written_where_that_was_enough_and_writes_it_again(number: int) -> None:
     disk = FakeDisk()
     bench = Bench(disk, policy=SyncPolicy.INTERVAL)
     bench.append(batch(b"a"), batch(b"b"))
-    disk.fail(syncs=[Fault(1)])
+    disk.fail(syncs=[Fault(number)])
     bench.run(bench.storage.flush())
     assert bench.log.failure is not None
     writes = disk.writes
