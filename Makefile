@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-PYTEST := $(BIN)/python -m pytest
+PYTEST := $(BIN)/python -m pytest $(PYTEST_PLUGINS_OF_CI)
 # Some machines forbid Python to keep compiled modules: then each worker compiles a thousand of them, every time.
 unexport PYTHONDONTWRITEBYTECODE
 # Tests wait a third of their time: three workers keep two cores busy, and take 5 minutes where two take 7. More would

@@ -22,9 +22,7 @@ MOST_FLAKY = 3
 ROUNDS = 2
 TESTS_FAILED = 1  # pytest's exit status for a run that came to its end, with failed tests
 PYTHON = ".venv/bin/python"
-REPORT = Path(
-    ".cache/ci-report.json"
-).absolute()  # tests change the directory; this stays where pytest started
+REPORT = Path(".cache/ci-report.json").absolute()  # tests change the directory
 
 
 class Report(TypedDict):
@@ -32,9 +30,7 @@ class Report(TypedDict):
 
     exit_status: int
     failed: list[str]  # ids of tests, in the order of their failure
-    broken: list[
-        str
-    ]  # what is no failed test: files that cannot be collected, tests during which a worker died
+    broken: list[str]  # files that cannot be collected, tests during which a worker died
 
 
 def reason_to_fail(report: Report | None) -> str | None:
@@ -56,8 +52,8 @@ def reason_to_fail(report: Report | None) -> str | None:
 def main(command: list[str]) -> int:
     signal.signal(signal.SIGINT, lambda *_: None)  # the command gets it too, and still prints what failed
     REPORT.unlink(missing_ok=True)
-    plugin = os.environ | {"PYTEST_ADDOPTS": f"{os.environ.get('PYTEST_ADDOPTS', '')} -p tools.ci"}
-    status = subprocess.run(command, env=plugin, check=False).returncode
+    # Not in PYTEST_ADDOPTS: that would reach the pytests that tests start in other directories.
+    status = subprocess.run([*command, "PYTEST_PLUGINS_OF_CI=-p tools.ci"], check=False).returncode
     if status == 0:
         return 0
     report: Report | None = json.loads(REPORT.read_text()) if REPORT.exists() else None

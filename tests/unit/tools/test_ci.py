@@ -19,7 +19,7 @@ def test_flaky():
 """
 MAKEFILE = """
 test:
-\t@.venv/bin/python -m pytest -q {options} tests
+\t@.venv/bin/python -m pytest -q $(PYTEST_PLUGINS_OF_CI) {options} tests
 lint:
 \t@{lint}
 types:
@@ -62,7 +62,7 @@ def ci(where: Path, program: str, lint: str = "true", options: str = "") -> subp
     (where / ".venv").symlink_to(sys.prefix)
     (where / "tests" / "test_it.py").write_text(program)
     (where / "Makefile").write_text(MAKEFILE.format(lint=lint, options=options))
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    outside = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MAKE"))}
     return subprocess.run(
         [sys.executable, "tools/ci.py", "make", "test"],
         cwd=where,
