@@ -1,5 +1,6 @@
 """``kohort topics``: list, describe, create, alter, delete."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -13,9 +14,12 @@ from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, confir
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import BROKER_DEFAULT, CreatedTopic, NewTopic, Resource, ResourceType
 from kohort.client.errors import BrokerError
+from kohort.client.metadata import TopicInfo
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicName
 from kohort.model.topics import show_topic_id
+
+_LOOKS, _LOOK_AGAIN_SECONDS = 50, 0.1
 
 app = typer.Typer(no_args_is_help=True, help="List, describe, create, alter and delete topics.")
 
@@ -171,7 +175,8 @@ def alter(
             error = (await admin.create_partitions({name: partitions}))[TopicName(name)]
             if error is not None:
                 raise error
-        (topic,) = await topic_views.survey(admin, [await admin.describe_topic(name)], configs=True)
+        described = await describe_grown(admin, name, partitions or 0)
+        (topic,) = await topic_views.survey(admin, [described], configs=True)
         if as_json:
             show_json(topic_views.description_json(topic, all_configs=False))
         else:
@@ -179,6 +184,16 @@ def alter(
         return OK
 
     talk(bootstrap, command, command_config)
+
+
+async def describe_grown(admin: AsyncAdmin, name: str, partitions: int) -> TopicInfo:
+    """Describe a topic that has just grown: brokers hear of it a moment after their controller."""
+    for _ in range(_LOOKS):
+        topic = await admin.describe_topic(name)
+        if len(topic.partitions) >= partitions:
+            break
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+    return topic
 
 
 async def _alter_configs(admin: AsyncAdmin, name: str, changes: Mapping[str, str | None]) -> None:
