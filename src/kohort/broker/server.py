@@ -53,7 +53,7 @@ class Server:
         await self._nobody.wait()
 
     async def start(self) -> Address:
-        """Open the data, listen, and return the address clients are told."""
+        """Open the data, listen, and return the address that clients get."""
         settings = self._settings
         check_start_configs(settings.overrides)
         check_advertised(settings.advertised_host or settings.host)

@@ -1,7 +1,5 @@
 """Opening the data of a broker: a directory, or memory."""
 
-import secrets
-from base64 import urlsafe_b64encode
 from concurrent.futures import Executor
 
 from kohort.broker.settings import Settings
@@ -10,7 +8,7 @@ from kohort.log.catalog_file import Identity
 from kohort.log.directory import DataDirectory
 from kohort.log.disk import Disk, RealDisk
 from kohort.log.log import Storage
-from kohort.log.node import open_memory_node, open_node
+from kohort.log.node import new_cluster_id, open_memory_node, open_node
 from kohort.log.storage import StorageSettings
 from kohort.model.ids import NodeId
 
@@ -22,7 +20,7 @@ async def open_data(
 
     ``disk`` and ``executor`` are for tests: a disk that fails or forgets, threads that do not start.
     """
-    identity = Identity(_new_cluster_id(), NodeId(settings.node_id))
+    identity = Identity(new_cluster_id(), NodeId(settings.node_id))
     if settings.data is None and disk is None:
         return await open_memory_node(identity)
     directory = DataDirectory(disk or RealDisk(), str(settings.data or "data"))
@@ -32,8 +30,3 @@ async def open_data(
         sync_interval_ms=settings.fsync_interval_ms,
     )
     return await open_node(directory, identity, policies, executor)
-
-
-def _new_cluster_id() -> str:
-    """22 characters of base64, as Kafka's are."""
-    return urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")

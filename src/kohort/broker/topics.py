@@ -6,7 +6,6 @@ another.
 """
 
 import asyncio
-import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +14,7 @@ from kohort.broker.config_values import ConfigValues, check_topic_configs
 from kohort.broker.configs import split_list
 from kohort.log.catalog import Catalog, Topic
 from kohort.log.log import Cleanup, Log, LogConfig, LogSpec, Storage
+from kohort.log.node import new_topic_id
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Partition, TopicId, TopicName
 from kohort.model.topics import (
@@ -23,7 +23,6 @@ from kohort.model.topics import (
     TopicPartition,
     collision_key,
     is_legal_name,
-    show_topic_id,
     why_illegal,
 )
 from kohort.records.compression import Codec
@@ -296,17 +295,6 @@ def _replication_error(factor: int) -> str:
     if factor < 1:
         return "Replication factor must be larger than 0, or -1 to use the default value."
     return f"Unable to replicate the partition {factor} time(s): this cluster has 1 broker."
-
-
-def new_topic_id() -> TopicId:
-    """A random (version 4) id; Kafka avoids the ones whose text begins with a dash."""
-    while True:
-        raw = bytearray(secrets.token_bytes(16))
-        raw[6] = raw[6] & 0x0F | 0x40
-        raw[8] = raw[8] & 0x3F | 0x80
-        topic_id = TopicId(bytes(raw))
-        if not show_topic_id(topic_id).startswith("-"):
-            return topic_id
 
 
 def offsets_topic(configs: ConfigValues) -> NewTopic:

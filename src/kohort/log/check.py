@@ -29,9 +29,8 @@ from kohort.log.mending import Contents, read_contents
 from kohort.log.producers import CorruptSnapshotError, Producers
 from kohort.log.scan import is_torn
 from kohort.log.segment import INDEX, LOG, SNAPSHOT, TIME_INDEX, OpenFiles, Place, Segment, file_name
-from kohort.log.sweep import has_records, is_partition_directory
-from kohort.model.ids import LeaderEpoch, Offset, Partition, TopicName
-from kohort.model.topics import TopicPartition
+from kohort.log.sweep import has_records, is_partition_directory, partition_named
+from kohort.model.ids import LeaderEpoch, Offset
 from kohort.primitives.crc import crc32c
 from kohort.records.batch import BatchHeader, LegacyFormatError
 
@@ -180,9 +179,9 @@ class _Check:
             self._check_snapshots(name, entries, end)
 
     def _check_owner(self, name: str, path: str) -> None:
-        topic, _, number = name.rpartition("-")
-        known = self._catalog.state.topics.get(TopicName(topic))
-        if known is None or int(number) >= known.partitions:
+        partition = partition_named(name)
+        known = self._catalog.state.topics.get(partition.topic)
+        if known is None or partition.partition >= known.partitions:
             if has_records(self._disk, path):
                 self._find(name, "the catalog does not know this partition", "it is taken into the catalog")
             return
@@ -255,14 +254,14 @@ class _Check:
         if files is not None:
             return files.end_offset
         points = self._checkpoints.offsets[RECOVERY_POINTS] if self._checkpoints.have_checksums else {}
-        return points.get(_partition(name), _START)
+        return points.get(partition_named(name), _START)
 
     def _check_offsets(self, name: str, end: Offset) -> None:
         known_end = self._known_end(name)
         if end < known_end:
             what = f"the records from offset {end} to {known_end - 1} are not there"
             self._find(name, what, f"the log goes on at offset {known_end}")
-        start = self._checkpoints.offsets[LOG_STARTS].get(_partition(name), _START)
+        start = self._checkpoints.offsets[LOG_STARTS].get(partition_named(name), _START)
         if start > max(end, known_end):
             what = f"says that {name} starts at {start}, but it ends at {end}"
             self._find(LOG_STARTS, what, "it is written again")
@@ -336,8 +335,3 @@ class _Indexes:
         if self._unmet_times:
             self._wrong[TIME_INDEX] = f"{len(self._unmet_times)} entries do not point to a batch"
         yield from self._wrong.items()
-
-
-def _partition(name: str) -> TopicPartition:
-    topic, _, number = name.rpartition("-")
-    return TopicPartition(TopicName(topic), Partition(int(number)))

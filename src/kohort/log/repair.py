@@ -4,7 +4,6 @@ Everything that is derived is made again: indexes, epochs, snapshots and checkpo
 catalog from its good lines and from the directories of partitions. What is left over goes to quarantine.
 """
 
-import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,8 +18,6 @@ from kohort.log.checkpoints import (
     META_PROPERTIES,
     PARTITION_METADATA,
     RECOVERY_POINTS,
-    CorruptCheckpointError,
-    read_partition_metadata,
     write_epochs,
     write_meta_properties,
     write_partition_metadata,
@@ -29,14 +26,15 @@ from kohort.log.directory import DataDirectory
 from kohort.log.disk import Disk, read_file, replace_file
 from kohort.log.inventory import PartitionFiles, take, write_inventory
 from kohort.log.log import Repair
+from kohort.log.node import new_cluster_id, new_topic_id
 from kohort.log.partition_files import snapshots, write_snapshot
 from kohort.log.producers import CorruptSnapshotError, Producers
 from kohort.log.quarantine import Quarantine
 from kohort.log.recovery import Recovered, Trust, recover
 from kohort.log.segment import SNAPSHOT, OpenFiles, Place, file_name
-from kohort.log.sweep import has_records, is_partition_directory
+from kohort.log.sweep import has_records, is_partition_directory, partition_named, topic_id_in
 from kohort.model.errors import KohortError
-from kohort.model.ids import LeaderEpoch, Offset, Partition, TopicId, TopicName
+from kohort.model.ids import LeaderEpoch, Offset, TopicId, TopicName
 from kohort.model.topics import CONSUMER_OFFSETS, JOURNAL, TopicPartition, show_topic_id
 from kohort.primitives.crc import crc32c
 
@@ -114,7 +112,7 @@ class _Repair:
     def _adopt_directories(self) -> None:
         """Have the catalog know every directory with records, and every directory say its topic."""
         for topic, numbers in sorted(self._directories().items()):
-            ids = {number: self._id_of(f"{topic}-{number}") for number in numbers}
+            ids = {number: topic_id_in(self._disk, f"{self._data}/{topic}-{number}") for number in numbers}
             known = self._catalog.state.topics.get(topic)
             if known is None and any(found in self._catalog.state.deleted for found in ids.values()):
                 continue  # the next start finishes the deletion
@@ -132,22 +130,15 @@ class _Repair:
         topics: dict[TopicName, list[int]] = {}
         for entry in self._disk.entries(self._data):
             if is_partition_directory(entry) and has_records(self._disk, f"{self._data}/{entry.name}"):
-                topic, _, number = entry.name.rpartition("-")
-                topics.setdefault(TopicName(topic), []).append(int(number))
+                topic, number = partition_named(entry.name)
+                topics.setdefault(topic, []).append(number)
         return topics
-
-    def _id_of(self, name: str) -> TopicId | None:
-        content = read_file(self._disk, f"{self._data}/{name}/{PARTITION_METADATA}")
-        try:
-            return read_partition_metadata(content or b"")
-        except CorruptCheckpointError:
-            return None
 
     def _new_topic(self, name: TopicName, ids: Mapping[int, TopicId | None]) -> Topic:
         """A topic whose line in the catalog is lost."""
         taken = self._catalog.state.names
         found = Counter(each for each in ids.values() if each is not None and each not in taken)
-        topic_id = found.most_common(1)[0][0] if found else _new_id()
+        topic_id = found.most_common(1)[0][0] if found else new_topic_id()
         partitions, configs = max(ids) + 1, _KEEP_EVERYTHING
         if name == JOURNAL:
             configs = _JOURNAL_CONFIGS
@@ -192,8 +183,7 @@ class _Repair:
         return logs
 
     def _recover(self, name: str) -> _Log:
-        topic, _, number = name.rpartition("-")
-        partition = TopicPartition(TopicName(topic), Partition(int(number)))
+        partition = partition_named(name)
         offsets = self._checkpoints.offsets
         files = self._directory.inventory.logs.get(name) if self._directory.was_closed_cleanly else None
         trust = Trust(
@@ -259,7 +249,7 @@ class _Repair:
             state.apply(
                 {
                     "type": "cluster",
-                    "cluster_id": known.get("cluster.id") or _new_text_id(),
+                    "cluster_id": known.get("cluster.id") or new_cluster_id(),
                     "node_id": _node_id(known),
                 }
             )
@@ -293,14 +283,3 @@ class _Repair:
 def _node_id(identity: Mapping[str, str]) -> int:
     text = identity.get("node.id", "")
     return int(text) if text.isdecimal() else _DEFAULT_NODE
-
-
-def _new_text_id() -> str:
-    return show_topic_id(_new_id())
-
-
-def _new_id() -> TopicId:
-    raw = bytearray(secrets.token_bytes(16))
-    raw[6] = raw[6] & 0x0F | 0x40
-    raw[8] = raw[8] & 0x3F | 0x80
-    return TopicId(bytes(raw))

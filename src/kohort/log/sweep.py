@@ -18,7 +18,7 @@ from kohort.log.log import Repair
 from kohort.log.quarantine import QUARANTINE
 from kohort.log.segment import LOG
 from kohort.model.errors import KohortError
-from kohort.model.ids import TopicId, TopicName
+from kohort.model.ids import Partition, TopicId, TopicName
 from kohort.model.topics import TopicPartition
 
 _DOOMED = re.compile(r"\.[0-9a-f]{32}-delete\Z")
@@ -81,6 +81,12 @@ def is_partition_directory(entry: Entry) -> bool:
     return entry.is_directory and number.isdecimal() and topic not in ("", _METADATA_TOPIC)
 
 
+def partition_named(name: str) -> TopicPartition:
+    """The partition whose directory has this name."""
+    topic, _, number = name.rpartition("-")
+    return TopicPartition(TopicName(topic), Partition(int(number)))
+
+
 def has_records(disk: Disk, path: str) -> bool:
     """Whether a directory is one of a partition and has a segment that is not empty."""
     return is_partition_directory(Entry(os.path.basename(path), 0, True, 0)) and any(
@@ -99,7 +105,7 @@ def _judge(
     """What is wrong with a directory; ``None`` for one of a topic that exists."""
     if _DOOMED.search(name):
         return "removed: its topic is deleted"
-    if deleted and _topic_id(disk, path) in deleted:
+    if deleted and topic_id_in(disk, path) in deleted:
         return "removed: its topic is deleted, which a crash interrupted"
     topic, _, number = name.rpartition("-")
     known = topics.get(TopicName(topic))
@@ -108,7 +114,8 @@ def _judge(
     return None
 
 
-def _topic_id(disk: Disk, path: str) -> TopicId | None:
+def topic_id_in(disk: Disk, path: str) -> TopicId | None:
+    """The topic id in the directory of a partition; ``None`` if it is missing or damaged."""
     try:
         return read_partition_metadata(read_file(disk, f"{path}/{PARTITION_METADATA}") or b"")
     except CorruptCheckpointError:
