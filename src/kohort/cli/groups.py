@@ -284,7 +284,7 @@ def delete_offsets(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete what a group has committed for topics or partitions nobody in it subscribes to."""
+    """Delete what a group has committed for topics or partitions that no member subscribes to."""
     wanted = [parse_topic_parts(text) for text in topic]
 
     async def command(admin: AsyncAdmin) -> int:

@@ -57,7 +57,11 @@ class Option(NamedTuple):
 
 OPTIONS = (
     Option("--listen", "address to listen on; port 0 takes a free one", "HOST:PORT", "127.0.0.1:9092"),
-    Option("--advertise", "address clients are told, if it is not the one listened on", "HOST:PORT"),
+    Option(
+        "--advertise",
+        "address that clients get, if it is not the one that the broker listens on",
+        "HOST:PORT",
+    ),
     Option("--data", "directory of the data, made if it is not there", "DIR", DEFAULT_DATA),
     Option("--memory", "keep everything in memory, and nothing when it stops", flag=True),
     Option(
