@@ -113,6 +113,8 @@ class ConfluentMember:
     def __init__(self, bootstrap: str, membership: Membership, watcher: Watcher) -> None:
         self.name = membership.name
         self._watcher = watcher
+        self._held: set[Place] = set()
+        self._closing = False
         self._cooperative = "cooperative-sticky" in membership.assignors
         identity = {} if membership.instance_id is None else {"group.instance.id": membership.instance_id}
         self._consumer = Consumer(
@@ -173,18 +175,28 @@ class ConfluentMember:
         self._consumer.resume([TopicPartition(*place) for place in places])
 
     def close(self) -> None:
+        # Closed during a rebalance, librdkafka sends LeaveGroup before it calls back: others may have the
+        # partitions by then. It hands out no record any more.
+        self._closing = True
+        self._watcher.revoked(self.name, self._held)
         self._consumer.close()
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         # Told first, taken then: the watcher must know the owner before a record can come.
-        self._watcher.assigned(self.name, [Place(one.topic, one.partition) for one in partitions])
+        if not self._closing:
+            given = [Place(one.topic, one.partition) for one in partitions]
+            self._held.update(given)
+            self._watcher.assigned(self.name, given)
         if self._cooperative:
             consumer.incremental_assign(partitions)
         else:
             consumer.assign(partitions)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._watcher.revoked(self.name, [Place(one.topic, one.partition) for one in partitions])
+        if not self._closing:
+            given_up = [Place(one.topic, one.partition) for one in partitions]
+            self._held.difference_update(given_up)
+            self._watcher.revoked(self.name, given_up)
         if self._cooperative:
             consumer.incremental_unassign(partitions)
         else:
