@@ -9,8 +9,8 @@ from kohort.broker.handlers import SERVED
 from kohort.codec.compiled import decode, encode
 from kohort.codec.schema import STRING, Array, Message, Primitive, Struct
 from kohort.wire.apis import APIS, ApiKey
-from kohort.wire.framing import DEFAULT_ELEMENTS, DEFAULT_LIMIT, ELEMENTS, LIMITS
 
+ROWS = {int(api.key): api for api in SERVED}
 _HEADER = 100  # bytes, at most, of the header of a request
 _MOST_BYTES = 8 * 1024 * 1024  # of a Produce: most of it would be records
 
@@ -57,13 +57,12 @@ def _filled(
 ) -> Message:
     request = make()
     assert request.api_key is not None
-    room = (
-        min(LIMITS.get(request.api_key, DEFAULT_LIMIT), _MOST_BYTES) - _HEADER - len(encode(request, version))
-    )
+    row = ROWS[request.api_key]
+    room = min(row.max_bytes, _MOST_BYTES) - _HEADER - len(encode(request, version))
     one, many = (_with(make, path, count, different) for count in (1, 1_001))
     bytes_each = max((len(encode(many, version)) - len(encode(one, version))) / 1_000, 1) + 2 * different
     elements_each = (_elements(many, version) - _elements(one, version)) / 1_000
-    allowed = ELEMENTS.get(request.api_key, DEFAULT_ELEMENTS) - _elements(one, version)
+    allowed = row.max_elements - _elements(one, version)
     count = int(min(room / bytes_each - 1, allowed / elements_each, most or allowed))
     return _with(make, path, max(count, 1), different)
 

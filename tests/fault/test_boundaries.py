@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from tests.broker.exemplars import exemplar, versions
 from tests.fault.arena import Arena, ClosedError, is_unknown
+from tests.fault.largest import ROWS
 from tests.fault.weird import places
 from tests.rounds import ROUNDS
 
 from kohort.codec.compiled import EncodeError, decode, encode
 from kohort.codec.schema import BOOL, BYTES, RECORDS, STRING, UUID, Array, Field, Message, Primitive
 from kohort.wire.apis import APIS, ApiKey
-from kohort.wire.framing import DEFAULT_LIMIT, LIMITS
 
 pytestmark = pytest.mark.slow
 
@@ -125,7 +125,7 @@ async def ask_all(arena: Arena, key: ApiKey, version: int) -> list[str]:
         try:
             reply = await arena.throw(arena.frame_of(key, version, body), may_wait=key in MAY_WAIT or silent)
         except ClosedError:
-            if len(body) < LIMITS.get(key, DEFAULT_LIMIT) - 100 and not silent:
+            if len(body) < ROWS[key].max_bytes - 100 and not silent:
                 wrong.append(f"v{version} closed the connection: {str(request)[:300]}")
             reply = None
         if reply is not None and is_unknown(arena.read(key, version, reply)):

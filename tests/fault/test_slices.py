@@ -6,16 +6,15 @@ from functools import partial
 import pytest
 from tests.broker.grouping import commit_request, heartbeat_request
 from tests.fault.arena import Arena, ClosedError, Peer, is_unknown
-from tests.fault.largest import largest
+from tests.fault.largest import ROWS, largest
 
 from kohort.broker import dispatch, heavy_work
-from kohort.broker.handlers import SERVED, Served
+from kohort.broker.handlers import DEFAULT_ELEMENTS, SERVED, Served
 from kohort.broker.handlers import fetch as fetch_handler
 from kohort.broker.heavy_work import Slice
 from kohort.codec.compiled import encode
 from kohort.model.errors import ErrorCode
 from kohort.wire.apis import ApiKey
-from kohort.wire.framing import DEFAULT_ELEMENTS, ELEMENTS
 
 ELEMENTS_SENT = 600
 PRICE_OF_A_SLICE = 100  # here; entries cost 2 and more
@@ -75,8 +74,7 @@ def test_a_request_with_many_entries_is_handled_in_slices_or_has_few_enough(
         frame = arena.frame_of(key, version, encode(request, version))
         reply = arena.run(partial(arena.throw, frame, may_wait=may_wait))
         assert reply is None or not is_unknown(arena.read(key, version, reply))
-    allowed = ELEMENTS.get(key, DEFAULT_ELEMENTS)
-    if key in COSTLY or (allowed > DEFAULT_ELEMENTS and key not in CHEAP):
+    if key in COSTLY or (api.max_elements > DEFAULT_ELEMENTS and key not in CHEAP):
         assert counted.full >= 2 * ELEMENTS_SENT // PRICE_OF_A_SLICE
     assert arena.bugs() == []
 
@@ -114,7 +112,7 @@ def test_a_commit_of_more_than_fits_a_batch_is_refused_as_too_large(arena: Arena
 
 def test_a_request_with_more_elements_than_its_api_allows_ends_its_connection(arena: Arena) -> None:
     arena.lines.clear()
-    request = commit_request(*[(0, offset) for offset in range(ELEMENTS[ApiKey.OFFSET_COMMIT])])
+    request = commit_request(*[(0, offset) for offset in range(ROWS[ApiKey.OFFSET_COMMIT].max_elements)])
     with pytest.raises(ClosedError):
         arena.run(partial(arena.ask, request, 8))
     (line,) = arena.lines

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kohort.broker.connection import Buffers, Connection, Parked
 from kohort.broker.context import Context, Interceptor, Later, RawReply, Response, Result
-from kohort.broker.handlers import SERVED, Served
+from kohort.broker.handlers import SERVED, Served, Wait
 from kohort.broker.heavy_work import Turn
 from kohort.broker.memory_budget import SMALL
 from kohort.codec.compiled import NO_LIMIT, DecodeError, TooManyElementsError, decode_request, encode_parts
@@ -18,7 +18,6 @@ from kohort.codec.schema import Message
 from kohort.log.background import describe
 from kohort.model.errors import ErrorCode, ProtocolError, RefusedError
 from kohort.wire.apis import ApiKey, api_spec
-from kohort.wire.framing import DEFAULT_ELEMENTS, ELEMENTS
 from kohort.wire.headers import read_request_header
 
 if TYPE_CHECKING:
@@ -29,26 +28,8 @@ logger = logging.getLogger("kohort.dispatch")
 _PREFIX = struct.Struct(">ii")  # size of the frame, correlation id
 _NEVER = 2**15  # above any version
 AT_ONCE = 2_000  # elements of arrays that are read or written without a thread: some milliseconds
-_GROUP_APIS = frozenset(
-    {
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.OFFSET_FETCH,
-        ApiKey.FIND_COORDINATOR,
-        ApiKey.JOIN_GROUP,
-        ApiKey.HEARTBEAT,
-        ApiKey.LEAVE_GROUP,
-        ApiKey.SYNC_GROUP,
-        ApiKey.DESCRIBE_GROUPS,
-        ApiKey.LIST_GROUPS,
-        ApiKey.DELETE_GROUPS,
-        ApiKey.OFFSET_DELETE,
-    }
-)
 _REPLIES = (Message, RawReply)  # a tuple: the union would be made anew for every request
 
-# Decoded, a list takes many times its bytes. A request of these APIs may wait for minutes: a large one is not
-# kept meanwhile, only what its handler needs. (To refuse it then, its connection is closed.)
-_WAIT_FOR_LONG = (ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 _WHILE_IN_WORK = 2  # times its size: the frame, and the batches made of it
 
 
@@ -98,7 +79,9 @@ class ParkedRequest:
 
     def is_large(self, size: int) -> None:
         """Its frame has ``size`` bytes: it is let go of, or counts while it is worked on."""
-        if self._handler.served.key in _WAIT_FOR_LONG:
+        if self._handler.served.wait is not Wait.NO:
+            # Decoded, a list takes many times its bytes: for minutes only what its handler needs is kept.
+            # (To refuse it then, its connection is closed.)
             self._request = None
         else:
             self.held = _WHILE_IN_WORK * size
@@ -116,7 +99,7 @@ class ParkedRequest:
 
     def abandon(self) -> None:
         """What was begun is finished, or a topic could be half made; only a wait for news is given up."""
-        if self._handler.served.only_waits:
+        if self._handler.served.wait is Wait.ONLY:
             self.future.cancel()
 
 
@@ -130,7 +113,7 @@ class LargeMessage:
     ) -> None:
         self.held = held
         self.future: asyncio.Future[Any] = asyncio.ensure_future(work)
-        self._only_waits = handler.served.only_waits
+        self._only_waits = handler.served.wait is Wait.ONLY
 
     def parts(self) -> Buffers | Parked | None:
         try:
@@ -190,7 +173,7 @@ class Dispatch:
         parked = ParkedRequest(result, self._encode, handler, request, context)
         if size > SMALL:
             parked.is_large(size)
-        if handler.served.key in _WAIT_FOR_LONG and not handler.served.only_waits:
+        if handler.served.wait is Wait.LONG:
             context.waits_from_here_on()  # a Fetch has work to do before, and says it itself
         return self._started(parked)
 
@@ -205,7 +188,7 @@ class Dispatch:
     async def _serve_large(
         self, frame: bytes, position: int, handler: Handler, context: Context
     ) -> Buffers | Parked | None:
-        most = ELEMENTS.get(context.api_key, DEFAULT_ELEMENTS)
+        most = handler.served.max_elements
         read = partial(decode_request, handler.request_class, context.version, frame, position, most)
         context.turn = turn = await self._broker.heavy_work.turn()
         try:
@@ -278,8 +261,8 @@ def refusal(error: Exception, handler: Handler, request: Message, context: Conte
     elif isinstance(error, (OSError, MemoryError)):
         # The machine failed, not the request: a code that lets the client try again.
         logger.warning("%s failed: %s", context, describe(error))
-        is_of_a_group = handler.served.key in _GROUP_APIS
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if is_of_a_group else ErrorCode.KAFKA_STORAGE_ERROR
+        of_groups = handler.served.of_groups
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if of_groups else ErrorCode.KAFKA_STORAGE_ERROR
     else:
         logger.error("%s failed", context, exc_info=error)
         code = ErrorCode.UNKNOWN_SERVER_ERROR

@@ -10,6 +10,7 @@ from kohort.broker.clock import Clock, RealClock
 from kohort.broker.config_values import check_start_configs
 from kohort.broker.connection import Connection
 from kohort.broker.dispatch import Dispatch
+from kohort.broker.handlers import request_limits
 from kohort.broker.listening import Listener, check_advertised
 from kohort.broker.maintenance import Maintenance
 from kohort.broker.settings import Settings
@@ -38,6 +39,7 @@ class Server:
 
     def __init__(self, settings: Settings, *, clock: Clock | None = None, disk: Disk | None = None) -> None:
         self._settings = settings
+        self._limits = request_limits(settings.max_produce_frame)
         self._clock = clock or RealClock()
         self._disk = disk
         self._connections: set[Connection] = set()
@@ -105,7 +107,7 @@ class Server:
         return Address(settings.host, port)
 
     def _connect(self) -> Connection:
-        frames = FrameBuffer(max_produce=self._settings.max_produce_frame)
+        frames = FrameBuffer(self._limits)
         return Connection(self.dispatch, frames, self.broker.budget, opened=self._opened, closed=self._gone)
 
     def _opened(self, connection: Connection) -> None:

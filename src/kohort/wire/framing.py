@@ -1,79 +1,25 @@
 """Frames: a four-byte size, then that many bytes. Cuts a stream of bytes into them; does no I/O.
 
 How large a request may be depends on its API, which is in the first two bytes after the size: a frame that
-is too large is refused when these six bytes are there, not when it has arrived. Decoding 100 MB of tiny
-array entries takes half a minute and gigabytes, so only Produce, whose bulk is never looked into one by
-one, may be that large.
+is too large is refused when these six bytes are there, not when it has arrived.
 """
 
 from collections import deque
 from collections.abc import Iterable, Mapping
 from struct import Struct as Format
+from types import MappingProxyType
 from typing import Final, NoReturn
 
 from kohort.codec.schema import Buffer
 from kohort.model.errors import ProtocolError
-from kohort.wire.apis import APIS, ApiKey
+from kohort.wire.apis import APIS
 
-_KIB: Final = 1024
-_MIB: Final = 1024 * _KIB
-
-MAX_PRODUCE: Final = 100 * _MIB
-"""Kafka's own ``socket.request.max.bytes``."""
-
-MAX_REPLY: Final = 1024 * _MIB
+MAX_REPLY: Final = 1024 * 1024 * 1024
 """What a client accepts: above any Fetch it can ask for, below what the size field could say."""
 
-DEFAULT_LIMIT: Final = _MIB
+DEFAULT_LIMIT: Final = 1024 * 1024
 
-LIMITS: Final[Mapping[int, int]] = {
-    # A few short strings and numbers, from many clients, often.
-    ApiKey.HEARTBEAT: 64 * _KIB,
-    ApiKey.API_VERSIONS: 64 * _KIB,
-    ApiKey.SASL_HANDSHAKE: 64 * _KIB,
-    ApiKey.INIT_PRODUCER_ID: 64 * _KIB,
-    ApiKey.ADD_OFFSETS_TO_TXN: 64 * _KIB,
-    ApiKey.END_TXN: 64 * _KIB,
-    # Kafka's bound while a peer is not yet authenticated.
-    ApiKey.SASL_AUTHENTICATE: 512 * _KIB,
-    # A list of topics or partitions: 10,000 topic names of full length, or 100,000 partitions by number.
-    ApiKey.METADATA: 4 * _MIB,
-    ApiKey.LIST_OFFSETS: 4 * _MIB,
-    ApiKey.OFFSET_FETCH: 4 * _MIB,
-    ApiKey.CREATE_TOPICS: 4 * _MIB,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: 4 * _MIB,
-    # The same with some 50 bytes for each partition; a commit may carry metadata of 4 KB with each.
-    ApiKey.FETCH: 8 * _MIB,
-    ApiKey.OFFSET_COMMIT: 8 * _MIB,
-    ApiKey.TXN_OFFSET_COMMIT: 8 * _MIB,
-    # One member's subscription under each assignor; Kafka Streams puts its own state of some MB into it.
-    ApiKey.JOIN_GROUP: 8 * _MIB,
-    # The leader's: assignments for all members, 10,000 of them with 1.6 KB each.
-    ApiKey.SYNC_GROUP: 16 * _MIB,
-}
-"""The largest request of each API; Produce has a setting of its own, any other API the default."""
-
-DEFAULT_ELEMENTS: Final = 10_000
-MANY_ELEMENTS: Final = 25_000
-
-ELEMENTS: Final[Mapping[int, int]] = {
-    ApiKey.METADATA: MANY_ELEMENTS,
-    ApiKey.FETCH: MANY_ELEMENTS,
-    ApiKey.LIST_OFFSETS: MANY_ELEMENTS,
-    ApiKey.OFFSET_COMMIT: MANY_ELEMENTS,
-    ApiKey.OFFSET_FETCH: MANY_ELEMENTS,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: MANY_ELEMENTS,
-    ApiKey.DESCRIBE_GROUPS: MANY_ELEMENTS,
-    ApiKey.SYNC_GROUP: MANY_ELEMENTS,
-    ApiKey.FIND_COORDINATOR: 20_000,
-    # Names of assignors, and of states and types: there are a handful.
-    ApiKey.JOIN_GROUP: 1_000,
-    ApiKey.LIST_GROUPS: 1_000,
-}
-"""How many elements the arrays of a request may have together, if it is not ``DEFAULT_ELEMENTS``: several
-times the partitions and groups that one broker of Kafka is given.
-"""
-
+_NO_LIMITS: Final[Mapping[int, int]] = MappingProxyType({})
 _SIZE: Final = Format(">i")
 _SIZE_AND_API: Final = Format(">ih")
 
@@ -84,10 +30,11 @@ class FrameBuffer:
     Once ``next_frame`` has raised, the stream has no meaning any more: close the connection.
     """
 
-    def __init__(self, *, max_produce: int = MAX_PRODUCE) -> None:
-        self._limits: Mapping[int, int] = {**LIMITS, ApiKey.PRODUCE: max_produce}
-        self._default = DEFAULT_LIMIT
-        self._largest = max(self._limits.values())
+    def __init__(self, limits: Mapping[int, int] = _NO_LIMITS, default: int = DEFAULT_LIMIT) -> None:
+        """``limits``: the bytes of a request by the key of its API; any other API has ``default``."""
+        self._limits = limits
+        self._default = default
+        self._largest = max((default, *limits.values()))
         self._chunk = b""  # what was fed and is being cut
         self._position = 0  # up to here it has been cut
         self._later: deque[bytes] = deque()  # what was fed after it
@@ -97,10 +44,7 @@ class FrameBuffer:
     @classmethod
     def for_replies(cls, max_size: int = MAX_REPLY) -> "FrameBuffer":
         """For the client's end: replies do not name their API, and one limit holds for all."""
-        buffer = cls()
-        buffer._limits = {}
-        buffer._default = buffer._largest = max_size
-        return buffer
+        return cls(default=max_size)
 
     @property
     def buffered(self) -> int:

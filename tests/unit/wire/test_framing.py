@@ -7,9 +7,10 @@ import pytest
 
 from kohort.model.errors import ProtocolError
 from kohort.wire.apis import ApiKey
-from kohort.wire.framing import DEFAULT_LIMIT, LIMITS, MAX_PRODUCE, FrameBuffer, frame
+from kohort.wire.framing import DEFAULT_LIMIT, FrameBuffer, frame
 
 MIB = 1024 * 1024
+LIMITS: dict[int, int] = {ApiKey.PRODUCE: 100 * MIB, ApiKey.HEARTBEAT: 65_536}
 
 
 def framed(body: bytes) -> bytes:
@@ -73,8 +74,8 @@ def test_a_frame_too_short_for_an_api_key_is_passed_on(body: bytes, piece: int) 
 
 @pytest.mark.parametrize("piece", [1, 100])
 def test_a_request_too_large_for_its_api_is_refused_after_six_bytes(piece: int) -> None:
-    start = announced(LIMITS[ApiKey.HEARTBEAT] + 1, ApiKey.HEARTBEAT)
-    buffer = FrameBuffer()
+    start = announced(65_537, ApiKey.HEARTBEAT)
+    buffer = FrameBuffer(LIMITS)
     for position in range(0, len(start), piece):
         buffer.feed(start[position : position + piece])
         if position + piece < len(start):
@@ -87,25 +88,18 @@ def test_a_request_too_large_for_its_api_is_refused_after_six_bytes(piece: int) 
 
 def test_a_request_as_large_as_allowed_is_waited_for() -> None:
     for api in ApiKey:
-        limit = MAX_PRODUCE if api is ApiKey.PRODUCE else LIMITS.get(api, DEFAULT_LIMIT)
-        buffer = FrameBuffer()
+        limit = LIMITS.get(api, DEFAULT_LIMIT)
+        buffer = FrameBuffer(LIMITS)
         buffer.feed(announced(limit, api))
         assert buffer.next_frame() is None
-        buffer = FrameBuffer()
+        buffer = FrameBuffer(LIMITS)
         buffer.feed(announced(limit + 1, api))
         with pytest.raises(ProtocolError, match="are allowed"):
             buffer.next_frame()
 
 
-def test_the_limit_of_produce_can_be_set() -> None:
-    buffer = FrameBuffer(max_produce=20)
-    buffer.feed(announced(21, ApiKey.PRODUCE))
-    with pytest.raises(ProtocolError, match="a request of 21 bytes for Produce; 20 are allowed"):
-        buffer.next_frame()
-
-
 def test_an_unknown_api_has_the_default_limit() -> None:
-    buffer = FrameBuffer()
+    buffer = FrameBuffer(LIMITS)
     buffer.feed(announced(DEFAULT_LIMIT + 1, 999))
     with pytest.raises(ProtocolError, match="for the unknown API 999"):
         buffer.next_frame()
@@ -125,7 +119,7 @@ def test_an_unknown_api_has_the_default_limit() -> None:
 def test_a_peer_of_another_protocol_is_told_apart_by_its_first_bytes(
     start: bytes, text: str, rest: bytes
 ) -> None:
-    buffer = FrameBuffer()
+    buffer = FrameBuffer(LIMITS)
     buffer.feed(start + rest)
     with pytest.raises(ProtocolError, match=text):
         buffer.next_frame()
@@ -152,9 +146,9 @@ def test_replies_have_one_limit_whatever_their_first_bytes() -> None:
 def test_an_announced_frame_reserves_nothing_before_it_arrives() -> None:
     tracemalloc.start()
     try:
-        buffers = [FrameBuffer() for _ in range(10)]
+        buffers = [FrameBuffer(LIMITS) for _ in range(10)]
         for buffer in buffers:
-            buffer.feed(announced(MAX_PRODUCE, ApiKey.PRODUCE))
+            buffer.feed(announced(LIMITS[ApiKey.PRODUCE], ApiKey.PRODUCE))
             assert buffer.next_frame() is None
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -165,7 +159,7 @@ def test_an_announced_frame_reserves_nothing_before_it_arrives() -> None:
 def test_a_large_frame_in_small_pieces_is_put_together_once() -> None:
     body = struct.pack(">h", ApiKey.PRODUCE) + bytes(4 * MIB)
     stream = memoryview(framed(body))
-    buffer = FrameBuffer()
+    buffer = FrameBuffer(LIMITS)
     found = None
     for start in range(0, len(stream), 1000):
         assert found is None
