@@ -109,7 +109,8 @@ def group_states() -> str:
 SPARK_WORDS = """\
 Those of Spark's own Kafka connector by the same names, in any case, with the same defaults: a job changes
 `.format("kafka")` to `.format("kohort")`. Columns, types and the offsets in checkpoints are the connector's
-too. An option that does not exist is refused with the nearest that does. Options for writing are told in
+too; a checkpoint of ours also has the ids of the topics, which the connector does not read. An option that
+does not exist is refused with the nearest that does. Options for writing are told in
 [the sink](../howto/spark-sink.md).
 
 A schema chooses columns: `.schema("offset bigint, value binary")` decodes and ships only these."""
@@ -139,8 +140,8 @@ SPARK_LOSSES = """\
 | records expired before they were read | `DataLossError` | it goes on at the first record there is |
 | a new partition has lost its first records | `DataLossError` | it starts at the first record there is |
 | a topic or partition was deleted | `DataLossError` | it is left out |
-| a topic was deleted and made again | `DataLossError` | left out of one batch, then read from its start |
-| a log ends before where we were | `DataLossError` | it goes on there; after a restart: as if made again |
+| a topic was deleted and made again | `TopicMadeAgainError` | it is read from its start |
+| a log ends before where we were | `DataLossError` | it goes on there; without topic ids: as if made again |
 | a range of a batch query lies outside the log | `DataLossError` | what is there of it is read |
 
 A log that seems to have shrunk is asked for again first, `fetchOffset.numRetries` times.

@@ -24,12 +24,12 @@ from kohort.spark.errors import TopicMadeAgainError
 from kohort.spark.group_checkpoint import Checkpoint, NoNotes, local_path
 from kohort.spark.group_logs import accept
 from kohort.spark.group_offsets import GroupOffsetJson, Spans, from_json, ranges_of
-from kohort.spark.group_plan import known_ids, of_these_topics
+from kohort.spark.group_plan import of_these_topics
 from kohort.spark.group_query import GroupQuery, Surroundings
 from kohort.spark.lifecycle import stop_on_sigterm
 from kohort.spark.lookup import Lookup
 from kohort.spark.member import ClassicMember, assigned_in_a_group
-from kohort.spark.offsets import Assign, Offsets
+from kohort.spark.offsets import Assign, Offsets, known_ids
 from kohort.spark.options import SourceOptions
 from kohort.spark.tasks import RangePartition, read_range
 

@@ -12,8 +12,8 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import DataLossError
-from kohort.spark.group_plan import Loss, TopicIds, known_ids, losses
-from kohort.spark.offsets import Offsets, Subscribe, show
+from kohort.spark.group_plan import Loss, losses
+from kohort.spark.offsets import Offsets, Subscribe, TopicIds, known_ids, show
 from kohort.spark.options import SourceOptions
 from kohort.spark.positions import Logs
 

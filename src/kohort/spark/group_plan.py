@@ -19,10 +19,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from kohort.model.ids import TopicId, TopicName
-from kohort.model.topics import TopicPartition, show_topic_id
+from kohort.model.ids import TopicName
+from kohort.model.topics import TopicPartition
 from kohort.spark.group_offsets import Span, Spans
-from kohort.spark.offsets import Offsets
+from kohort.spark.offsets import Offsets, TopicIds, made_again
 from kohort.spark.planning import limit, volume
 
 
@@ -35,19 +35,6 @@ class Assignment(NamedTuple):
 
 
 NOT_ASSIGNED = Assignment()
-
-TopicIds = Mapping[TopicName, str]
-"""As text, as Kafka's tools show them; of topics whose ids are known."""
-
-
-def known_ids(topic_ids: Mapping[TopicName, bytes]) -> dict[TopicName, str]:
-    """Without the zeroes of brokers that know no ids."""
-    return {topic: show_topic_id(TopicId(one)) for topic, one in topic_ids.items() if any(one)}
-
-
-def made_again(known: TopicIds, now: TopicIds) -> set[TopicName]:
-    """The topics that have another id now than they had: other topics, whatever their names and lengths."""
-    return {topic for topic, topic_id in now.items() if known.get(topic, topic_id) != topic_id}
 
 
 def of_these_topics(spans: Spans, topic_ids: TopicIds) -> dict[TopicPartition, Span]:

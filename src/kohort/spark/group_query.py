@@ -22,11 +22,9 @@ from kohort.spark.group_plan import (
     Holdings,
     Known,
     Limits,
-    TopicIds,
     caught_up,
     due_commits,
     known_of,
-    made_again,
     newest_only,
     next_batch,
     past_of,
@@ -41,7 +39,9 @@ from kohort.spark.offsets import (
     Latest,
     Offsets,
     Place,
+    TopicIds,
     listed,
+    made_again,
     show,
 )
 from kohort.spark.options import SourceOptions

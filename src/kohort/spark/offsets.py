@@ -3,10 +3,11 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
-from kohort.model.ids import Partition, TopicName
-from kohort.model.topics import TopicPartition
+from kohort.model.ids import Partition, TopicId, TopicName
+from kohort.model.topics import TopicPartition, show_topic_id
 from kohort.spark.errors import OptionError
 
 LATEST = -1
@@ -16,8 +17,17 @@ EARLIEST = -2
 Offsets = dict[TopicPartition, int]
 """Where each partition stands: the offset of its next record."""
 
-OffsetJson = dict[str, dict[str, int]]
-"""The connector's form, ``{"topic": {"0": 23}}``: topics in order, partitions in order of their numbers."""
+OffsetJson = dict[str, dict[str, int | str]]
+"""``{"topic": {"0": 23, "id": "…"}}``: topics in order, partitions in order of their numbers, the topic's id.
+
+Without the ids it is the form of Spark's connector, and of the checkpoints of earlier versions.
+"""
+
+TopicIds = Mapping[TopicName, str]
+"""As text, as Kafka's tools show them; of topics whose ids are known."""
+
+_ID = "id"
+_NO_IDS: TopicIds = MappingProxyType({})
 
 
 class OffsetRange(NamedTuple):
@@ -116,21 +126,40 @@ def topic_partition(topic: str, partition: int) -> TopicPartition:
     return TopicPartition(TopicName(topic), Partition(partition))
 
 
-def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetJson:
+def to_json(offsets: Mapping[TopicPartition, int], topic_ids: TopicIds = _NO_IDS) -> OffsetJson:
     """In order: Spark compares the text, and another order would look like new data."""
     nested: OffsetJson = {}
-    for topic, partition in sorted(offsets):
-        nested.setdefault(topic, {})[str(partition)] = offsets[TopicPartition(topic, partition)]
+    for where in sorted(offsets):
+        nested.setdefault(where.topic, {})[str(where.partition)] = offsets[where]
+    for topic, described in nested.items():
+        if topic_id := topic_ids.get(TopicName(topic)):
+            described[_ID] = topic_id
     return nested
 
 
-def from_json(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
+def from_json(nested: Mapping[str, Mapping[str, int | str]]) -> Offsets:
     """The reverse of ``to_json``, and of the connector's own checkpoints."""
     return {
-        topic_partition(topic, int(partition)): offset
+        topic_partition(topic, int(partition)): offset  # type: ignore[misc]  # only an id is a text
         for topic, partitions in nested.items()
         for partition, offset in partitions.items()
+        if partition != _ID
     }
+
+
+def ids_from_json(nested: Mapping[str, Mapping[str, int | str]]) -> TopicIds:
+    """The ids of the topics that ``to_json`` was given."""
+    return {TopicName(topic): str(one[_ID]) for topic, one in nested.items() if _ID in one}
+
+
+def known_ids(topic_ids: Mapping[TopicName, bytes]) -> dict[TopicName, str]:
+    """Without the zeroes of brokers that know no ids."""
+    return {topic: show_topic_id(TopicId(one)) for topic, one in topic_ids.items() if any(one)}
+
+
+def made_again(known: TopicIds, now: TopicIds) -> set[TopicName]:
+    """The topics that have another id now than they had: other topics, whatever their names and lengths."""
+    return {topic for topic, topic_id in now.items() if known.get(topic, topic_id) != topic_id}
 
 
 def parse_offsets(option: str, text: str) -> Offsets:

@@ -1,44 +1,42 @@
 """How a stream gets on: what was lost since the last batch, and whether it pays to start another. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
-from kohort.spark.offsets import Offsets
+from kohort.spark.offsets import Offsets, TopicIds, made_again
 
 
 class Survey(NamedTuple):
     """The partitions there are now: their ends, and the ids of their topics."""
 
     ends: Offsets
-    topic_ids: Mapping[TopicName, bytes]
+    topic_ids: TopicIds
 
 
 class Loss(NamedTuple):
-    """A partition that does not go on where we left it. ``begins_anew``: it is another one of that name."""
+    """A partition that does not go on where we left it."""
 
     partition: TopicPartition
     message: str
-    begins_anew: bool
+    is_cut: bool = False  # its log is the same one, and shorter
 
 
-def compare(starts: Offsets, survey: Survey, known_ids: Mapping[TopicName, bytes]) -> Iterator[Loss]:
-    """What cannot be read on from ``starts``; ``known_ids`` are those of the topics in earlier batches.
+def compare(starts: Offsets, survey: Survey, known_ids: TopicIds) -> Iterator[Loss]:
+    """What cannot be read on from ``starts``, which are offsets in topics with the ids ``known_ids``.
 
-    An id that changed proves that a topic was deleted and made again. So does, as far as we know, an end
-    before our start; with an unchanged id it is the log that was cut.
+    Topics that have another id now are other topics and not compared: see ``made_again``.
     """
+    others = made_again(known_ids, survey.topic_ids)
     for where, start in sorted(starts.items()):
         end = survey.ends.get(where)
-        known = known_ids.get(where.topic)
+        if where.topic in others:
+            continue
         if end is None:
-            yield Loss(where, f"{where} is gone; it was read up to offset {start}", False)
-        elif known is not None and survey.topic_ids.get(where.topic) != known:
-            message = f"the topic of {where} was deleted and made again; it was read up to offset {start}"
-            yield Loss(where, message, True)
+            yield Loss(where, f"{where} is gone; it was read up to offset {start}")
         elif end < start:
-            yield Loss(where, f"{where} now ends at {end}; it was read up to offset {start}", known is None)
+            message = f"{where} now ends at {end}; it was read up to offset {start}"
+            yield Loss(where, message, is_cut=where.topic in known_ids)
 
 
 class Patience:

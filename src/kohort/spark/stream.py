@@ -1,6 +1,7 @@
 """Streams that choose their own partitions, as Spark's connector does; ``commit=group`` tells a group.
 
-The checkpoint has the connector's offsets, ``{"topic": {"0": 23}}``.
+The checkpoint has the connector's offsets and the ids of the topics, ``{"topic": {"0": 23, "id": "…"}}``: a
+topic that is deleted and made again while the query is stopped is another one, however long it is.
 """
 
 import logging
@@ -18,13 +19,23 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kohort.client.errors import UnknownTopicError
-from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark import planning
-from kohort.spark.errors import DataLossError
+from kohort.spark.errors import DataLossError, TopicMadeAgainError
 from kohort.spark.lifecycle import stop_on_sigterm
 from kohort.spark.lookup import Lookup
-from kohort.spark.offsets import OffsetJson, OffsetRange, Offsets, from_json, show, to_json
+from kohort.spark.offsets import (
+    OffsetJson,
+    OffsetRange,
+    Offsets,
+    TopicIds,
+    from_json,
+    ids_from_json,
+    known_ids,
+    made_again,
+    show,
+    to_json,
+)
 from kohort.spark.options import SourceOptions
 from kohort.spark.positions import resolve
 from kohort.spark.progress import Patience, Survey, compare
@@ -48,7 +59,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ends: Offsets = {}
         self._planned: OffsetJson = {}
         self._log_starts: Offsets = {}  # as they were when that was planned, if they were asked for
-        self._topic_ids: dict[TopicName, bytes] = {}
+        self._topic_ids: TopicIds = {}  # as this run saw them last
         self._committed: Offsets | None = None
         self._is_available_now = False
         self._target: Offsets | None = None
@@ -74,17 +85,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             options = self._options
             partitions = self._lookup.partitions()
             found = resolve(options.starting, partitions, self._lookup, reset=options.offset_reset)
-            self._initial = to_json(found)
+            self._initial = to_json(found, known_ids(self._lookup.topic_ids()))
             _log.info("starting at %s", self._initial)
         return self._initial
 
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:  # noqa: N802  (Spark's name)
         stop_on_sigterm()
-        starts = from_json(start)
-        self._ends, self._log_starts = self._log_ends(starts), {}
+        starts, ids = from_json(start), ids_from_json(start)
+        if self._target is None:
+            starts, self._ends = self._go_on(starts, {**self._topic_ids, **ids})
+        self._log_starts = {}
         self._commit({where: offset for where, offset in starts.items() if where in self._ends})
-        self._planned = reached = to_json(self._limited(starts, self._ends, limit))
-        return start if reached == start else reached
+        reached = self._limited(starts, self._ends, limit)
+        self._planned = to_json(reached, {**ids, **self._topic_ids})
+        return start if self._planned == start else self._planned
 
     def reportLatestOffset(self) -> OffsetJson | None:  # noqa: N802  (Spark's name)
         """The log ends as of the last batch, for lag in Spark's progress reports."""
@@ -93,8 +107,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[RangePartition]:
         """From the two alone, for a replay; a partition that is new in ``end`` starts at its beginning."""
         stop_on_sigterm()
-        starts, ends = from_json(start), from_json(end)
-        fresh = [where for where in ends if where not in starts]
+        starts, ends, ids = from_json(start), from_json(end), ids_from_json(end)
+        others = made_again(ids_from_json(start), ids)
+        if end != self._planned and start != end:
+            ends = self._without_lost_topics(ends, ids)
+        fresh = [where for where in ends if where not in starts or where.topic in others]
         planned = planning.ranges(starts | self._first_offsets(fresh), ends)
         if self._options.fail_on_data_loss:
             self._check_there(planned, self._log_starts if end == self._planned else {})
@@ -119,19 +136,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lookup.commit(done)
             self._committed = done
 
-    def _log_ends(self, starts: Offsets) -> Offsets:
-        if self._target is not None:
-            return self._target
+    def _go_on(self, starts: Offsets, known: TopicIds) -> tuple[Offsets, Offsets]:
+        """Where the next batch starts and may end; ``known`` are the ids of the topics that starts are in."""
         survey = self._survey(starts)
-        for loss in compare(starts, survey, self._topic_ids):
-            self._lose(loss.message)
-            if loss.begins_anew:
-                # Left out of one batch it is a new partition in the next, and starts at its beginning.
+        if others := made_again(known, survey.topic_ids):
+            self._lose(TopicMadeAgainError(others))
+            starts = {where: offset for where, offset in starts.items() if where.topic not in others}
+        for loss in compare(starts, survey, known):
+            self._lose(DataLossError(loss.message))
+            if not loss.is_cut:
+                # Nothing says which topic it was. Left out of one batch, it is a new partition in the next.
                 survey.ends.pop(loss.partition, None)
-        self._topic_ids.update(survey.topic_ids)
+        self._topic_ids = {**self._topic_ids, **survey.topic_ids}
         if self._is_available_now:
             self._target = survey.ends
-        return survey.ends
+        return starts, survey.ends
+
+    def _without_lost_topics(self, ends: Offsets, ids: TopicIds) -> Offsets:
+        """For a replay: without what was planned of a topic that has been deleted and made again since."""
+        others = made_again(ids, known_ids(self._lookup.ids_of(ids))) if ids else set()
+        if others:
+            self._lose(TopicMadeAgainError(others))
+        return {where: end for where, end in ends.items() if where.topic not in others}
 
     def _survey(self, starts: Offsets) -> Survey:
         """Ends and ids of the topics now. A log that seems to have shrunk is asked for again: its new
@@ -141,7 +167,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if attempt:
                 time.sleep(options.offset_retry_ms / 1_000)
             partitions = self._lookup.partitions(missing_ok=True)
-            survey = Survey(self._lookup.log_ends(partitions), self._lookup.topic_ids())
+            survey = Survey(self._lookup.log_ends(partitions), known_ids(self._lookup.topic_ids()))
             if all(survey.ends.get(where, start) >= start for where, start in starts.items()):
                 break
         return survey
@@ -163,11 +189,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         existing = set(self._lookup.partitions(missing_ok=True))
         gone = [where for where in fresh if where not in existing]
         if gone:
-            self._lose(f"{show(gone)} disappeared before they were read")
+            self._lose(DataLossError(f"{show(gone)} disappeared before they were read"))
         found = self._lookup.log_starts([where for where in fresh if where in existing])
         late = [where for where, offset in found.items() if offset > 0]
         if late:
-            self._lose(f"{show(late)} are new and have lost their first records already")
+            self._lose(DataLossError(f"{show(late)} are new and have lost their first records already"))
         return found
 
     def _check_there(self, planned: Sequence[OffsetRange], known: Offsets) -> None:
@@ -179,12 +205,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise DataLossError(str(error)) from error
         for one in planned:
             if one.start < first[one.where]:
-                self._lose(f"{one} is wanted, and the log starts at {first[one.where]}")
+                self._lose(DataLossError(f"{one} is wanted, and the log starts at {first[one.where]}"))
 
-    def _lose(self, what: str) -> None:
+    def _lose(self, loss: DataLossError) -> None:
         if self._options.fail_on_data_loss:
-            raise DataLossError(what)
-        _log.warning("%s: some records may have been missed", what)
+            raise loss
+        _log.warning("%s", loss.args[0])
 
 
 def _monotonic_ms() -> float:

@@ -12,16 +12,14 @@ from kohort.spark.group_plan import (
     Past,
     caught_up,
     due_commits,
-    known_ids,
     known_of,
     losses,
-    made_again,
     newest_only,
     next_batch,
     past_of,
     taken_over,
 )
-from kohort.spark.offsets import topic_partition
+from kohort.spark.offsets import known_ids, made_again, topic_partition
 
 A, B, C = (topic_partition("t", number) for number in range(3))
 OTHER = topic_partition("other", 0)

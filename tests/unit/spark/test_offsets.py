@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.offsets import (
     OffsetRange,
     Offsets,
     from_json,
+    ids_from_json,
     parse_offsets,
     parse_partitions,
     show,
@@ -40,10 +42,20 @@ def test_the_text_does_not_depend_on_the_order_of_insertion(items: list[tuple[To
 
 def test_the_connectors_checkpoint_can_be_read() -> None:
     assert from_json({"t": {"0": 23}}) == {topic_partition("t", 0): 23}
+    assert ids_from_json({"t": {"0": 23}}) == {}
+
+
+def test_topic_ids_stand_beside_the_offsets() -> None:
+    offsets = {topic_partition("t", 3): 7, topic_partition("u", 0): 1}
+    nested = to_json(offsets, {TopicName("t"): "abc", TopicName("other"): "xyz"})
+    assert json.dumps(nested) == '{"t": {"3": 7, "id": "abc"}, "u": {"0": 1}}'
+    assert from_json(nested) == offsets
+    assert ids_from_json(nested) == {"t": "abc"}
 
 
 def test_options_have_the_same_form() -> None:
     assert parse_offsets("startingOffsets", '{"t":{"1":-1}}') == {topic_partition("t", 1): -1}
+    assert parse_offsets("startingOffsets", '{"t":{"1":5,"id":"abc"}}') == {topic_partition("t", 1): 5}
     assert parse_partitions("assign", '{"t":[2,0,2]}') == (topic_partition("t", 0), topic_partition("t", 2))
 
 

@@ -12,9 +12,9 @@ from tests.unit.spark.conftest import Administer, Feed, OptionsOf
 from kohort import Consumer
 from kohort.client.admin.results import NewTopic
 from kohort.model.topics import TopicPartition
-from kohort.spark.errors import DataLossError, GroupInUseError
+from kohort.spark.errors import DataLossError, GroupInUseError, TopicMadeAgainError
 from kohort.spark.lookup import Lookup
-from kohort.spark.offsets import Offsets, topic_partition
+from kohort.spark.offsets import OffsetJson, Offsets, topic_partition
 from kohort.spark.stream import StreamReader
 from kohort.testing.plugin import Kohort
 
@@ -47,6 +47,18 @@ def streams(options_of: OptionsOf, topic: str) -> Iterator[Streams]:
         reader.stop()
 
 
+def plain(offset: OffsetJson) -> dict[str, dict[str, int | str]]:
+    """Without the ids of topics: the form of Spark's connector."""
+    return {
+        topic: {number: at for number, at in one.items() if number != "id"} for topic, one in offset.items()
+    }
+
+
+def made_again(administer: Administer, topic: str, partitions: int = 2) -> None:
+    administer(lambda admin: admin.delete_topics([topic]))
+    administer(lambda admin: admin.create_topic(NewTopic(name=topic, partitions=partitions)))
+
+
 def read(reader: StreamReader, start: dict, end: dict) -> list[tuple[int, int]]:  # type: ignore[type-arg]  # JSON
     """Partition and offset of what a batch reads, by a copy of the reader, as in tasks."""
     shares = reader.partitions(start, end)
@@ -59,10 +71,10 @@ def read(reader: StreamReader, start: dict, end: dict) -> list[tuple[int, int]]:
 
 
 def test_a_new_query_starts_where_the_options_say(streams: Streams, topic: str) -> None:
-    assert streams().initialOffset() == {topic: {"0": 0, "1": 0}}
-    assert streams(startingOffsets="latest").initialOffset() == {topic: {"0": 10, "1": 0}}
+    assert plain(streams().initialOffset()) == {topic: {"0": 0, "1": 0}}
+    assert plain(streams(startingOffsets="latest").initialOffset()) == {topic: {"0": 10, "1": 0}}
     wanted = json.dumps({topic: {"0": 3, "1": -1}})
-    assert streams(startingOffsets=wanted).initialOffset() == {topic: {"0": 3, "1": 0}}
+    assert plain(streams(startingOffsets=wanted).initialOffset()) == {topic: {"0": 3, "1": 0}}
 
 
 def test_the_start_is_the_same_when_spark_asks_again(streams: Streams, topic: str, feed: Feed) -> None:
@@ -72,12 +84,12 @@ def test_the_start_is_the_same_when_spark_asks_again(streams: Streams, topic: st
     assert reader.initialOffset() == first
 
 
-def test_the_checkpoint_has_the_connectors_form_with_partitions_in_order(
+def test_the_checkpoint_has_partitions_in_order_and_the_id_of_their_topic(
     kohort: Kohort, options_of: OptionsOf
 ) -> None:
     wide = kohort.topic(partitions=11)
     reader = StreamReader(options_of(streaming=True, subscribe=wide, startingOffsets="earliest"))
-    assert list(reader.initialOffset()[wide]) == [str(number) for number in range(11)]
+    assert list(reader.initialOffset()[wide]) == [*(str(number) for number in range(11)), "id"]
     reader.stop()
 
 
@@ -92,7 +104,7 @@ def test_a_batch_reads_what_came_since_the_last(streams: Streams, topic: str, fe
     feed(topic, 2, partition=1)
     second = reader.latestOffset(first, EVERYTHING)
     assert read(reader, first, second) == [(1, 0), (1, 1)]
-    assert reader.reportLatestOffset() == second
+    assert reader.reportLatestOffset() == plain(second)
 
 
 def test_without_news_the_offset_stays_the_very_same(streams: Streams) -> None:
@@ -128,7 +140,7 @@ def test_a_limit_is_shared_by_volume(streams: Streams, topic: str, feed: Feed) -
     feed(topic, 30, partition=1)
     reader = streams()
     end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(8))
-    assert end == {topic: {"0": 2, "1": 6}}
+    assert plain(end) == {topic: {"0": 2, "1": 6}}
     assert reader.reportLatestOffset() == {topic: {"0": 10, "1": 30}}
 
 
@@ -169,9 +181,9 @@ def test_expired_offsets_take_no_share_of_a_limit(
 ) -> None:
     administer(lambda admin: admin.delete_records({topic_partition(topic, 0): 6}))
     reader = streams(failOnDataLoss="false")
-    start = {topic: {"0": 0, "1": 0}}
+    start: OffsetJson = {topic: {"0": 0, "1": 0}}
     end = reader.latestOffset(start, ReadMaxRows(2))
-    assert end == {topic: {"0": 8, "1": 0}}
+    assert plain(end) == {topic: {"0": 8, "1": 0}}
     assert read(reader, start, end) == [(0, 6), (0, 7)]
 
 
@@ -180,17 +192,17 @@ def test_a_batch_waits_for_enough_records_but_not_for_ever(streams: Streams, top
     reader = streams(lambda: clock[0], minOffsetsPerTrigger="5", maxTriggerDelay="1m")
     limit = ReadMinRows(5)
     end = reader.latestOffset(reader.initialOffset(), limit)
-    assert end == {topic: {"0": 10, "1": 0}}
+    assert plain(end) == {topic: {"0": 10, "1": 0}}
     feed(topic, 3)
     assert reader.latestOffset(end, limit) is end
     clock[0] = 60_000
-    assert reader.latestOffset(end, limit) == {topic: {"0": 13, "1": 0}}
+    assert plain(reader.latestOffset(end, limit)) == {topic: {"0": 13, "1": 0}}
 
 
 def test_both_limits_hold_together(streams: Streams, topic: str, feed: Feed) -> None:
     reader = streams(lambda: 0.0, minOffsetsPerTrigger="5", maxOffsetsPerTrigger="8")
     end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
-    assert end == {topic: {"0": 8, "1": 0}}
+    assert plain(end) == {topic: {"0": 8, "1": 0}}
     assert reader.latestOffset(end, reader.getDefaultReadLimit()) is end
 
 
@@ -202,7 +214,7 @@ def test_available_now_reads_up_to_where_it_began_whatever_comes(
     first = reader.latestOffset(reader.initialOffset(), ReadMaxRows(8))
     feed(topic, 5)
     second = reader.latestOffset(first, ReadMaxRows(8))
-    assert second == {topic: {"0": 10, "1": 0}}, "the last two do not wait for more"
+    assert plain(second) == {topic: {"0": 10, "1": 0}}, "the last two do not wait for more"
     assert reader.latestOffset(second, ReadMaxRows(8)) is second
 
 
@@ -217,7 +229,7 @@ def test_a_new_partition_starts_at_its_beginning(
     administer(lambda admin: admin.create_partitions({topic: 3}))
     feed(topic, 2, partition=2)
     end = reader.latestOffset(start, EVERYTHING)
-    assert end == {topic: {"0": 10, "1": 0, "2": 2}}
+    assert plain(end) == {topic: {"0": 10, "1": 0, "2": 2}}
     assert read(reader, start, end) == [(2, 0), (2, 1)]
 
 
@@ -229,7 +241,7 @@ def test_a_new_topic_of_a_pattern_starts_at_its_beginning(
     administer(lambda admin: admin.create_topic(NewTopic(name=f"{topic}-too", partitions=1)))
     feed(f"{topic}-too", 3)
     end = reader.latestOffset(start, EVERYTHING)
-    assert end == start | {f"{topic}-too": {"0": 3}}
+    assert plain(end) == plain(start) | {f"{topic}-too": {"0": 3}}
     assert read(reader, start, end) == [(0, 0), (0, 1), (0, 2)]
 
 
@@ -248,7 +260,8 @@ def test_a_new_partition_that_lost_its_first_records_is_a_loss(
     streams: Streams, topic: str, administer: Administer
 ) -> None:
     administer(lambda admin: admin.delete_records({topic_partition(topic, 0): 6}))
-    start, end = {topic: {"1": 0}}, {topic: {"0": 10, "1": 0}}
+    start: OffsetJson = {topic: {"1": 0}}
+    end: OffsetJson = {topic: {"0": 10, "1": 0}}
     with pytest.raises(DataLossError, match="are new and have lost their first records"):
         streams().partitions(start, end)
     assert read(streams(failOnDataLoss="false"), start, end) == [(0, 6), (0, 7), (0, 8), (0, 9)]
@@ -258,7 +271,8 @@ def test_expired_records_fail_the_plan_rather_than_each_attempt_of_a_task(
     streams: Streams, topic: str, administer: Administer
 ) -> None:
     administer(lambda admin: admin.delete_records({topic_partition(topic, 0): 6}))
-    start, end = {topic: {"0": 2, "1": 0}}, {topic: {"0": 9, "1": 0}}
+    start: OffsetJson = {topic: {"0": 2, "1": 0}}
+    end: OffsetJson = {topic: {"0": 9, "1": 0}}
     with pytest.raises(DataLossError, match=r"\[2, 9\) is wanted, and the log starts at 6"):
         streams().partitions(start, end)
     assert read(streams(failOnDataLoss="false"), start, end) == [(0, 6), (0, 7), (0, 8)]
@@ -266,7 +280,8 @@ def test_expired_records_fail_the_plan_rather_than_each_attempt_of_a_task(
 
 def test_a_replay_of_a_deleted_topic_is_a_loss(streams: Streams, topic: str, administer: Administer) -> None:
     administer(lambda admin: admin.delete_topics([topic]))
-    start, end = {topic: {"0": 2}}, {topic: {"0": 9}}
+    start: OffsetJson = {topic: {"0": 2}}
+    end: OffsetJson = {topic: {"0": 9}}
     with pytest.raises(DataLossError, match="failOnDataLoss"):
         streams().partitions(start, end)
     assert read(streams(failOnDataLoss="false"), start, end) == []
@@ -293,31 +308,78 @@ def test_a_deleted_topic_is_left_out_if_that_is_wanted(
     assert "is gone" in caplog.text
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
 @pytest.mark.parametrize("count", [3, 10, 14])
 def test_a_topic_made_again_is_read_from_its_beginning(
-    streams: Streams, topic: str, feed: Feed, administer: Administer, count: int
+    streams: Streams, topic: str, feed: Feed, administer: Administer, count: int, is_restarted: bool
 ) -> None:
     reader = streams(failOnDataLoss="false", fetchOffset__retryIntervalMs="0")
     start = reader.latestOffset(reader.initialOffset(), EVERYTHING)
-    administer(lambda admin: admin.delete_topics([topic]))
-    administer(lambda admin: admin.create_topic(NewTopic(name=topic, partitions=1)))
+    made_again(administer, topic, partitions=1)
     feed(topic, count)
-    without = reader.latestOffset(start, EVERYTHING)
-    assert without == {}, "for one batch it is not there"
-    end = reader.latestOffset(without, EVERYTHING)
-    assert read(reader, without, end) == [(0, offset) for offset in range(count)]
+    if is_restarted:
+        reader = streams(failOnDataLoss="false", fetchOffset__retryIntervalMs="0")
+    end = reader.latestOffset(start, EVERYTHING)
+    assert read(reader, start, end) == [(0, offset) for offset in range(count)]
+    assert reader.latestOffset(end, EVERYTHING) is end
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
 def test_a_topic_made_again_fails_the_query_unless_that_is_wanted(
-    streams: Streams, topic: str, feed: Feed, administer: Administer
+    streams: Streams, topic: str, feed: Feed, administer: Administer, is_restarted: bool
 ) -> None:
     reader = streams()
     start = reader.latestOffset(reader.initialOffset(), EVERYTHING)
-    administer(lambda admin: admin.delete_topics([topic]))
-    administer(lambda admin: admin.create_topic(NewTopic(name=topic, partitions=2)))
+    made_again(administer, topic)
     feed(topic, 40)
-    with pytest.raises(DataLossError, match="was deleted and made again"):
-        reader.latestOffset(start, EVERYTHING)
+    with pytest.raises(TopicMadeAgainError, match=f"{topic} was deleted and made again"):
+        (streams() if is_restarted else reader).latestOffset(start, EVERYTHING)
+
+
+def test_a_topic_made_again_before_its_first_batch_is_known_by_its_id(
+    streams: Streams, topic: str, feed: Feed, administer: Administer
+) -> None:
+    start = streams(startingOffsets="latest").initialOffset()
+    made_again(administer, topic)
+    feed(topic, 40)
+    with pytest.raises(TopicMadeAgainError):
+        streams().latestOffset(start, EVERYTHING)
+
+
+def test_a_batch_of_a_topic_made_again_is_not_replayed_from_the_new_one(
+    streams: Streams, topic: str, feed: Feed, administer: Administer, caplog: pytest.LogCaptureFixture
+) -> None:
+    planner = streams()
+    start = planner.initialOffset()
+    end = planner.latestOffset(start, EVERYTHING)
+    made_again(administer, topic)
+    feed(topic, 40)
+    with pytest.raises(TopicMadeAgainError):
+        streams().partitions(start, end)
+    careless = streams(failOnDataLoss="false")
+    assert careless.partitions(start, end) == []
+    assert "was deleted and made again" in caplog.text
+    after = careless.latestOffset(end, EVERYTHING)
+    assert read(careless, end, after) == [(0, offset) for offset in range(40)]
+
+
+def test_the_group_hears_nothing_of_a_topic_that_was_made_again(
+    kohort: Kohort, streams: Streams, topic: str, feed: Feed, administer: Administer
+) -> None:
+    options = {"commit": "group", "kafka__group__id": kohort.group(), "failOnDataLoss": "false"}
+    start = streams(**options).latestOffset(streams(**options).initialOffset(), EVERYTHING)
+    made_again(administer, topic)
+    feed(topic, 40)
+    streams(**options).latestOffset(start, EVERYTHING)
+    assert _committed(administer, options["kafka__group__id"]) == {}
+
+
+def test_a_checkpoint_without_ids_goes_on_and_gets_them(streams: Streams, topic: str, feed: Feed) -> None:
+    reader = streams()
+    old: OffsetJson = {topic: {"0": 4, "1": 0}}
+    end = reader.latestOffset(old, EVERYTHING)
+    assert read(reader, old, end) == [(0, offset) for offset in range(4, 10)]
+    assert end == {topic: {"0": 10, "1": 0, "id": reader.initialOffset()[topic]["id"]}}
 
 
 def test_a_checkpoint_ahead_of_its_log_is_a_loss(streams: Streams, topic: str) -> None:
@@ -357,7 +419,7 @@ def test_a_new_query_starts_where_a_group_is(kohort: Kohort, streams: Streams, t
     group = {"commit": "group", "kafka__group__id": kohort.group()}
     streams(**group).latestOffset({topic: {"0": 7}}, EVERYTHING)
     reader = streams(startingOffsets="group", **group)
-    assert reader.initialOffset() == {topic: {"0": 7, "1": 0}}
+    assert plain(reader.initialOffset()) == {topic: {"0": 7, "1": 0}}
 
 
 @pytest.mark.slow
