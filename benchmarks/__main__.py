@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from benchmarks import capacity, clients, codec, groups, holds, spark, startup, throughput
+from benchmarks import capacity, clients, codec, groups, holds, requests, spark, startup, throughput
 from benchmarks.processes import processor_seconds
 from benchmarks.rounds import Table, alternate
 from benchmarks.targets import LOAD_CORE, Target, kohort, peers, pin, settle
@@ -33,37 +33,14 @@ def each(table: Table, targets: Iterable[Target], measure: Callable[[Target], fl
     return table
 
 
-def group_tables(targets: list[Target], durable: list[Target], seconds: float, rounds: int) -> list[Table]:
-    tables = [
-        each(
-            Table("Heartbeats, 100 connections, one in flight each", "per second"),
-            targets,
-            lambda target: groups.heartbeats(target, 100, 1, seconds),
-            rounds,
-        ),
-        each(
-            Table("Heartbeats, 20 connections, 50 in flight each", "per second"),
-            targets,
-            lambda target: groups.heartbeats(target, 20, 50, seconds),
-            rounds,
-        ),
-    ]
-    rates = Table(
-        "Offset commits, 50 connections, one in flight each",
-        "per second",
-        "Kohort syncs to the disk before it answers; Kafka (one replica) and Kohort with"
-        " `--fsync-internal never` leave that to the operating system; kfake keeps nothing.",
-    )
-    slowest = Table("The same: 99th percentile", "ms", higher_is_better=False)
-    log(f"  {rates.title}")
-    for target in durable:
-        groups.commits(target, 50, seconds)
-    for _ in range(rounds):
-        for target in durable:
-            rate, p99 = groups.commits(target, 50, seconds)
-            rates.add(target.name, rate)
-            slowest.add(target.name, p99)
-    return [*tables, rates, slowest, *storm_tables(targets, rounds)]
+def request_tables(targets: list[Target], relaxed: Target, seconds: float, rounds: int) -> list[Table]:
+    """Requests per second by the compiled generator; what is durable also without a sync."""
+    tables = []
+    for load in requests.LOADS:
+        log(f"  {load.title}")
+        measured = [targets[0], relaxed, *targets[1:]] if load.is_durable else targets
+        tables += requests.tables(load, measured, seconds, rounds)
+    return tables
 
 
 def storm_tables(targets: list[Target], rounds: int) -> list[Table]:
@@ -180,7 +157,12 @@ def main() -> int:
         ours = stack.enter_context(kohort())
         relaxed = stack.enter_context(kohort("Kohort, --fsync-internal never", "--fsync-internal", "never"))
         pin(os.getpid(), LOAD_CORE)
-        tables = group_tables([ours, *others], [ours, relaxed, *others], seconds, rounds)
+        tables = []
+        if (reason := requests.missing()) is not None:
+            missing.append(reason)
+        else:
+            tables += request_tables([ours, *others], relaxed, seconds, rounds)
+        tables += storm_tables([ours, *others], rounds)
         tables += data_tables([ours, *others], seconds, rounds)
         log("  client libraries")
         tables += clients.tables(ours, rounds, records=20_000 if options.quick else clients.RECORDS)

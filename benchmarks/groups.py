@@ -1,4 +1,4 @@
-"""What a coordinator is asked most: heartbeats, durable commits, and everybody joining at once."""
+"""Members made of raw requests, and everybody joining at once."""
 
 import asyncio
 import itertools
@@ -7,18 +7,12 @@ from collections import Counter
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from benchmarks.pipeline import Pipe, connect, hammer, request_frame
+from benchmarks.pipeline import Pipe, connect
 from benchmarks.targets import Target
 from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from kohort.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
 from kohort.wire.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
@@ -91,92 +85,11 @@ async def sync(pipe: Pipe, group: str, joined: JoinGroupResponse) -> SyncGroupRe
     return reply
 
 
-async def _member(target: Target, group: str) -> tuple[Pipe, JoinGroupResponse]:
-    pipe = await connect(target.host, target.port)
-    await find(pipe, group)
-    joined = await join(pipe, group)
-    await sync(pipe, group, joined)
-    return pipe, joined
-
-
-_batches = itertools.count()
-
-
-def heartbeats(target: Target, connections: int, depth: int, seconds: float) -> float:
-    """Heartbeats answered per second, one member of a group of its own on each connection."""
-
-    async def run() -> float:
-        pipes = []
-        batch = next(_batches)  # new groups each time: the members of the last round are still expected there
-        for number in range(connections):
-            group = f"beat-{batch}-{number}"
-            pipe, joined = await _member(target, group)
-            beat = HeartbeatRequest(
-                group_id=group, generation_id=joined.generation_id, member_id=joined.member_id
-            )
-            pipes.append((pipe, request_frame(beat, 4)))
-        rate = await hammer(pipes, depth, seconds)
-        for pipe, _ in pipes:
-            pipe.transport.close()
-        return rate
-
-    return on_loop(run())
-
-
-def _commit(group: str) -> OffsetCommitRequest:
-    return OffsetCommitRequest(
-        group_id=group,
-        topics=[
-            OffsetCommitRequestTopic(
-                name="commits",
-                partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=7)],
-            )
-        ],
-    )
-
-
 async def make_topic(target: Target, name: str, partitions: int = 1) -> None:
     pipe = await connect(target.host, target.port)
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
     await pipe.call(CreateTopicsRequest(topics=[topic]), 4)
     pipe.transport.close()
-
-
-def commits(target: Target, connections: int, seconds: float) -> tuple[float, float]:
-    """Commits acknowledged per second, one in flight on each connection; and the 99th percentile in ms."""
-
-    async def run() -> tuple[float, float]:
-        await make_topic(target, "commits")
-        latencies: list[float] = []
-        stop_at = 0.0
-
-        async def committer(number: int) -> None:
-            pipe = pipes[number]
-            request = _commit(f"commit-{number}")
-            while time.perf_counter() < stop_at:
-                started = time.perf_counter()
-                reply = await pipe.call(request, 8)
-                latencies.append(time.perf_counter() - started)
-                assert isinstance(reply, OffsetCommitResponse)
-                assert reply.topics[0].partitions[0].error_code == 0
-
-        pipes = [await connect(target.host, target.port) for _ in range(connections)]
-        for number, pipe in enumerate(pipes):
-            await find(pipe, f"commit-{number}")
-        while True:  # Kafka's coordinator loads for a moment
-            reply = await pipes[0].call(_commit("commit-0"), 8)
-            assert isinstance(reply, OffsetCommitResponse)
-            if reply.topics[0].partitions[0].error_code == 0:
-                break
-            await asyncio.sleep(0.05)
-        started = time.perf_counter()
-        stop_at = started + seconds
-        await asyncio.gather(*(committer(number) for number in range(connections)))
-        rate = len(latencies) / (time.perf_counter() - started)
-        latencies.sort()
-        return rate, 1_000 * latencies[int(len(latencies) * 0.99)]
-
-    return on_loop(run())
 
 
 _storms = itertools.count()

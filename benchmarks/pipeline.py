@@ -33,6 +33,7 @@ class Pipe(asyncio.Protocol):
         self.on_reply: Callable[[int], None] | None = None
         self._buffer = bytearray()
         self._waiting: asyncio.Future[bytes] | None = None
+        self.last_frame = b""  # the reply of the last call, size included
         self.closed = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -71,6 +72,7 @@ class Pipe(asyncio.Protocol):
         self._waiting = asyncio.get_running_loop().create_future()
         self.transport.write(request_frame(request, version))
         frame = await self._waiting
+        self.last_frame = _SIZE.pack(len(frame)) + frame
         assert request.api_key is not None
         spec = api_spec(request.api_key)
         start = 5 if spec.response_header_is_flexible(version) else 4

@@ -15,6 +15,7 @@ CACHE = Path(os.environ.get("KOHORT_PEERS_CACHE", ROOT / ".cache" / "peers"))
 JAVA_SOURCES = ROOT / "tests" / "interop" / "java"
 JS_SOURCES = ROOT / "tests" / "interop" / "js"
 GO_SOURCES = ROOT / "tests" / "interop" / "go"
+LOAD_SOURCES = ROOT / "benchmarks" / "load"
 
 COMMAND_TIMEOUT_SECONDS = 600.0
 # How the package tools of the three ecosystems say that nobody answered, as opposed to "no such thing".

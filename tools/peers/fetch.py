@@ -14,6 +14,7 @@ from tools.peers.cache import (
     GO_SOURCES,
     JAVA_SOURCES,
     JS_SOURCES,
+    LOAD_SOURCES,
     FetchError,
     digest,
     digest_files,
@@ -119,6 +120,15 @@ def go_programs() -> Path:
         run(["go", "build", "-o", f"{home}/", "./..."], cwd=GO_SOURCES)
 
     return keep("go-programs", digest_files(GO_SOURCES, ("go.*", "*/*.go")), build)
+
+
+def load_generator() -> Path:
+    """The program of ``benchmarks/load``; it needs no packages."""
+
+    def build(home: Path) -> None:
+        run(["go", "build", "-o", f"{home}/", "."], cwd=LOAD_SOURCES)
+
+    return keep("load-generator", digest_files(LOAD_SOURCES, ("go.*", "*.go")), build) / "load"
 
 
 def ensure(peer: Peer) -> None:

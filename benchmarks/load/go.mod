@@ -1,0 +1,3 @@
+module kohort/load
+
+go 1.25
