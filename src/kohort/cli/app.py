@@ -25,6 +25,7 @@ _COMMANDS = {
     "up": _Command(_RUN, "kohort.cli.up", "up"),
     "serve": _Command(_RUN, "kohort.cli.serve_command", "command"),
     "data": _Command(_RUN, "kohort.cli.data"),
+    "certs": _Command(_RUN, "kohort.cli.certs"),
     "topics": _Command(_USE, "kohort.cli.topics"),
     "groups": _Command(_USE, "kohort.cli.groups"),
     "produce": _Command(_USE, "kohort.cli.produce", "produce"),
