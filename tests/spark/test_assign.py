@@ -120,3 +120,9 @@ def _grow(stage: Stage, partitions: int) -> None:
 
 def _delete_before(stage: Stage, offset: int) -> None:
     _administer(stage, lambda admin: admin.delete_records({topic_partition(stage.topic, 0): offset}))
+
+
+def test_a_stream_with_an_end_fails_with_our_sentence_alone(stage: Stage) -> None:
+    with pytest.raises(Exception, match="endingOffsets cannot be set here") as refused:
+        stage.run(endingOffsets="latest")
+    assert "UnboundLocalError" not in str(refused.value)

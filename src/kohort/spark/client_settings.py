@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from kohort.spark.errors import OptionError
+from kohort.spark.errors import OptionError, unknown_option
 from kohort.spark.option_table import (
     ACCEPTED,
     FLAG,
@@ -28,20 +28,21 @@ _ASSIGNORS = {
 }
 
 
-def client_settings(kafka: Mapping[str, str]) -> dict[str, SettingValue]:
+def client_settings(kafka: Mapping[str, str], *, refuse_unknown: bool = True) -> dict[str, SettingValue]:
     """Keyword arguments of ``ConsumerSettings`` from options without their ``kafka.``; raises OptionError.
 
-    What has no meaning here is left out; what is unknown, refused or not spoken raises.
+    What has no meaning here is left out; what is refused or not spoken raises, and so does what is unknown,
+    unless it may be ignored with a warning.
     """
     settings: dict[str, SettingValue] = {}
     for name, text in kafka.items():
-        _check(name, text)
+        _check(name, text, refuse_unknown)
         if name in SETTINGS:
             settings[SETTINGS[name].ours] = _value(name, SETTINGS[name], text)
     return settings
 
 
-def _check(name: str, text: str) -> None:
+def _check(name: str, text: str, refuse_unknown: bool) -> None:
     if name in REFUSED:
         raise OptionError(f"kafka.{name} is not supported", hint=REFUSED[name])
     if name in ONLY and text.lower() != ONLY[name].lower():
@@ -52,7 +53,8 @@ def _check(name: str, text: str) -> None:
         known = [*SETTINGS, *ACCEPTED, *ONLY, GROUP_ID, INSTANCE_ID, "bootstrap.servers"]
         close = get_close_matches(name, known, n=1)
         hint = f"did you mean kafka.{close[0]}?" if close else "see docs/reference/spark-options.md"
-        raise OptionError(f"a consumer has no setting {name!r}", hint=hint)
+        error = OptionError(f"a consumer has no setting {name!r}", hint=hint)
+        unknown_option(error, is_refused=refuse_unknown)
 
 
 def _value(name: str, setting: Setting, text: str) -> SettingValue:

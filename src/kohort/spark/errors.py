@@ -9,14 +9,24 @@ KohortError
  └── FencedError            the group went on without us; ``failOnFenced`` decides whether to raise
 """
 
+import logging
 from collections.abc import Collection
 
 from kohort.model.errors import KohortError
 from kohort.model.topics import TopicPartition
 
+_log = logging.getLogger(__name__)
+
 
 class OptionError(KohortError):
     """An option that does not exist, or a value it cannot have."""
+
+
+def unknown_option(error: OptionError, *, is_refused: bool) -> None:
+    """An option that exists neither here nor, as far as we know, in Spark's connector, which ignores it."""
+    if is_refused:
+        raise error
+    _log.warning("%s: it is ignored", error.args[0])
 
 
 class DataLossError(KohortError):

@@ -61,6 +61,13 @@ def _span(span: object) -> Span:
     return Span(span["from"], span["to"], span["epoch"], span.get("id", ""))
 
 
+def held_in(spans: Spans) -> set[TopicPartition]:
+    """The partitions that the member held when the batch was planned: the others are carried along."""
+    read = {span.epoch for span in spans.values() if span.start < span.end}
+    now = max(read or {span.epoch for span in spans.values()}, default=-1)
+    return {where for where, span in spans.items() if span.epoch == now}
+
+
 def ranges_of(spans: Spans) -> list[OffsetRange]:
     """What there is to read, in order."""
     return [

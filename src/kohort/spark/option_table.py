@@ -71,6 +71,11 @@ OPTIONS = (
         MEMBER,
         "the checkpoint's path: a stop can then commit its last batch, a start follow a reset of the group",
     ),
+    Option(
+        "kohort.unknown.options", "`refuse`", BOTH,
+        "options that do not exist: `refuse` them, or `warn` and ignore them, as Spark's connector does "
+        "without a word; for jobs that move over, also in writes",
+    ),
     Option("kohort.batch.rows", "`20000`", BOTH, "rows of an Arrow batch"),
     Option(
         "kohort.push.filters", "`false`", BATCH,
@@ -109,6 +114,7 @@ SETTINGS = {
 }
 """``kafka.<name>`` of these goes to our client."""
 
+UNKNOWN_OPTIONS = "kohort.unknown.options"
 GROUP_ID, INSTANCE_ID = "group.id", "group.instance.id"
 
 ACCEPTED = frozenset(

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from kohort.spark.client_settings import SettingValue, client_settings
-from kohort.spark.errors import OptionError
+from kohort.spark.errors import OptionError, unknown_option
 from kohort.spark.offsets import (
     EARLIEST,
     LATEST,
@@ -29,7 +29,7 @@ from kohort.spark.offsets import (
     parse_partitions,
     show,
 )
-from kohort.spark.option_table import GROUP_ID, INSTANCE_ID, OPTIONS
+from kohort.spark.option_table import GROUP_ID, INSTANCE_ID, OPTIONS, UNKNOWN_OPTIONS
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 HEADERS = "headers"
@@ -97,7 +97,7 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
         _check_bounds(starting, ending)
     if isinstance(starting, FromGroup) and not group_id:
         raise OptionError("startingOffsets=group needs a group", hint='set "kafka.group.id"')
-    settings = client_settings(given.kafka)
+    settings = client_settings(given.kafka, refuse_unknown=given.refuses_unknown)
     return SourceOptions(
         bootstrap=given.bootstrap,
         topics=topics,
@@ -118,8 +118,22 @@ def check_source_options(options: Mapping[str, str]) -> SourceOptions:
 
     A batch query has no option that a stream does not have, but for those of its end.
     """
-    has_end = any(name.lower().startswith("ending") for name in options)
-    return parse_source_options(options, streaming=not has_end)
+    endless = {name: text for name, text in options.items() if not name.lower().startswith("ending")}
+    if len(endless) == len(options):
+        return parse_source_options(options, streaming=True)
+    try:
+        return parse_source_options(options, streaming=False)
+    except OptionError as error:
+        parse_source_options(endless, streaming=True)  # raises what is wrong with a stream, too
+        raise _for_neither(error, next(name for name in options if name not in endless)) from None
+
+
+def _for_neither(of_batch: OptionError, end: str) -> OptionError:
+    name = _NAMES.get(end.lower(), end)
+    return OptionError(
+        f"{name} is for a batch query, which these options are not for: {of_batch.args[0]}",
+        hint=f"a stream has no end: leave out {name}, or read a batch with other options",
+    )
 
 
 def _simple(given: "_Given") -> dict[str, Any]:
@@ -156,13 +170,17 @@ class _Given:
             raise _table()
         self._values: dict[str, str] = {}
         self.kafka: dict[str, str] = {}
+        unknown = []
         for name, value in options.items():
             if name.lower() in _NAMES:
                 self._values[_NAMES[name.lower()]] = value.strip()
             elif name.lower().startswith(_KAFKA):
                 self.kafka[name.lower().removeprefix(_KAFKA)] = value.strip()
             else:
-                raise _unknown(name)
+                unknown.append(name)
+        self.refuses_unknown = self.one_of(UNKNOWN_OPTIONS, ("refuse", "warn"), "refuse") == "refuse"
+        for name in unknown:
+            unknown_option(_unknown(name), is_refused=self.refuses_unknown or name.lower() == "path")
 
     @property
     def bootstrap(self) -> str:

@@ -20,8 +20,9 @@ from pyspark.sql.types import (
 
 from kohort.client.producer.settings import ProducerSettings
 from kohort.client.settings import SettingError
-from kohort.spark.errors import OptionError
+from kohort.spark.errors import OptionError, unknown_option
 from kohort.spark.option_table import OPTIONS as SOURCE_OPTIONS
+from kohort.spark.option_table import UNKNOWN_OPTIONS
 
 _KAFKA = "kafka."
 _BOOTSTRAP = "kafka.bootstrap.servers"
@@ -110,11 +111,12 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     if topic is not None and not topic.strip():
         raise OptionError("the option topic is empty", hint='name a topic, or have a column "topic"')
     settings: dict[str, Any] = {"bootstrap_servers": bootstrap, "batch_size": BATCH_SIZE}
+    is_refused = given.get(UNKNOWN_OPTIONS, "refuse").strip().lower() != "warn"
     for name, text in given.items():
         if name.startswith(_KAFKA):
-            _apply(settings, name.removeprefix(_KAFKA), text)
+            _apply(settings, name.removeprefix(_KAFKA), text, is_refused)
         else:
-            _check_own(name)
+            _check_own(name, is_refused)
     try:
         ProducerSettings(**settings)
     except SettingError as error:
@@ -130,16 +132,16 @@ def in_kafkas_words(text: str) -> str:
     return text
 
 
-def _check_own(name: str) -> None:
+def _check_own(name: str, is_refused: bool) -> None:
     if name.startswith("kohort.transaction"):
         raise OptionError(f"the option {name} is not supported", hint=_NO_TRANSACTIONS)
     if name not in _WITHOUT_EFFECT:
         close = get_close_matches(name, [_TOPIC, _BOOTSTRAP, *_WITHOUT_EFFECT], n=1)
         hint = f"did you mean {close[0]}?" if close else f"a write has {_TOPIC}, {_BOOTSTRAP} and kafka.*"
-        raise OptionError(f"a write has no option {name!r}", hint=hint)
+        unknown_option(OptionError(f"a write has no option {name!r}", hint=hint), is_refused=is_refused)
 
 
-def _apply(settings: dict[str, Any], name: str, text: str) -> None:
+def _apply(settings: dict[str, Any], name: str, text: str, is_refused: bool) -> None:
     if name in REFUSED:
         raise OptionError(f"kafka.{name} is not supported", hint=REFUSED[name])
     if name == "security.protocol" and text.upper() != "PLAINTEXT":
@@ -154,7 +156,7 @@ def _apply(settings: dict[str, Any], name: str, text: str) -> None:
     elif name not in ACCEPTED and name != "security.protocol":
         close = get_close_matches(name, [*SETTINGS, *ACCEPTED, "bootstrap.servers"], n=1)
         hint = f"did you mean kafka.{close[0]}?" if close else "docs/howto/spark-sink.md lists them"
-        raise OptionError(f"a producer has no setting {name!r}", hint=hint)
+        unknown_option(OptionError(f"a producer has no setting {name!r}", hint=hint), is_refused=is_refused)
 
 
 def _value(name: str, kind: str, text: str) -> Any:  # noqa: ANN401 (as the setting has it)

@@ -3,20 +3,21 @@
 Imported in four of Spark's processes: everything else is imported when it is chosen.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
 from kohort.spark.errors import OptionError
 from kohort.spark.options import HEADERS, SourceOptions, check_source_options, parse_source_options
 
 if TYPE_CHECKING:
+    from pyspark.sql import Row
     from pyspark.sql.datasource import (
         DataSourceReader,
-        DataSourceStreamReader,
         DataSourceStreamWriter,
         DataSourceWriter,
+        InputPartition,
     )
     from pyspark.sql.types import StructType
 
@@ -55,8 +56,11 @@ class KohortDataSource(DataSource):
 
         return BatchReader(options)
 
-    def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":  # noqa: N802  (Spark's name)
-        options = source_options(self.options, schema, streaming=True)
+    def streamReader(self, schema: "StructType") -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
+        try:
+            options = source_options(self.options, schema, streaming=True)
+        except OptionError as error:
+            return RefusedStream(error)
         if options.is_member:
             from kohort.spark.group import GroupStreamReader
 
@@ -74,6 +78,28 @@ class KohortDataSource(DataSource):
         from kohort.spark.sink import StreamArrowWriter
 
         return StreamArrowWriter(self.options, schema)
+
+
+class RefusedStream(DataSourceStreamReader):
+    """Stands for a stream whose options are wrong, and says so when it is first asked.
+
+    An error in ``streamReader`` itself is hidden by a second one of PySpark's, ``UnboundLocalError``.
+    """
+
+    def __init__(self, error: OptionError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, object]:  # noqa: N802  (Spark's name)
+        raise self._error
+
+    def latestOffset(self, *_: object) -> dict[str, object]:  # noqa: N802  (Spark's name)
+        raise self._error
+
+    def partitions(self, *_: object) -> "Sequence[InputPartition]":
+        raise self._error
+
+    def read(self, *_: object) -> "Iterator[Row]":
+        raise self._error
 
 
 def source_options(options: Mapping[str, str], schema: "StructType", *, streaming: bool) -> SourceOptions:

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.spark.errors import OptionError
-from kohort.spark.group_offsets import Span, from_json, ranges_of, to_json
+from kohort.spark.group_offsets import Span, from_json, held_in, ranges_of, to_json
 from kohort.spark.offsets import OffsetRange, topic_partition
 
+A, B, C = (topic_partition("t", number) for number in range(3))
 ANY_SPANS = st.dictionaries(
     st.builds(topic_partition, st.sampled_from(["a", "b-2", "orders"]), st.integers(0, 120)),
     st.builds(Span, st.integers(0, 50), st.integers(50, 100), st.integers(0, 9), st.sampled_from(["", "x"])),
@@ -46,3 +47,13 @@ def test_only_what_has_records_in_the_batch_is_read() -> None:
 def test_the_checkpoint_of_another_kind_of_query_is_refused() -> None:
     with pytest.raises(OptionError, match="new checkpoint"):
         from_json({"t": {"0": 23}})
+
+
+def test_a_member_holds_what_it_has_planned_in_its_last_generation() -> None:
+    given_away = Span(9, 9, epoch=3)
+    idle, read = Span(4, 4, epoch=5), Span(4, 7, epoch=5)
+    spans = dict(zip((A, B, C), (given_away, idle, read), strict=True))
+    assert held_in(spans) == {B, C}
+    assert held_in({A: Span(9, 9, epoch=8), B: Span(0, 2, epoch=1)}) == {B}, "a group made again counts anew"
+    assert held_in({A: given_away, B: idle}) == {B}
+    assert held_in({}) == set()

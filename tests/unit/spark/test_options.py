@@ -138,6 +138,42 @@ def test_there_are_no_offsets_below_the_beginning(name: str) -> None:
         batch(**{name: '{"a":{"0":-3}}'})
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"startingOffsets": "latest"},
+        {"startingOffsets": '{"a":{"0":-1}}'},
+        {"commit": "group", "kafka.group.id": "g"},
+    ],
+)
+def test_an_end_beside_options_of_a_stream_is_what_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match=r"endingOffsets is for a batch query.*a stream has no end"):
+        check_source_options(BASIC | given | {"endingoffsets": "latest"})
+
+
+def test_what_is_wrong_for_streams_and_batches_alike_is_said_as_it_is() -> None:
+    with pytest.raises(OptionError, match="minPartitions must be positive"):
+        check_source_options(BASIC | {"minPartitions": "0", "endingOffsets": "latest"})
+
+
+def test_options_that_do_not_exist_are_ignored_with_a_warning_if_that_is_wanted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    given = {"startingOfsets": "latest", "kafka.fetch.max.bites": "1", "kohort.unknown.options": "warn"}
+    assert stream(**given) == stream(**{"kohort.unknown.options": "warn"})
+    assert "there is no option 'startingOfsets': it is ignored" in caplog.text
+    assert "a consumer has no setting 'fetch.max.bites': it is ignored" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"kafka.key.deserializer": "x"}, {"startingOffsets": "soon"}, {"path": "x"}, {"minPartitions": "0"}],
+)
+def test_what_exists_and_cannot_be_is_refused_all_the_same(given: dict[str, str]) -> None:
+    with pytest.raises(OptionError):
+        stream(**given, **{"kohort.unknown.options": "warn"})
+
+
 @pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
 def test_a_stream_has_no_end(name: str) -> None:
     with pytest.raises(OptionError, match=f"{name} cannot be set here"):

@@ -130,3 +130,12 @@ def test_columns_of_the_connector_are_taken(columns: StructType) -> None:
 def test_columns_that_cannot_work_are_named(columns: StructType, topic: str | None, words: str) -> None:
     with pytest.raises(OptionError, match=words):
         check_columns(columns, topic)
+
+
+def test_options_that_do_not_exist_are_ignored_with_a_warning_if_that_is_wanted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    given = {**HERE, "kafka.ack": "1", "includeHeader": "true", "kohort.unknown.options": "warn"}
+    assert parse_sink_options(given) == parse_sink_options(HERE)
+    assert "'ack': it is ignored" in caplog.text
+    assert "'includeheader': it is ignored" in caplog.text

@@ -1,6 +1,7 @@
 """The data source that Spark finds, and what it chooses."""
 
 import json
+import pickle
 import subprocess
 import sys
 
@@ -54,6 +55,15 @@ def test_a_stream_without_membership_chooses_its_own_partitions() -> None:
     assert type(DefaultSource(BASIC).streamReader(TWO)) is StreamReader
     plain_commits = BASIC | {"kafka.group.id": "billing", "commit": "group"}
     assert type(DefaultSource(plain_commits).streamReader(TWO)) is StreamReader
+
+
+def test_a_stream_with_an_end_is_refused_when_it_is_first_asked() -> None:
+    refused = DefaultSource(BASIC | {"endingOffsets": "latest"}).streamReader(TWO)
+    reader = pickle.loads(pickle.dumps(refused))
+    asked = (reader.initialOffset, lambda: reader.latestOffset({}, None), lambda: reader.partitions({}, {}))
+    for ask in asked:
+        with pytest.raises(OptionError, match=r"endingOffsets cannot be set here \(a stream has no end\)"):
+            ask()
 
 
 def test_a_schema_chooses_columns_and_their_order() -> None:

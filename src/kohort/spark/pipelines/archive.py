@@ -21,7 +21,7 @@ from kohort.client.settings import ClientOptions
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition, is_legal_name, show_topic_id
-from kohort.spark.group_offsets import from_json
+from kohort.spark.group_offsets import from_json, held_in
 from kohort.spark.pipelines.compaction import Sizes, compact
 from kohort.spark.pipelines.files import CannotExchangeError, LocalFiles
 from kohort.spark.pipelines.forms import Values
@@ -112,6 +112,7 @@ def plan_of(checkpoint: Path, batch: int) -> Plan:
     return Plan(
         {(where.topic, int(where.partition)): Span(span.start, span.end) for where, span in spans.items()},
         {where.topic: span.topic_id for where, span in spans.items() if span.start < span.end},
+        frozenset((where.topic, int(where.partition)) for where in held_in(spans)),
     )
 
 
@@ -131,12 +132,11 @@ def topic_ids(bootstrap: str, topics: Collection[str]) -> dict[str, str]:
 
 
 def lag_behind(bootstrap: str, done: Plan) -> int | None:
-    """How many offsets are waiting behind these; None if nobody can be asked."""
+    """How many offsets wait in the partitions the instance holds; None if no broker answers."""
     wanted = {
-        TopicPartition(TopicName(topic), Partition(number)): span
-        for (topic, number), span in done.offsets.items()
+        TopicPartition(TopicName(topic), Partition(number)): done.offsets[topic, number]
+        for topic, number in done.held
     }
-
     latest = dict.fromkeys(wanted, OffsetSpec.LATEST)
     try:
         with Admin(bootstrap, _CLIENT) as admin:

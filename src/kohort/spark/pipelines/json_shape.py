@@ -21,6 +21,7 @@ _UNKNOWN = "null"  # only while inferring: nothing but nulls so far
 
 _MOST_FIELDS = 500  # an object with more is rather a map; what is over goes to the column ``extra``
 _DEEPEST = 12
+_MOST_DIGITS = 40  # of a number in a reason
 _LONG = range(-(2**63), 2**63)
 
 
@@ -41,6 +42,16 @@ class _MisfitError(Exception):
 
     def __init__(self, path: str, found: object, wanted: str) -> None:
         super().__init__(f"{path} is {_kind(found)}, not {wanted}")
+
+
+class _OutOfRangeError(_MisfitError):
+    """An integer that its column cannot hold."""
+
+    def __init__(self, path: str, found: object, wanted: str) -> None:
+        text = str(found)
+        shown = text if len(text) <= _MOST_DIGITS else f"{text[:_MOST_DIGITS]}… ({len(text)} digits)"
+        why = "out of the range of a bigint" if wanted == BIGINT else f"which a {wanted} cannot hold exactly"
+        Exception.__init__(self, f"{path} is {shown}, {why}")
 
 
 # Inferring
@@ -232,6 +243,8 @@ def _fit_scalar(value: object, shape: str, path: str) -> object:
         return value
     if shape == DOUBLE and (isinstance(value, float) or (is_integer and _is_exact(value))):
         return value
+    if is_integer and shape in (BIGINT, DOUBLE):
+        raise _OutOfRangeError(path, value, shape)
     raise _MisfitError(path, value, f"a {shape}")
 
 

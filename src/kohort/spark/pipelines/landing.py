@@ -37,10 +37,14 @@ TopicIds = Mapping[str, str]
 
 
 class Plan(NamedTuple):
-    """What a micro-batch reads: offsets by partition, and the topics' ids when it was planned, if known."""
+    """What a micro-batch reads: offsets by partition, and the topics' ids when it was planned, if known.
+
+    ``offsets`` has partitions, too, that the instance has given away; ``held`` are those it had.
+    """
 
     offsets: Mapping[Partition, Span]
     topic_ids: TopicIds
+    held: frozenset[Partition] = frozenset()
 
 
 class OvertakenError(KohortError):

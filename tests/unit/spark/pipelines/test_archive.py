@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kohort import Producer
 from kohort.spark import sessions
 from kohort.spark.group_offsets import Span as PlannedSpan
 from kohort.spark.group_offsets import to_json
@@ -14,6 +15,7 @@ from kohort.spark.options import parse_source_options
 from kohort.spark.pipelines.archive import (
     ArchiveOptions,
     explain,
+    lag_behind,
     plan_of,
     source_options,
     start_spark,
@@ -21,6 +23,7 @@ from kohort.spark.pipelines.archive import (
 )
 from kohort.spark.pipelines.landing import Plan
 from kohort.spark.pipelines.spans import Span
+from kohort.testing.plugin import Kohort
 
 
 def options(**more: str) -> ArchiveOptions:
@@ -74,8 +77,21 @@ def test_the_plan_of_a_batch_is_read_from_the_checkpoint(tmp_path: Path) -> None
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "7").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{json.dumps(to_json(spans))}')
     assert plan_of(tmp_path, 7) == Plan(
-        {("orders", 2): Span(5, 9), ("users", 0): Span(3, 3)}, {"orders": "id"}
+        {("orders", 2): Span(5, 9), ("users", 0): Span(3, 3)},
+        {"orders": "id"},
+        frozenset({("orders", 2), ("users", 0)}),
     )
+
+
+def test_lag_is_that_of_the_partitions_the_instance_holds(kohort: Kohort) -> None:
+    topic = kohort.topic(partitions=3)
+    with Producer(bootstrap_servers=kohort.bootstrap) as producer:
+        for partition in range(3):
+            for _ in range(10):
+                producer.send(topic, b"x", partition=partition)
+    offsets = {(topic, 0): Span(0, 4), (topic, 1): Span(2, 2), (topic, 2): Span(10, 10)}
+    held = frozenset({(topic, 0), (topic, 2)})
+    assert lag_behind(kohort.bootstrap, Plan(offsets, {}, held)) == 6, "partition 1 was given away"
 
 
 @pytest.mark.parametrize(
