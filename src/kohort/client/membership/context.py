@@ -1,14 +1,15 @@
 """What all parts of the machine share: the time, the member, the requests in flight, the effects so far."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from itertools import count
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol
 
 from kohort.assign.assignor import Assignor
 from kohort.assign.registry import rebalance_protocol
-from kohort.client.membership.commands import CallbackDone, CallbackId, CommitId, FetchCommitted, RequestId
+from kohort.client.membership.commands import CallbackId, CommitId, FetchCommitted, RequestId
 from kohort.client.membership.effects import (
+    CallbackKind,
     Destination,
     Effect,
     Noted,
@@ -26,8 +27,6 @@ from kohort.model.errors import KohortError
 from kohort.model.ids import Instant, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.wire.apis import ApiKey
-
-T = TypeVar("T")
 
 
 class CommitPurpose(Enum):
@@ -95,20 +94,21 @@ class CommittedQuestion:
         self.error: KohortError | None = None
 
 
-class Until(NamedTuple):
-    """A pause of the application's call: until these commits are over, or until ``deadline``."""
+class CallbackStep(Enum):
+    """Why a rebalance callback runs; decides what follows when it has ended."""
 
-    commits: tuple[PendingCommit, ...]
-    deadline: Instant
-
-    @property
-    def is_over(self) -> bool:
-        return all(commit.is_done for commit in self.commits)
+    PREPARE = "before the member joins again"
+    REVOKE = "an assignment takes partitions away"
+    ASSIGN = "an assignment is there"
+    RELEASE = "unsubscribe or close"
 
 
-Step: TypeAlias = Generator[RunCallback | Until, CallbackDone | None, T]
-"""A call of the application, as far as it can go. It pauses for callbacks, and for nothing but callbacks
-inside poll; what it is resumed with is how the callback ended."""
+class OpenCallback(NamedTuple):
+    """The callback that a call of the application waits for."""
+
+    callback_id: CallbackId
+    step: CallbackStep
+    partitions: frozenset[TopicPartition]
 
 
 class Pending(NamedTuple):
@@ -125,7 +125,7 @@ class Pending(NamedTuple):
 
 
 class Dispatcher(Protocol):
-    """How one part of the machine tells the others what happened; ``ConsumerCoordinator`` passes it on."""
+    """How one part of the machine tells the others what happened; the coordinator passes it on."""
 
     def unanswered(self, pending: Pending, error: KohortError) -> None: ...
 
@@ -157,6 +157,7 @@ class MemberContext:
         self.effects: list[Effect] = []
         self.dispatcher: Dispatcher  # set by the coordinator, which is made of them
         self.requests: dict[RequestId, Pending] = {}
+        self.callback: OpenCallback | None = None
         self._dice = dice
         self._ids = count(1)
 
@@ -194,8 +195,12 @@ class MemberContext:
         for pending in [self.requests.pop(each) for each in taken]:
             self.dispatcher.unanswered(pending, error)
 
-    def next_callback_id(self) -> CallbackId:
-        return CallbackId(next(self._ids))
+    def call_back(self, kind: CallbackKind, partitions: Iterable[TopicPartition], step: CallbackStep) -> None:
+        """Run a callback; the call of the application goes on when it has ended."""
+        assert self.callback is None, "one callback at a time"
+        chosen = tuple(sorted(partitions))
+        self.callback = OpenCallback(CallbackId(next(self._ids)), step, frozenset(chosen))
+        self.emit(RunCallback(self.callback.callback_id, kind, chosen))
 
     def after(self, millis: int) -> Instant:
         return Instant(self.now + millis)

@@ -1,68 +1,53 @@
-"""ConsumerCoordinator: what one turn of ``KafkaConsumer.poll`` does about the group.
+"""What members of both protocols have in common: the search for the coordinator, commits, one turn of poll.
 
-Read it from the top, as the seed of this project walks through Kafka's client::
-
-    poll → maybe_update_subscription_metadata, invoke_completed_offset_commit_callbacks, poll_heartbeat
-         → FIND_COORDINATOR  discovery.ensure_coordinator_ready → lookup_coordinator
-         → ensure_active_group
-              → JOIN_GROUP   join.join_group_if_needed → rebalance.on_join_prepare → initiate_join_group
-                             on_join_leader (leader.perform_assignment) or on_join_follower
-              → SYNC_GROUP   sync.send_sync_group_request
-              → rebalance.on_join_complete
-         → auto_commit.maybe_auto_commit_offsets_async
+``classic`` and ``consumer`` add what is between the member and its group. ``Membership`` is the door.
 """
 
+from abc import ABC, abstractmethod
+
+from kohort.client.membership.commands import CallbackDone
 from kohort.client.membership.commits import AutoCommits, Commits
 from kohort.client.membership.committed import CommittedOffsets
 from kohort.client.membership.context import (
+    CallbackStep,
     CommitPurpose,
     CommittedQuestion,
     MemberContext,
+    OpenCallback,
     Pending,
     PendingCommit,
-    Step,
-    Until,
 )
 from kohort.client.membership.discovery import Discovery
-from kohort.client.membership.errors import IllegalMemberStateError
-from kohort.client.membership.heartbeat import Heartbeats, leave_replied, leave_unanswered, maybe_leave_group
-from kohort.client.membership.join import JoinGroup, unanswered
-from kohort.client.membership.rebalance import Rebalance
-from kohort.client.membership.state import ClusterTopics, JoinAttempt
+from kohort.client.membership.state import ClusterTopics
 from kohort.client.subscription import SubscriptionError, SubscriptionType
 from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
-from kohort.model.ids import Instant, TopicName
+from kohort.model.ids import Instant
 from kohort.wire.apis import ApiKey
 from kohort.wire.messages.find_coordinator import FindCoordinatorResponse
-from kohort.wire.messages.heartbeat import HeartbeatResponse
-from kohort.wire.messages.join_group import JoinGroupResponse
-from kohort.wire.messages.leave_group import LeaveGroupResponse
 from kohort.wire.messages.offset_commit import OffsetCommitResponse
 from kohort.wire.messages.offset_fetch import OffsetFetchResponse
-from kohort.wire.messages.sync_group import SyncGroupResponse
 
 
-class ConsumerCoordinator:
-    """The consumer's side of its group: made of the parts, each of which has a file of its own."""
+class AbstractCoordinator(ABC):
+    """The consumer's side of its group. ``poll`` and ``called_back`` never wait: they say "not yet"."""
 
     def __init__(self, context: MemberContext) -> None:
         self._context = context
         self.discovery = Discovery(context)
-        self.heartbeats = Heartbeats(context, self.discovery)
         self.commits = Commits(context, self.discovery)
         self.committed = CommittedOffsets(context, self.discovery)
         self.auto_commits = AutoCommits(context, self.commits)
-        self.rebalance = Rebalance(context, self.auto_commits)
-        self.join = JoinGroup(context, self.discovery, self.heartbeats, self.rebalance)
         self._matched_version = -1  # of the metadata the pattern was matched against
-        self._seen: tuple[int, frozenset[TopicName]] | None = None  # behind the snapshot
         context.dispatcher = self
 
-    def poll(self) -> Step[bool]:
-        """One turn. Whether the group is active, so that positions may be looked up; never waits.
+    # --- poll ---------------------------------------------------------------------------------
 
-        Raises what the application has to hear; the next turn tries again.
+    def poll(self) -> bool:
+        """One turn. Whether the group is active, so that positions may be looked up.
+
+        False while an answer, a commit or a callback is awaited. Raises what the application has to hear;
+        the next turn tries again.
         """
         subscriptions = self._context.subscriptions
         if subscriptions.subscription.type is SubscriptionType.NONE:
@@ -70,126 +55,93 @@ class ConsumerCoordinator:
                 "the consumer has nothing to poll", hint="call subscribe() or assign() first"
             )
         self.maybe_update_subscription_metadata()
-        self._invoke_completed_offset_commit_callbacks()
-        if subscriptions.is_group_managed:
-            if not self._context.assignors:
-                raise IllegalMemberStateError(
-                    "a group cannot assign partitions to a consumer without assignors",
-                    hint="partition.assignment.strategy is empty",
-                )
-            self.heartbeats.poll_heartbeat()
-            if not self.discovery.ensure_coordinator_ready():
-                return False
-            if self.join.rejoin_needed_or_pending():
-                if not self._has_fresh_topics():
-                    return False
-                if not (yield from self._ensure_active_group()):
-                    return False
-        self.auto_commits.maybe_auto_commit_offsets_async()
-        return True
+        if self.commits.async_commit_fenced:  # ends everything from here on
+            raise self.commits.fenced()
+        return self._end_turn(not subscriptions.is_group_managed or self.poll_group())
 
+    def called_back(self, done: CallbackDone) -> bool:
+        """The rest of a turn of poll, after a callback."""
+        self.end_callback(done)
+        return self._end_turn(self._context.callback is None and self.ensure_active_group())
+
+    def _end_turn(self, is_active: bool) -> bool:
+        if is_active:
+            self.auto_commits.maybe_auto_commit_offsets_async()
+        return is_active
+
+    @abstractmethod
+    def poll_group(self) -> bool:
+        """The part of ``poll`` that is about the group."""
+
+    @abstractmethod
+    def ensure_active_group(self) -> bool:
+        """As far as the group gets now: whether the member has its assignment."""
+
+    @abstractmethod
+    def end_callback(self, done: CallbackDone) -> None:
+        """A callback has ended: do what follows. Raises what it raised."""
+
+    @abstractmethod
     def is_calm(self, now: Instant) -> bool:
         """Whether ``poll`` at this time would find nothing to do in a group that has settled."""
-        context, member = self._context, self._context.member
-        subscription = context.subscriptions.subscription
-        next_commit = self.auto_commits.next_commit()
-        return (
-            member.has_settled
-            and context.subscriptions.is_group_managed
-            and not self.discovery.coordinator_unknown
-            and not self.heartbeats.has_failed
-            and not self.commits.async_commit_fenced
-            and (next_commit is None or now < next_commit)
-            and (subscription.pattern is None or self._matched_version == context.cluster.version)
-            and not self._has_news()
-            and not self.join.reason_to_rejoin()
-        )
 
-    def _ensure_active_group(self) -> Step[bool]:
-        """Kafka's ``ensureActiveGroup``; heartbeats begin by themselves, with the answer to JoinGroup."""
-        if not self.discovery.ensure_coordinator_ready():
-            return False
-        return (yield from self.join.join_group_if_needed())
+    @abstractmethod
+    def restart_poll_timer(self) -> None:
+        """The application lives: max.poll.interval.ms begins again."""
 
     def maybe_update_subscription_metadata(self) -> None:
-        """Look at newer metadata: which topics match the pattern now, and what a leader would assign by."""
-        context, cluster = self._context, self._context.cluster
-        if context.subscriptions.subscription.pattern is not None and cluster.asked is None:
+        """Look at newer metadata: which topics match the pattern now."""
+        if self._has_newer_matches():
             self._update_pattern_subscription()
-        if context.subscriptions.is_group_managed and self._has_news():
-            self._seen = (cluster.version, context.wanted_topics)
-            with_racks = bool(context.settings.client_rack)
-            context.member.metadata_snapshot = cluster.snapshot(context.wanted_topics, with_racks=with_racks)
 
-    def _has_news(self) -> bool:
-        """Whether the metadata of the group's topics is another than the snapshot was made of."""
-        cluster, wanted = self._context.cluster, self._context.wanted_topics
-        return self._seen != (cluster.version, wanted) and cluster.covers(wanted)
+    def _has_newer_matches(self) -> bool:
+        context = self._context
+        subscription = context.subscriptions.subscription
+        return (
+            subscription.pattern is not None
+            and context.cluster.asked is None
+            and not (self._matched_version == context.cluster.version and subscription.topics)
+        )
 
     def _update_pattern_subscription(self) -> None:
         """Once for each version: a topic the leader saw first must not be dropped by older metadata."""
         context, cluster = self._context, self._context.cluster
         subscription = context.subscriptions.subscription
-        if self._matched_version == cluster.version and subscription.topics:
-            return
         self._matched_version = cluster.version
         hidden = cluster.internal if context.settings.exclude_internal_topics else frozenset()
         matched = (each for each in cluster.topics if each not in hidden and subscription.matches(each))
         context.subscriptions.set_matched_topics(matched)
 
-    def _invoke_completed_offset_commit_callbacks(self) -> None:
-        """The callbacks themselves run in the shell; a fenced commit ends everything from here on."""
-        if self.commits.async_commit_fenced:
-            raise self.commits.fenced()
-
-    def _has_fresh_topics(self) -> bool:
-        """A pattern joins with what matches now: ask once for each join, and wait for the answer."""
-        member = self._context.member
-        is_pattern = self._context.subscriptions.subscription.pattern is not None
-        if not is_pattern or member.has_fresh_topics or member.attempt is not None:
-            return True
-        member.awaits_topics = True
-        self._context.refresh_metadata()
-        return False
-
     def metadata_updated(self, topics: ClusterTopics) -> None:
-        """Keep what was learnt; poll acts on it, and so does a leader that waits for it."""
-        member = self._context.member
+        """Keep what was learnt; poll acts on it."""
         self._context.cluster = topics
-        if member.awaits_topics and topics.asked is None:
-            member.awaits_topics, member.has_fresh_topics = False, True
-        self.join.resume_leader()
         self._context.wake_poll()
 
-    # --- the other calls of an application ----------------------------------------------------
+    # --- unsubscribe and close ----------------------------------------------------------------
 
-    def unsubscribe(self) -> Step[None]:
-        """Give back and leave. What a callback raised is raised when that is done."""
-        try:
-            yield from self.rebalance.on_leave_prepare()
-        finally:
-            self._leave("the consumer unsubscribed from all topics")
-            self._context.subscriptions.unsubscribe()
+    @abstractmethod
+    def release(self) -> None:
+        """Give everything back: opens a callback, unless there is nothing to give back."""
 
-    def close(self, deadline: Instant) -> Step[None]:
-        """Commit, give back and leave; raises as ``unsubscribe`` does."""
-        last = self.auto_commits.commit_on_close(deadline)
-        if last is not None:
-            yield Until((last,), deadline)
-        if under_way := self.commits.asynchronous():
-            yield Until(under_way, deadline)
-        self.heartbeats.close()
-        try:
-            yield from self.rebalance.on_leave_prepare()
-        finally:
-            if self._context.settings.internal_leave_group_on_close:
-                self._leave("the consumer is being closed")
-            self.commits.abandon_all()
+    @abstractmethod
+    def leave(self, reason: str) -> None:
+        """Tell the coordinator, if it is known, and forget the membership."""
 
-    def _leave(self, reason: str) -> None:
-        if self._context.subscriptions.is_group_managed:
-            maybe_leave_group(self._context, self.discovery, reason)
-            self.join.abandon()
+    @abstractmethod
+    def stop_heartbeats(self) -> None:
+        """The consumer is closed."""
+
+    def let_go(self) -> OpenCallback:
+        """The callback is over, or its call was given up: what it said goodbye to is gone.
+
+        Kafka's client keeps the partitions after a wakeup, though the callback is not repeated.
+        """
+        callback, self._context.callback = self._context.callback, None
+        assert callback is not None
+        if callback.step in (CallbackStep.PREPARE, CallbackStep.RELEASE):
+            subscriptions = self._context.subscriptions
+            subscriptions.assign_from_subscribed(set(subscriptions.assignment) - callback.partitions)
+        return callback
 
     # --- what comes back, and who hears of it --------------------------------------------------
 
@@ -198,39 +150,34 @@ class ConsumerCoordinator:
         match response, pending.about:
             case FindCoordinatorResponse(), None:
                 self.discovery.replied(response)
-            case JoinGroupResponse(), JoinAttempt() as attempt:
-                self.join.replied(attempt, pending.generation, response)
-            case SyncGroupResponse(), JoinAttempt() as attempt:
-                self.join.sync.replied(attempt, pending.generation, response)
-            case HeartbeatResponse(), None:
-                self.heartbeats.replied(pending.generation, response)
-            case LeaveGroupResponse(), None:
-                leave_replied(self._context, response)
             case OffsetCommitResponse(), PendingCommit() as commit:
                 self.commits.replied(commit, pending.generation, response)
             case OffsetFetchResponse(), CommittedQuestion() as question:
                 self.committed.replied(question, response)
             case _:
-                raise AssertionError(f"{type(response).__name__} does not answer {pending.api.name}")
+                self.group_replied(pending, response)
 
     def unanswered(self, pending: Pending, error: KohortError) -> None:
         """The same for a request that gets no answer."""
         match pending.about:
-            case JoinAttempt() as attempt:
-                unanswered(self._context, self.discovery, attempt, (pending.api, error))
             case PendingCommit() as commit:
                 self.commits.unanswered(commit, error)
             case CommittedQuestion() as question:
                 self.committed.unanswered(question, error)
             case None if pending.api is ApiKey.FIND_COORDINATOR:
                 self.discovery.unanswered(error)
-            case None if pending.api is ApiKey.HEARTBEAT:
-                self.heartbeats.unanswered(pending.generation, error)
-            case None:
-                leave_unanswered(self._context, error)
+            case _:
+                self.group_unanswered(pending, error)
+
+    @abstractmethod
+    def group_replied(self, pending: Pending, response: Message) -> None:
+        """The answer to a request of the group protocol."""
+
+    @abstractmethod
+    def group_unanswered(self, pending: Pending, error: KohortError) -> None:
+        """The same for one that gets no answer."""
 
     def coordinator_found(self) -> None:
-        self.heartbeats.restart_session()
         self.commits.send_waiting()
         self.committed.tick()
 
@@ -246,38 +193,25 @@ class ConsumerCoordinator:
 
     # --- time ---------------------------------------------------------------------------------
 
+    @abstractmethod
+    def tick_group(self) -> None:
+        """Do what is due in the group, whether or not the application polls."""
+
+    @abstractmethod
+    def group_deadline(self) -> Instant | None:
+        """When ``tick_group`` has something to do."""
+
+    @abstractmethod
+    def poll_again_at(self) -> Instant | None:
+        """When another turn of poll gets further by the passing of time alone."""
+
     def tick(self) -> None:
         """Do what is due, whether or not the application polls."""
-        self.heartbeats.tick()
+        self.tick_group()
         self.commits.tick()
         self.committed.tick()
 
     def next_deadline(self) -> Instant | None:
         """When ``tick`` has something to do."""
-        times = (
-            self.heartbeats.next_deadline(),
-            self.commits.next_deadline(),
-            self.committed.next_deadline(),
-        )
+        times = (self.group_deadline(), self.commits.next_deadline(), self.committed.next_deadline())
         return min((time for time in times if time is not None), default=None)
-
-    def poll_again_at(self) -> Instant | None:
-        """When another turn of poll gets further by the passing of time alone."""
-        times = (self._next_step(), self.heartbeats.next_heartbeat())
-        return min((time for time in times if time is not None), default=None)
-
-    def _next_step(self) -> Instant | None:
-        """What poll waits for: a backoff, the end of patience with a commit, the next auto-commit.
-
-        None where an answer is awaited: that wakes poll by itself.
-        """
-        member, discovery = self._context.member, self.discovery
-        if not self._context.subscriptions.is_group_managed:
-            return self.auto_commits.next_commit()
-        if discovery.coordinator_unknown:
-            return None if discovery.is_looking else discovery.not_before
-        if self.rebalance.is_waiting:
-            return self.rebalance.next_deadline()
-        if member.attempt is not None or member.awaits_topics:
-            return None
-        return member.join_not_before if member.rejoin_needed else self.auto_commits.next_commit()

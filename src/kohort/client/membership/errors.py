@@ -33,6 +33,14 @@ class CallbackFailedError(KohortError):
     """A rebalance listener raised. The assignment is effective all the same: callbacks cannot veto."""
 
 
+class InterruptedCallbackError(Exception):
+    """A wakeup came out of a callback: it goes to the application as it is, at once."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 class CommitFailedError(KohortError):
     """The commit comes from a member the group has expelled; what it processed may be processed again."""
 

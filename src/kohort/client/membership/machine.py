@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from kohort.assign.assignor import Assignor, RebalanceProtocol
+from kohort.client.membership.classic.coordinator import ClassicCoordinator
 from kohort.client.membership.commands import (
     AutoCommitIfDue,
     CallbackDone,
-    CallbackId,
     Close,
     Command,
     Commit,
@@ -36,18 +36,17 @@ from kohort.client.membership.commands import (
     SubscriptionChanged,
     Unsubscribe,
 )
-from kohort.client.membership.context import MemberContext, Step, Until
-from kohort.client.membership.coordinator import ConsumerCoordinator
+from kohort.client.membership.context import MemberContext, PendingCommit
+from kohort.client.membership.coordinator import AbstractCoordinator
 from kohort.client.membership.effects import (
     Closed,
     CoordinatorNode,
     Effect,
     Polled,
     Raised,
-    RunCallback,
     Unsubscribed,
 )
-from kohort.client.membership.rebalance import InterruptedCallbackError
+from kohort.client.membership.errors import InterruptedCallbackError
 from kohort.client.membership.settings import MemberSettings
 from kohort.client.membership.state import MemberGeneration, MemberState
 from kohort.client.settings import Dice
@@ -71,9 +70,9 @@ class Membership:
         """``assignors`` in order of preference, instances of this consumer's own. Raises
         AssignorChoiceError if they have no rebalance protocol in common."""
         self._context = MemberContext(settings, assignors, subscriptions, dice, now)
-        self._coordinator = ConsumerCoordinator(self._context)
-        self._call: Step[None] | None = None  # of the application: poll, unsubscribe or close
-        self._waits_for: CallbackId | Until | None = None
+        self._coordinator: AbstractCoordinator = ClassicCoordinator(self._context)
+        self._call: Poll | Unsubscribe | Close | None = None  # of the application, until it is answered
+        self._last_commits: tuple[PendingCommit, ...] | None = None  # that a ``Close`` waits for
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -155,14 +154,14 @@ class Membership:
         if (due is not None and now >= due) or not self._coordinator.is_calm(now):
             return False
         self._context.now = now
-        self._coordinator.heartbeats.restart_poll()
+        self._coordinator.restart_poll_timer()
         return True
 
     def next_deadline(self) -> Instant | None:
         """When ``advance`` has something to do."""
         times = [] if self._is_closed else [self._coordinator.next_deadline()]
-        if isinstance(self._waits_for, Until):
-            times.append(self._waits_for.deadline)
+        if self._last_commits is not None and isinstance(self._call, Close):
+            times.append(self._call.deadline)
         return min((time for time in times if time is not None), default=None)
 
     def poll_again_at(self) -> Instant | None:
@@ -176,9 +175,8 @@ class Membership:
             self._coordinator.tick()
 
     def _finish(self) -> list[Effect]:
-        wait = self._waits_for
-        if isinstance(wait, Until) and (wait.is_over or self._context.now >= wait.deadline):
-            self._resume(None)
+        if self._last_commits is not None:
+            self._close_when_committed(self._last_commits)
         effects, self._context.effects = self._context.effects, []
         return effects
 
@@ -195,8 +193,9 @@ class Membership:
             case FetchCommitted():
                 self._coordinator.committed.fetch(command)
             case CallbackDone():
-                if self._waits_for == command.callback_id:
-                    self._resume(command)
+                callback = self._context.callback
+                if callback is not None and callback.callback_id == command.callback_id:
+                    self._called_back(command)
             case _:
                 self._call_of_application(command)
 
@@ -214,12 +213,8 @@ class Membership:
         command: Poll | Unsubscribe | Close | AutoCommitIfDue | SubscriptionChanged | EnforceRebalance,
     ) -> None:
         match command:
-            case Poll():
-                self._begin(self._poll())
-            case Unsubscribe():
-                self._begin(self._unsubscribe())
-            case Close():
-                self._begin(self._close(command.deadline))
+            case Poll() | Unsubscribe() | Close():
+                self._begin(command)
             case AutoCommitIfDue():
                 self._coordinator.auto_commits.maybe_auto_commit_offsets_async()
             case SubscriptionChanged():
@@ -238,54 +233,79 @@ class Membership:
 
     # --- calls of the application -------------------------------------------------------------
 
-    def _begin(self, call: Step[None]) -> None:
-        """Start a call. One that was left in the middle (its task was cancelled) is abandoned."""
-        if self._call is not None:
-            self._waits_for = None
-            self._call.close()
-        self._call = call
-        self._resume(None)
+    def _begin(self, call: Poll | Unsubscribe | Close) -> None:
+        """Start a call. One that was left in the middle (its task was cancelled) is given up."""
+        if self._context.callback is not None:
+            self._coordinator.let_go()
+            self._forget_group()
+        self._call, self._last_commits = call, None
+        match call:
+            case Poll():
+                self._poll(None)
+            case Unsubscribe():
+                self._release()
+            case Close():
+                last = self._coordinator.auto_commits.commit_on_close(call.deadline)
+                under_way = self._coordinator.commits.asynchronous()
+                self._last_commits = under_way if last is None else (last, *under_way)
 
-    def _resume(self, done: CallbackDone | None) -> None:
-        assert self._call is not None
-        self._waits_for = None
+    def _poll(self, done: CallbackDone | None) -> None:
+        """A turn, or the rest of one after a callback."""
         try:
-            wait = self._call.send(done)
-        except StopIteration:
-            self._call = None
-            return
-        if isinstance(wait, RunCallback):
-            self._waits_for = wait.callback_id
-            self._context.emit(wait)
-        else:
-            self._waits_for = wait
-
-    def _poll(self) -> Step[None]:
-        try:
-            active = yield from self._coordinator.poll()
+            active = self._coordinator.poll() if done is None else self._coordinator.called_back(done)
         except KohortError as error:
-            self._context.emit(Raised(error))
+            self._end(Raised(error))
         except InterruptedCallbackError as interrupted:
-            self._context.emit(Raised(interrupted.error))
+            self._end(Raised(interrupted.error))
         else:
-            self._context.emit(Polled(active))
+            if self._context.callback is None:
+                self._end(Polled(active))
 
-    def _unsubscribe(self) -> Step[None]:
-        error = yield from _error_of(self._coordinator.unsubscribe())
-        self._context.emit(Unsubscribed(error))
+    def _close_when_committed(self, last: tuple[PendingCommit, ...]) -> None:
+        assert isinstance(self._call, Close)
+        if all(each.is_done for each in last) or self._context.now >= self._call.deadline:
+            self._last_commits = None
+            self._coordinator.stop_heartbeats()
+            self._release()
 
-    def _close(self, deadline: Instant) -> Step[None]:
-        error = yield from _error_of(self._coordinator.close(deadline))
-        self._is_closed = True
-        self._context.emit(Closed(error))
+    def _release(self) -> None:
+        """The last step of unsubscribe and close: give back, then leave."""
+        self._coordinator.release()
+        if self._context.callback is None:
+            self._left(None)
 
+    def _called_back(self, done: CallbackDone) -> None:
+        if isinstance(self._call, Poll):
+            self._poll(done)
+            return
+        error: BaseException | None = None
+        try:
+            self._coordinator.end_callback(done)
+        except KohortError as failed:
+            error = failed
+        except InterruptedCallbackError as interrupted:
+            error = interrupted.error
+        self._left(error)
 
-def _error_of(call: Step[None]) -> Step[BaseException | None]:
-    """Run a call to its end; what it raised."""
-    try:
-        yield from call
-    except KohortError as error:
-        return error
-    except InterruptedCallbackError as interrupted:
-        return interrupted.error
-    return None
+    def _left(self, error: BaseException | None) -> None:
+        is_close = isinstance(self._call, Close)
+        self._forget_group()
+        self._is_closed = is_close
+        self._end(Closed(error) if is_close else Unsubscribed(error))
+
+    def _forget_group(self) -> None:
+        """Leave, if the call is one that does."""
+        match self._call:
+            case Unsubscribe():
+                self._coordinator.leave("the consumer unsubscribed from all topics")
+                self._context.subscriptions.unsubscribe()
+            case Close():
+                if self._context.settings.internal_leave_group_on_close:
+                    self._coordinator.leave("the consumer is being closed")
+                self._coordinator.commits.abandon_all()
+            case Poll() | None:
+                return
+
+    def _end(self, effect: Polled | Raised | Unsubscribed | Closed) -> None:
+        self._call = None
+        self._context.emit(effect)

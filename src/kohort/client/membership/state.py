@@ -22,17 +22,12 @@ class MemberState(Enum):
     STABLE = "SyncGroup answered"
 
     @property
-    def heartbeats(self) -> bool:
-        """Whether a member in this state tells the coordinator that it lives.
-
-        While JoinGroup is pending the broker keeps a member without heartbeats.
-        """
-        return self in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
-
-    @property
     def is_rebalancing(self) -> bool:
         return self in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
 
+
+HEARTBEATING = frozenset({MemberState.COMPLETING_REBALANCE, MemberState.STABLE})
+"""The states in which a member sends heartbeats: while JoinGroup is pending the broker needs none."""
 
 TRANSITIONS: Mapping[MemberState, frozenset[MemberState]] = {
     MemberState.UNJOINED: frozenset({MemberState.PREPARING_REBALANCE, MemberState.UNJOINED}),

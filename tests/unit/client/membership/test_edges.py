@@ -145,7 +145,6 @@ def test_an_answer_to_syncing_after_leaving_is_ignored() -> None:
 def test_an_unsubscribed_member_needs_no_rejoin() -> None:
     stage = Stage().stable("t-0")
     stage.unsubscribe()
-    assert not stage.membership._coordinator.join.rejoin_needed_or_pending()
     assert stage.membership.poll_again_at() is None
 
 

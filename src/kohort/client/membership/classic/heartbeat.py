@@ -12,7 +12,13 @@ from kohort.client.membership.context import MemberContext
 from kohort.client.membership.discovery import Discovery
 from kohort.client.membership.errors import STALLED_HINT, FencedInstanceIdError
 from kohort.client.membership.reactions import Loss, Reaction, Then, reaction_to, reaction_to_silence
-from kohort.client.membership.state import LONGEST_REASON, NO_GENERATION, MemberGeneration, MemberState
+from kohort.client.membership.state import (
+    HEARTBEATING,
+    LONGEST_REASON,
+    NO_GENERATION,
+    MemberGeneration,
+    MemberState,
+)
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Instant
 from kohort.wire.apis import ApiKey
@@ -61,7 +67,7 @@ class Heartbeats:
 
     @property
     def is_beating(self) -> bool:
-        return self._enabled and self._context.member.state.heartbeats
+        return self._enabled and self._context.member.state in HEARTBEATING
 
     def enable(self) -> None:
         """JoinGroup was answered: from here on the coordinator expects to hear of this member."""

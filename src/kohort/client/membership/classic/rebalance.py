@@ -14,14 +14,20 @@ before assigned, so that it can seek.
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple, assert_never
 
 from kohort.assign.assignor import Assignor, RebalanceProtocol
 from kohort.assign.protocol import Assignment, decode_assignment
+from kohort.client.membership.classic.leader import Leader
+from kohort.client.membership.commands import CallbackDone
 from kohort.client.membership.commits import AutoCommits, RebalanceCommit
-from kohort.client.membership.context import MemberContext, Step
-from kohort.client.membership.effects import CallbackKind, RunCallback
-from kohort.client.membership.errors import CallbackFailedError, IllegalMemberStateError
-from kohort.client.membership.leader import Leader
+from kohort.client.membership.context import CallbackStep, MemberContext, OpenCallback
+from kohort.client.membership.effects import CallbackKind
+from kohort.client.membership.errors import (
+    CallbackFailedError,
+    IllegalMemberStateError,
+    InterruptedCallbackError,
+)
 from kohort.model.errors import KohortError
 from kohort.model.ids import Instant
 from kohort.model.topics import TopicPartition
@@ -29,12 +35,13 @@ from kohort.model.topics import TopicPartition
 _SHORTEST_ASSIGNMENT = 2  # a version; even one without partitions has it
 
 
-class InterruptedCallbackError(Exception):
-    """A wakeup came out of a callback: it goes to the application as it is, at once."""
+class TakingOver(NamedTuple):
+    """An assignment between its callbacks, with what went wrong so far."""
 
-    def __init__(self, error: BaseException) -> None:
-        super().__init__(error)
-        self.error = error
+    assignor: Assignor
+    assignment: Assignment
+    owned: frozenset[TopicPartition]
+    errors: list[BaseException]
 
 
 class Rebalance:
@@ -46,6 +53,7 @@ class Rebalance:
         self._leader = Leader(context)
         self._prepare: RebalanceCommit | None = None
         self._revocation: RebalanceCommit | None = None
+        self._taking_over: TakingOver | None = None
 
     @property
     def is_waiting(self) -> bool:
@@ -60,10 +68,10 @@ class Rebalance:
 
     # --- before JoinGroup ---------------------------------------------------------------------
 
-    def on_join_prepare(self) -> Step[bool]:
+    def on_join_prepare(self) -> bool:
         """Kafka's ``onJoinPrepare``: commit, then tell the application what it loses.
 
-        False while the commit is on its way.
+        False while the commit is on its way; afterwards a callback may be open.
         """
         context, member = self._context, self._context.member
         is_eager = context.protocol is RebalanceProtocol.EAGER
@@ -78,66 +86,57 @@ class Rebalance:
         member.group_subscription = frozenset()
         owned = context.subscriptions.assignment.partitions
         if member.generation.is_unknown_to_the_group:
-            yield from self._give_up(CallbackKind.LOST, owned, even_nothing=False)
+            kind, going = CallbackKind.LOST, owned
         elif is_eager:
-            yield from self._give_up(CallbackKind.REVOKED, owned, even_nothing=True)
+            kind, going = CallbackKind.REVOKED, owned
         else:
             wanted = context.subscriptions.subscription
-            dropped = [each for each in owned if not wanted.matches(each.topic)]
-            yield from self._give_up(CallbackKind.REVOKED, dropped, even_nothing=False)
+            kind, going = (
+                CallbackKind.REVOKED,
+                tuple(each for each in owned if not wanted.matches(each.topic)),
+            )
+        if going or (is_eager and kind is CallbackKind.REVOKED):
+            context.call_back(kind, going, CallbackStep.PREPARE)
         return True
-
-    def _give_up(
-        self, kind: CallbackKind, partitions: Iterable[TopicPartition], *, even_nothing: bool
-    ) -> Step[None]:
-        """Call back, then let go, whatever the callback did; its error is raised after that."""
-        going = set(partitions)
-        if not going and not even_nothing:
-            return
-        try:
-            error = yield from self._invoke(kind, going)
-        finally:
-            # Kafka's client keeps the partitions after a wakeup, though the callback is not repeated.
-            assignment = self._context.subscriptions.assignment
-            self._context.subscriptions.assign_from_subscribed(set(assignment) - going)
-        if error is not None:
-            raise _wrapped(error)
 
     # --- after SyncGroup ----------------------------------------------------------------------
 
-    def on_join_complete(self, blob: bytes) -> Step[bool]:
+    def on_join_complete(self, blob: bytes) -> bool:
         """Kafka's ``onJoinComplete``: take over the assignment of this generation.
 
-        False while a last commit is on its way. Callbacks cannot veto: their first error is raised when
-        everything is done.
+        True if there is nothing to take over. False while a last commit or a callback is on its way; after
+        the last callback ``called_back`` says that all is done.
         """
         context, member = self._context, self._context.member
         if not member.is_leader:
             member.assignment_snapshot = None  # only the leader watches partition counts
         assignor = self._leader.lookup_assignor(member.generation.protocol_name)
         assignment = _decode(blob)
-        assigned = set(assignment.partitions)
-        if any(not context.subscriptions.subscription.matches(each.topic) for each in assigned):
+        if any(not context.subscriptions.subscription.matches(each.topic) for each in assignment.partitions):
             member.request_rejoin("the assignment has topics that are not subscribed to any more")
             return True
-        owned = set(context.subscriptions.assignment)
-        errors: list[BaseException | None] = []
-        if context.protocol is RebalanceProtocol.COOPERATIVE and owned - assigned:
-            if not self._commit_before_revocation(owned - assigned):
-                return False
-            errors.append((yield from self._invoke(CallbackKind.REVOKED, owned - assigned)))
-            member.request_rejoin("need to revoke partitions and re-join")
-        self._add_matched_topics(assigned)
-        errors.append(self._on_assignment(assignor, assignment))
-        self._auto_commits.restart_interval()
-        context.subscriptions.assign_from_subscribed(assigned)
-        errors.append((yield from self._invoke(CallbackKind.ASSIGNED, assigned - owned)))
-        for error in errors:
-            if error is not None:
-                raise error if isinstance(error, KohortError) else _wrapped(error)
-        return True
+        owned = frozenset(context.subscriptions.assignment)
+        going = owned.difference(assignment.partitions)
+        if context.protocol is not RebalanceProtocol.COOPERATIVE or not going:
+            self._take_over(TakingOver(assignor, assignment, owned, []))
+        elif self._commit_before_revocation(going):
+            self._taking_over = TakingOver(assignor, assignment, owned, [])
+            context.call_back(CallbackKind.REVOKED, going, CallbackStep.REVOKE)
+        return False
 
-    def _commit_before_revocation(self, going: set[TopicPartition]) -> bool:
+    def _take_over(self, taken: TakingOver) -> None:
+        assigned = taken.assignment.partitions
+        self._taking_over = taken
+        self._add_matched_topics(assigned)
+        try:
+            taken.assignor.on_assignment(taken.assignment, self._context.member.generation.generation_id)
+        except Exception as error:
+            taken.errors.append(error)
+        self._auto_commits.restart_interval()
+        self._context.subscriptions.assign_from_subscribed(assigned)
+        self._context.call_back(CallbackKind.ASSIGNED, set(assigned) - taken.owned, CallbackStep.ASSIGN)
+
+    def _commit_before_revocation(self, going: frozenset[TopicPartition]) -> bool:
         """What was read since the commit before JoinGroup would be read twice; Kafka's client lets it."""
         if self._revocation is None:
             self._revocation = self._new_commit()
@@ -147,7 +146,7 @@ class Rebalance:
         self._revocation = None
         return True
 
-    def _add_matched_topics(self, assigned: set[TopicPartition]) -> None:
+    def _add_matched_topics(self, assigned: Iterable[TopicPartition]) -> None:
         """A leader with newer metadata may have seen topics that match our pattern before we did."""
         context, member = self._context, self._context.member
         subscription = context.subscriptions.subscription
@@ -156,33 +155,46 @@ class Rebalance:
             context.subscriptions.set_matched_topics(subscription.topics | added)
             member.joined_subscription |= added
 
-    def _on_assignment(self, assignor: Assignor, assignment: Assignment) -> Exception | None:
-        try:
-            assignor.on_assignment(assignment, self._context.member.generation.generation_id)
-        except Exception as error:
-            return error
-        return None
-
     # --- on unsubscribe and close -------------------------------------------------------------
 
-    def on_leave_prepare(self) -> Step[None]:
+    def on_leave_prepare(self) -> None:
         """Give everything back: lost, not revoked, if others may already have it."""
         context, member = self._context, self._context.member
         self._prepare = self._revocation = None
-        if not context.subscriptions.is_group_managed:
+        owned = context.subscriptions.assignment
+        if not context.subscriptions.is_group_managed or not owned:
             return
         is_lost = member.generation.is_unknown_to_the_group or member.state.is_rebalancing
         kind = CallbackKind.LOST if is_lost else CallbackKind.REVOKED
-        yield from self._give_up(kind, context.subscriptions.assignment, even_nothing=False)
+        context.call_back(kind, owned, CallbackStep.RELEASE)
 
-    def _invoke(self, kind: CallbackKind, partitions: Iterable[TopicPartition]) -> Step[BaseException | None]:
-        """Run a callback; what it raised, unless that was a wakeup."""
-        callback = RunCallback(self._context.next_callback_id(), kind, tuple(sorted(partitions)))
-        done = yield callback
-        assert done is not None, "a callback is answered by CallbackDone"
+    # --- callbacks ----------------------------------------------------------------------------
+
+    def called_back(self, callback: OpenCallback, done: CallbackDone) -> bool:
+        """Go on after a callback; whether an assignment is taken over completely.
+
+        Callbacks cannot veto: what they raise is raised when the step is done, and a wakeup at once.
+        """
         if done.interrupted and done.error is not None:
             raise InterruptedCallbackError(done.error)
-        return done.error
+        match callback.step:
+            case CallbackStep.PREPARE | CallbackStep.RELEASE:
+                if done.error is not None:
+                    raise _wrapped(done.error)
+                return False
+            case CallbackStep.REVOKE | CallbackStep.ASSIGN:
+                assert self._taking_over is not None
+                if done.error is not None:
+                    self._taking_over.errors.append(done.error)
+            case _:
+                assert_never(callback.step)
+        if callback.step is CallbackStep.REVOKE:
+            self._context.member.request_rejoin("need to revoke partitions and re-join")
+            self._take_over(self._taking_over)
+            return False
+        for error in self._taking_over.errors:
+            raise error if isinstance(error, KohortError) else _wrapped(error)
+        return True
 
     def _new_commit(self) -> RebalanceCommit:
         context = self._context

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 
 from kohort.assign.protocol import PROTOCOL_TYPE, Subscription, encode_subscription
 from kohort.client.errors import BrokerError
-from kohort.client.membership.context import MemberContext, Step
+from kohort.client.membership.classic.heartbeat import Heartbeats
+from kohort.client.membership.classic.leader import Leader
+from kohort.client.membership.classic.rebalance import Rebalance
+from kohort.client.membership.commands import CallbackDone
+from kohort.client.membership.context import MemberContext, OpenCallback
 from kohort.client.membership.discovery import Discovery
 from kohort.client.membership.errors import FencedInstanceIdError, IllegalMemberStateError
-from kohort.client.membership.heartbeat import Heartbeats
-from kohort.client.membership.leader import Leader
 from kohort.client.membership.reactions import Then, reaction_to, reaction_to_silence
-from kohort.client.membership.rebalance import Rebalance
 from kohort.client.membership.state import (
     NO_GENERATION,
     JoinAttempt,
@@ -160,8 +161,6 @@ class JoinGroup:
     def rejoin_needed_or_pending(self) -> bool:
         """Whether the metadata the leader assigned by, or the subscription, is no longer what it was."""
         member = self._context.member
-        if not self._context.subscriptions.is_group_managed:
-            return False
         if reason := self.reason_to_rejoin():
             member.request_rejoin_if_necessary(reason)
         return member.rejoin_needed or member.attempt is not None
@@ -176,10 +175,11 @@ class JoinGroup:
             return "the subscription has changed since the last join"
         return ""
 
-    def join_group_if_needed(self) -> Step[bool]:
+    def join_group_if_needed(self) -> bool:
         """Whether the member is in a stable generation and has taken over its assignment.
 
-        Raises what cannot be helped; a later call tries again.
+        False while an answer, a commit or a callback is awaited. Raises what cannot be helped; a later call
+        tries again.
         """
         context, member = self._context, self._context.member
         while self.rejoin_needed_or_pending():
@@ -188,34 +188,43 @@ class JoinGroup:
             if member.attempt is None and context.now < member.join_not_before:
                 return False
             if member.needs_join_prepare:
-                # First, so that a callback that raises is not called twice.
-                member.needs_join_prepare = False
-                if not (yield from self._rebalance.on_join_prepare()):
-                    member.needs_join_prepare = True
+                if not self._rebalance.on_join_prepare():
                     return False
-                continue  # a heartbeat may have cost the membership while the callback ran
+                member.needs_join_prepare = False  # even if the callback raises: it is not called twice
+                if context.callback is not None:
+                    return False
+                continue
             attempt = self._initiate_join_group()
             self.resume_leader()
             if not attempt.is_done:
                 return False
             if attempt.failure is not None:
                 self._join_failed(attempt.failure)
-            elif not (yield from self._join_succeeded(attempt)):
+            elif not self._join_succeeded(attempt):
                 return False
         return True
 
-    def _join_succeeded(self, attempt: JoinAttempt) -> Step[bool]:
+    def _join_succeeded(self, attempt: JoinAttempt) -> bool:
         """Take over the assignment. The attempt outlives an exception: the next poll does this again."""
         member = self._context.member
         if member.generation.was_reset or member.state is not MemberState.STABLE:
             member.reset(NO_GENERATION, f"{member.generation} ended before the assignment was taken over")
-        else:
-            assert attempt.assignment is not None
-            if not (yield from self._rebalance.on_join_complete(attempt.assignment)):
-                return False
-            member.needs_join_prepare = True
-        self._forget_attempt()
+            self._forget_attempt()
+            return True
+        assert attempt.assignment is not None
+        if not self._rebalance.on_join_complete(attempt.assignment):
+            return False
+        self._completed()
         return True
+
+    def _completed(self) -> None:
+        self._context.member.needs_join_prepare = True
+        self._forget_attempt()
+
+    def called_back(self, callback: OpenCallback, done: CallbackDone) -> None:
+        """A callback of the rebalance has ended. Raises what it raised."""
+        if self._rebalance.called_back(callback, done):
+            self._completed()
 
     def _join_failed(self, failure: JoinFailure) -> None:
         member = self._context.member

@@ -1,0 +1,1 @@
+"""A member of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
