@@ -47,6 +47,7 @@ class Outcome(Generic[E, R]):
         "_positions",
         "_records",
         "append",
+        "effects",
         "events",
         "is_atomic",
         "now",
@@ -59,6 +60,7 @@ class Outcome(Generic[E, R]):
         self.now = now
         self.events: list[E] = []
         self.replies: list[Reply[R]] = []
+        self.effects: list[object] = []  # what the shell is to do and to answer with a command
         self.append: Append | None = None
         self.position = NOTHING  # of what this outcome stores; ``NOTHING`` as long as that is nothing
         self.is_atomic = True

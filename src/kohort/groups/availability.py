@@ -7,8 +7,10 @@ from typing import assert_never
 from kohort.groups.append_errors import map_append_error
 from kohort.groups.commands import (
     CommitOffsets,
+    ConsumerHeartbeat,
     DeleteGroups,
     DeleteOffsets,
+    DescribeConsumerGroup,
     DescribeGroup,
     FetchOffsets,
     Heartbeat,
@@ -20,6 +22,8 @@ from kohort.groups.commands import (
 )
 from kohort.groups.offsets.commit import refuse_commit
 from kohort.groups.replies import (
+    ConsumerDescribeReply,
+    ConsumerHeartbeatReply,
     DeletedGroup,
     DeleteGroupsReply,
     DeleteOffsetsReply,
@@ -33,7 +37,7 @@ from kohort.groups.replies import (
     SyncReply,
 )
 from kohort.groups.settings import GroupSettings
-from kohort.groups.validate import check_group_id, check_join, check_sync
+from kohort.groups.validate import check_consumer_heartbeat, check_group_id, check_join, check_sync
 from kohort.model.errors import ErrorCode
 
 
@@ -67,10 +71,13 @@ def answer_while(absence: Absence, request: Request, settings: GroupSettings) ->
             return HeartbeatReply(error=_check(absence, request.group_id) or heartbeat_error_while(absence))
         case Leave():
             return LeaveReply(error=_check(absence, request.group_id) or absence.value)
+        case ConsumerHeartbeat():
+            invalid = None if absence is Absence.STOPPED else check_consumer_heartbeat(request, settings)
+            return invalid or refuse(request, absence.value)
         case ListGroups():
             # It asks every shard of a node: one that is not owned simply has no groups.
             return ListReply(error=ErrorCode.NONE if absence is Absence.NOT_OWNED else absence.value)
-        case DescribeGroup() | DeleteGroups() | CommitOffsets() | FetchOffsets():
+        case DescribeGroup() | DescribeConsumerGroup() | DeleteGroups() | CommitOffsets() | FetchOffsets():
             return refuse(request, absence.value)
         case DeleteOffsets():
             return refuse(request, _check(absence, request.group_id) or absence.value)
@@ -87,6 +94,10 @@ def refuse(request: Request, error: ErrorCode) -> ReplyBody:
             return refuse_commit(request, error)
         case DescribeGroup():
             return DescribeReply(group_id=request.group_id, error=error)
+        case DescribeConsumerGroup():
+            return ConsumerDescribeReply(group_id=request.group_id, error=error)
+        case ConsumerHeartbeat():
+            return ConsumerHeartbeatReply(error=error)
         case DeleteGroups():
             names = dict.fromkeys(request.group_ids)
             return DeleteGroupsReply(groups=tuple(DeletedGroup(name, error) for name in names))

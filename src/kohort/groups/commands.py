@@ -20,6 +20,7 @@ from kohort.model.ids import (
     ReplyTo,
     TopicId,
     TopicName,
+    WallTime,
 )
 
 NO_MEMBER = MemberId("")  # what a client sends that has no member id yet
@@ -117,6 +118,40 @@ class Leave:
     version: int = 5
 
 
+class OwnedTopic(NamedTuple):
+    """Partitions of one topic that a member of a consumer group says it has."""
+
+    topic_id: TopicId
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerHeartbeat:
+    """ConsumerGroupHeartbeat: join (epoch 0), go on, or leave (-1, -2). ``None`` and -1 mean "unchanged".
+
+    The broker compiles the expression: ``expression_error`` says what is wrong with it, if anything is.
+    ``principal`` is handed through to ``ResolveExpressions``.
+    """
+
+    reply_to: ReplyTo
+    group_id: GroupId
+    member_id: MemberId = NO_MEMBER
+    member_epoch: int = 0
+    instance_id: InstanceId | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    names: tuple[TopicName, ...] | None = None  # SubscribedTopicNames
+    expression: str | None = None  # SubscribedTopicRegex
+    server_assignor: str | None = None
+    owned: tuple[OwnedTopic, ...] | None = None  # TopicPartitions
+    client_id: str = ""
+    client_host: str = ""
+    version: int = 1
+    fresh_id: str = ""  # a new member id, used if a request of version 0 has none
+    expression_error: str | None = None
+    principal: str = ""
+
+
 # --- offsets ----------------------------------------------------------------------------------
 
 
@@ -133,7 +168,10 @@ class CommitRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOffsets:
-    """OffsetCommit, without the partitions the broker has already refused."""
+    """OffsetCommit, without the partitions the broker has already refused.
+
+    ``generation`` is the member epoch where the group is a consumer group.
+    """
 
     reply_to: ReplyTo
     group_id: GroupId
@@ -161,6 +199,8 @@ class FetchOffsets:
     group_id: GroupId
     topics: tuple[FetchTopic, ...] | None = None
     require_stable: bool = False
+    member_id: MemberId | None = None  # version 9 and newer: a member of a consumer group, with its epoch
+    member_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +234,14 @@ class DescribeGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConsumerGroup:
+    """One group of a ConsumerGroupDescribe request."""
+
+    reply_to: ReplyTo
+    group_id: GroupId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroups:
     """DeleteGroups, this shard's part; a repeated id is taken once."""
 
@@ -204,9 +252,53 @@ class DeleteGroups:
 # --- orders of the shell ----------------------------------------------------------------------
 
 
+class TopicImage(NamedTuple):
+    """A topic as the coordinator knows it. ``racks`` has those of each partition's replicas, if known."""
+
+    topic_id: TopicId
+    name: TopicName
+    partitions: int
+    racks: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsChanged:
+    """These topics were created or have more partitions. A shard gets the first picture when it is made.
+
+    ``version`` counts the changes of all topics; it grows with each of them.
+    """
+
+    topics: tuple[TopicImage, ...]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfigured:
+    """The configuration of one group has changed; ``None`` is "as the broker's". A shard gets the first
+    values when it is made.
+    """
+
+    group_id: GroupId
+    session_timeout_ms: int | None = None  # consumer.session.timeout.ms
+    heartbeat_interval_ms: int | None = None  # consumer.heartbeat.interval.ms
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionsResolved:
+    """The answer to ``ResolveExpressions``: which topics each expression matches, as of ``version``.
+
+    An expression that could not be resolved is left out; a later heartbeat asks again.
+    """
+
+    group_id: GroupId
+    topics: tuple[tuple[str, tuple[TopicName, ...]], ...]
+    version: int
+    started_at: WallTime
+
+
 @dataclass(frozen=True, slots=True)
 class TopicDeleted:
-    """A topic is gone: what groups had committed for it goes too."""
+    """A topic is gone: what groups had committed for it goes too, and members lose its partitions."""
 
     topic: TopicName
 
@@ -250,17 +342,57 @@ class ExpireSync:
     timeout_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class ExpireRevocation:
+    """A member of a consumer group had the whole rebalance timeout to give up partitions, and has not."""
+
+    group_id: GroupId
+    member_id: MemberId
+    member_epoch: int
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireClassicMember:
+    """A classic member of a consumer group has not sent JoinGroup or SyncGroup in the rebalance timeout."""
+
+    group_id: GroupId
+    member_id: MemberId
+    awaited: str  # "JoinGroup" or "SyncGroup"
+    timeout_ms: int
+
+
 Request: TypeAlias = (
     Join
     | Sync
     | Heartbeat
     | Leave
+    | ConsumerHeartbeat
     | CommitOffsets
     | FetchOffsets
     | DeleteOffsets
     | ListGroups
     | DescribeGroup
+    | DescribeConsumerGroup
     | DeleteGroups
 )
-Fired: TypeAlias = ExpireSession | ExpireSync | SweepOffsets
-Command: TypeAlias = Request | TopicDeleted | Unload | Fired
+Fired: TypeAlias = ExpireSession | ExpireSync | ExpireRevocation | ExpireClassicMember | SweepOffsets
+Order: TypeAlias = TopicsChanged | TopicDeleted | GroupConfigured | ExpressionsResolved | Unload
+Command: TypeAlias = Request | Order | Fired
+
+
+# --- what a shard asks of the shell -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveExpressions:
+    """Find the topics that these regular expressions match, and answer with ``ExpressionsResolved``.
+
+    Only topics count that ``principal`` may describe. The shard asks for one answer of a group at a time.
+    """
+
+    group_id: GroupId
+    expressions: tuple[str, ...]
+    principal: str
+    client_host: str
+    started_at: WallTime

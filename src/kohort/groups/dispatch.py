@@ -12,12 +12,18 @@ from kohort.groups.classic.sync import sync
 from kohort.groups.commands import (
     Command,
     CommitOffsets,
+    ConsumerHeartbeat,
     DeleteGroups,
     DeleteOffsets,
+    DescribeConsumerGroup,
     DescribeGroup,
+    ExpireClassicMember,
+    ExpireRevocation,
     ExpireSession,
     ExpireSync,
+    ExpressionsResolved,
     FetchOffsets,
+    GroupConfigured,
     Heartbeat,
     Join,
     Leave,
@@ -25,7 +31,17 @@ from kohort.groups.commands import (
     SweepOffsets,
     Sync,
     TopicDeleted,
+    TopicsChanged,
     Unload,
+)
+from kohort.groups.consumer.admin import describe_consumer_group
+from kohort.groups.consumer.heartbeat import consumer_heartbeat
+from kohort.groups.consumer.orders import (
+    expire_classic_member,
+    expire_revocation,
+    expressions_resolved,
+    group_configured,
+    topics_changed,
 )
 from kohort.groups.offsets.commit import commit_offsets
 from kohort.groups.offsets.delete import delete_offsets, delete_topic
@@ -39,17 +55,24 @@ HANDLERS: dict[type[Command], Callable[[Any, Outcome], None]] = {
     Sync: sync,
     Heartbeat: heartbeat,
     Leave: leave,
+    ConsumerHeartbeat: consumer_heartbeat,
     CommitOffsets: commit_offsets,
     FetchOffsets: fetch_offsets,
     DeleteOffsets: delete_offsets,
     ListGroups: list_groups,
     DescribeGroup: describe_group,
+    DescribeConsumerGroup: describe_consumer_group,
     DeleteGroups: delete_groups,
+    TopicsChanged: topics_changed,
     TopicDeleted: delete_topic,
+    GroupConfigured: group_configured,
+    ExpressionsResolved: expressions_resolved,
     SweepOffsets: sweep_offsets,
     Unload: unload,
     ExpireSession: expire_session,
     ExpireSync: expire_sync,
+    ExpireRevocation: expire_revocation,
+    ExpireClassicMember: expire_classic_member,
 }
 
 

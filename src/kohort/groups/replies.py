@@ -11,6 +11,7 @@ from kohort.model.ids import (
     InstanceId,
     MemberId,
     Partition,
+    TopicId,
     TopicName,
 )
 
@@ -71,6 +72,25 @@ class LeaveReply:
 
     error: ErrorCode = ErrorCode.NONE
     members: tuple[LeftMember, ...] = ()
+
+
+class AssignedTopic(NamedTuple):
+    """Partitions of one topic that a member of a consumer group is to have."""
+
+    topic_id: TopicId
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerHeartbeatReply:
+    """Answer to ConsumerHeartbeat. An assignment of ``None`` is unchanged, an empty one has nothing in it."""
+
+    error: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    member_id: MemberId | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: tuple[AssignedTopic, ...] | None = None
 
 
 class CommittedRow(NamedTuple):
@@ -164,6 +184,44 @@ class DescribeReply:
     members: tuple[DescribedMember, ...] = ()
 
 
+class NamedAssignedTopic(NamedTuple):
+    """Partitions of one topic, as ConsumerGroupDescribe shows them."""
+
+    topic_id: TopicId
+    topic: TopicName
+    partitions: tuple[Partition, ...]
+
+
+class DescribedConsumerMember(NamedTuple):
+    """A member as ConsumerGroupDescribe shows it."""
+
+    member_id: MemberId
+    instance_id: InstanceId | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    names: tuple[TopicName, ...]
+    expression: str
+    assignment: tuple[NamedAssignedTopic, ...]
+    target: tuple[NamedAssignedTopic, ...]
+    is_classic: bool  # MemberType 0; else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerDescribeReply:
+    """Answer to DescribeConsumerGroup. Topics that do not exist any more are left out."""
+
+    group_id: GroupId
+    error: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    state: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedConsumerMember, ...] = ()
+
+
 class DeletedGroup(NamedTuple):
     """What became of one group of DeleteGroups."""
 
@@ -183,10 +241,12 @@ ReplyBody: TypeAlias = (
     | SyncReply
     | HeartbeatReply
     | LeaveReply
+    | ConsumerHeartbeatReply
     | CommitReply
     | FetchReply
     | DeleteOffsetsReply
     | ListReply
     | DescribeReply
+    | ConsumerDescribeReply
     | DeleteGroupsReply
 )

@@ -10,6 +10,9 @@ How a shell drives it:
    ``handle(Unload(...))``, refuse what is left (``availability.refuse_unstored``), drop the shard and
    load another one from the log.
 4. Write ``outcome.events`` to the journal, count them, show them.
+5. Do what ``outcome.effects`` ask for (``ResolveExpressions``) and answer each with its command.
+   Tell the shard of topics (``TopicsChanged``, ``TopicDeleted``) and of groups' configurations
+   (``GroupConfigured``); what there is when the shard is made is given to it then.
 
 To load: ``replay_batch`` the batches of the log in order, ``load_more(now)`` as long as there is more,
 then ``finish_load(now)``. A new partition is loaded from nothing.
@@ -25,7 +28,7 @@ from kohort.coordination.timers import TimingWheel
 from kohort.groups.availability import refuse_unstored
 from kohort.groups.classic.heartbeat import answer_heartbeat
 from kohort.groups.classic.state import Group
-from kohort.groups.commands import Command, Request, Unload
+from kohort.groups.commands import Command, GroupConfigured, Request, TopicsChanged, Unload
 from kohort.groups.dispatch import dispatch
 from kohort.groups.fingerprint import fingerprint
 from kohort.groups.load import NO_PRODUCER, Loader
@@ -48,7 +51,13 @@ class Shard:
 
     __slots__ = ("_loader", "state")
 
-    def __init__(self, settings: GroupSettings, start: Instant) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        start: Instant,
+        topics: TopicsChanged | None = None,
+        configs: Iterable[GroupConfigured] = (),
+    ) -> None:
         wheel = TimingWheel(start)
         self.state = State(
             settings=settings,
@@ -57,6 +66,9 @@ class Shard:
             rebalances=Purgatory(wheel),
             housekeeping=Purgatory(wheel),
         )
+        if topics is not None:
+            self.state.topics.put(topics.topics, topics.version)
+        self.state.configs.update((each.group_id, each) for each in configs)
         self._loader = Loader(self.state.offsets)
 
     def handle(self, command: Command, now: Now) -> Outcome:

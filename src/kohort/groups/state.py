@@ -9,9 +9,11 @@ from kohort.coordination.positions import Positions
 from kohort.coordination.purgatory import Purgatory
 from kohort.coordination.timers import TimingWheel
 from kohort.groups.classic.state import Group
+from kohort.groups.commands import GroupConfigured
 from kohort.groups.offsets.state import OffsetTable
 from kohort.groups.replies import ReplyBody
 from kohort.groups.settings import GroupSettings
+from kohort.groups.topics import TopicCatalog
 from kohort.model.ids import GroupId
 from kohort.model.steady_time import SteadyTime
 
@@ -33,5 +35,7 @@ class State:
     groups: dict[GroupId, Group] = field(default_factory=dict)
     members_bytes: int = 0  # memory the members and handed-out ids of all groups take, about
     offsets: OffsetTable = field(default_factory=OffsetTable)
+    topics: TopicCatalog = field(default_factory=TopicCatalog)
+    configs: dict[GroupId, GroupConfigured] = field(default_factory=dict)
     deletion_time: SteadyTime = field(default_factory=SteadyTime)
     positions: Positions[ReplyBody] = field(default_factory=Positions)

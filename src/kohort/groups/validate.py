@@ -1,9 +1,13 @@
 """What can be said about a request without looking at any group."""
 
-from kohort.groups.commands import Join, Sync
+from kohort.groups.commands import ConsumerHeartbeat, Join, Sync
+from kohort.groups.consumer.assignment import JOINING, LEAVING, LEFT_FOR_A_WHILE
 from kohort.groups.encoding import is_storable
+from kohort.groups.replies import ConsumerHeartbeatReply
 from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
+
+UNCHANGED = -1  # of a rebalance timeout
 
 
 def check_group_id(group_id: str) -> ErrorCode:
@@ -29,3 +33,59 @@ def check_join(command: Join, settings: GroupSettings) -> ErrorCode:
     if all(map(is_storable, names)) and all(is_storable(each.name) for each in command.protocols):
         return ErrorCode.NONE
     return ErrorCode.INVALID_REQUEST
+
+
+def check_consumer_heartbeat(
+    command: ConsumerHeartbeat, settings: GroupSettings
+) -> ConsumerHeartbeatReply | None:
+    """What is wrong with the request itself, in the order of modern-groups 3; ``None`` if nothing is."""
+    wrong = _wrong_field(command)
+    if wrong is not None:
+        return ConsumerHeartbeatReply(error=ErrorCode.INVALID_REQUEST, error_message=wrong)
+    assignor = command.server_assignor
+    if assignor is not None and assignor not in settings.consumer_assignors:
+        known = ", ".join(settings.consumer_assignors)
+        return ConsumerHeartbeatReply(
+            error=ErrorCode.UNSUPPORTED_ASSIGNOR,
+            error_message=f"ServerAssignor {assignor} is not supported. Supported assignors: {known}.",
+        )
+    return None
+
+
+def _wrong_field(command: ConsumerHeartbeat) -> str | None:
+    epoch = command.member_epoch
+    if not command.member_id and (command.version >= 1 or epoch > 0 or epoch == LEAVING):
+        return "MemberId can't be empty."
+    if not command.group_id:
+        return "GroupId can't be empty."
+    if command.instance_id == "":
+        return "InstanceId can't be empty."
+    if command.rack_id == "":
+        return "RackId can't be empty."
+    if epoch == JOINING:
+        return _wrong_in_join(command)
+    if epoch == LEFT_FOR_A_WHILE and command.instance_id is None:
+        return "InstanceId can't be null."
+    if epoch < LEFT_FOR_A_WHILE:
+        return f"MemberEpoch is {epoch}, but must be greater than or equal to -2."
+    return _unstorable(command)
+
+
+def _wrong_in_join(command: ConsumerHeartbeat) -> str | None:
+    if command.rebalance_timeout_ms == UNCHANGED:
+        return "RebalanceTimeoutMs must be provided in first request."
+    if command.owned is None or command.owned:
+        return "TopicPartitions must be empty when (re-)joining."
+    if command.names is None and command.expression is None:
+        return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+    return _unstorable(command)
+
+
+def _unstorable(command: ConsumerHeartbeat) -> str | None:
+    """Newer requests can carry names that no key of a record has room for."""
+    fields = {
+        "GroupId": command.group_id,
+        "MemberId": command.member_id,
+        "SubscribedTopicRegex": command.expression or "",
+    }
+    return next((f"{name} is too long." for name, text in fields.items() if not is_storable(text)), None)

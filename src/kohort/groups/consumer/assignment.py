@@ -9,6 +9,7 @@ from kohort.assign.server.group import TopicPartitions
 from kohort.model.ids import Partition, TopicId
 
 JOINING = 0  # the epoch of a member that joins
+LEAVING = -1  # the epoch of a member that leaves
 LEFT_FOR_A_WHILE = -2  # the epoch of a static member that will be back
 
 TopicIdPartition: TypeAlias = tuple[TopicId, Partition]

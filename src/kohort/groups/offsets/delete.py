@@ -65,6 +65,7 @@ def offsets_of(state: State, group_id: GroupId) -> dict[PartitionKey, None]:
 def delete_topic(command: TopicDeleted, out: Outcome) -> None:
     """A topic is gone: every group forgets what it had committed for it."""
     topic, table = command.topic, out.state.offsets
+    out.state.topics.remove(topic)
     found: dict[GroupId, dict[PartitionKey, None]] = {
         group_id: {(topic, partition): None for partition in by_topic[topic]}
         for group_id, by_topic in table.groups.items()
