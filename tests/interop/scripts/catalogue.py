@@ -6,6 +6,8 @@ from tests.interop.scripts import (
     api_versions,
     cluster,
     configs,
+    consumer_admin,
+    consumer_groups,
     fetch,
     fetch_sessions,
     group_admin,
@@ -68,4 +70,20 @@ SCRIPTS: Final[dict[str, Script]] = {
     "describe-groups": group_admin.describe_groups,
     "list-groups": group_admin.list_groups,
     "delete-groups": group_admin.delete_groups,
+    "consumer-joins": consumer_groups.consumer_joins,
+    "consumer-refusals": consumer_groups.consumer_refusals,
+    "consumer-epochs": consumer_groups.consumer_epochs,
+    "consumer-reconciles": consumer_groups.consumer_reconciles,
+    "consumer-unsubscribes": consumer_groups.consumer_unsubscribes,
+    "consumer-static": consumer_groups.consumer_static,
+    "consumer-regex": consumer_groups.consumer_regex,
+    "consumer-offsets": consumer_admin.consumer_offsets,
+    "consumer-lists": consumer_admin.consumer_lists,
+    "consumer-upgrade": consumer_admin.consumer_upgrade,
+    "consumer-upgrade-refused": consumer_admin.consumer_upgrade_refused,
+    "consumer-interval": consumer_admin.consumer_interval,
+    "group-configs": consumer_admin.group_configs,
 }
+
+# Recorded on Kafka; Kohort does not serve consumer groups yet.
+AWAITED: Final = frozenset(name for name in SCRIPTS if name.startswith("consumer-"))

@@ -141,7 +141,11 @@ KEYED: Final[dict[tuple[str, str], str]] = {
     ("ProduceResponse", "responses"): "name",
     ("TopicProduceResponse", "partition_responses"): "index",
     ("ListOffsetsTopicResponse", "partitions"): "partition_index",
+    ("Assignment", "topic_partitions"): "topic_id",
 }
+
+# Arrays of plain values whose order the protocol leaves open.
+SORTED: Final = frozenset({("TopicPartitions", "partitions"), ("Member", "subscribed_topic_names")})
 
 
 def plain_answer(answer: Answer, names: Names) -> Plain:
@@ -170,7 +174,8 @@ def _struct(value: Struct, version: int, names: Names) -> dict[str, Plain]:
 
 def _name_topic(value: Struct, names: Names) -> None:
     """Name a topic's id after the topic, so that ids of topics that were never made shift no numbers."""
-    topic_id, name = getattr(value, "topic_id", ZERO_UUID), getattr(value, "name", None)
+    topic_id = getattr(value, "topic_id", ZERO_UUID)
+    name = getattr(value, "name", None) or getattr(value, "topic_name", None)
     if topic_id != ZERO_UUID and name:
         names.of("id", topic_id, name)
 
@@ -182,6 +187,8 @@ def _field(owner: str, name: str, content: Raw, version: int, names: Names) -> P
     key = KEYED.get((owner, name))
     if key is not None and content is not None:
         return _by_key(content, key, version, names)
+    if (owner, name) in SORTED:
+        return sorted(content)
     return _value(content, version, names)
 
 

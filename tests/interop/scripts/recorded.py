@@ -1,6 +1,6 @@
 """Kafka's answers, kept: so that Kohort can be compared with Kafka where no JVM is.
 
-``python -m tests.interop.scripts.recorded`` plays all scripts against a fresh Kafka and writes them anew.
+``python -m tests.interop.scripts.recorded [SCRIPT …]`` plays scripts against a fresh Kafka and writes them.
 """
 
 import json
@@ -35,17 +35,18 @@ def save(name: str, answers: dict[str, Plain]) -> None:
     (FOLDER / f"{name}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def main() -> int:
-    """Record all scripts; those of scripts that are gone disappear."""
+def main(wanted: list[str]) -> int:
+    """Record these scripts; all, if none is named, and then those of scripts that are gone disappear."""
     FOLDER.mkdir(exist_ok=True)
     for stale in FOLDER.glob("*.json"):
-        stale.unlink()
+        if not wanted:
+            stale.unlink()
     with kafka_broker(SETTINGS) as broker:
-        for name, script in SCRIPTS.items():
-            save(name, run_script(script, (broker.host, broker.port)))
+        for name in wanted or SCRIPTS:
+            save(name, run_script(SCRIPTS[name], (broker.host, broker.port)))
             print(name)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
