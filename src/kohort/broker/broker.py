@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.clock import Clock
 from kohort.broker.config_values import ConfigValues
+from kohort.broker.endpoints import Endpoint
 from kohort.broker.fetch import FetchWaiters
 from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.heavy_work import HeavyWork
@@ -41,8 +42,7 @@ class Broker:
         self.budget = MemoryBudget(request_limit(self.configs), patience_s, asyncio.get_running_loop())
         self.heavy_work = HeavyWork()
         self.notices = Notices(clock)
-        self.advertised_host = settings.advertised_host or settings.host
-        self.advertised_port = settings.advertised_port or settings.port
+        self.endpoints = tuple(Endpoint(one, settings.overrides, self.budget) for one in settings.endpoints())
         storage.on_advance(self.fetch_waiters.look_again)
 
     @property
@@ -56,14 +56,14 @@ class Broker:
 
     def identity(self) -> dict[str, str]:
         """What tools ask a broker about itself; shown by DescribeConfigs, never altered."""
-        listener = f"PLAINTEXT://{self.settings.host}:{self.advertised_port}"
-        advertised = f"PLAINTEXT://{self.advertised_host}:{self.advertised_port}"
+        bound = [f"{one.listener.name}://{one.bound}" for one in self.endpoints]
+        advertised = [f"{one.listener.name}://{one.advertised}" for one in self.endpoints]
         return {
             "broker.id": str(self.node_id),
             "node.id": str(self.node_id),
             "log.dirs": self.log_dir,
-            "listeners": listener,
-            "advertised.listeners": advertised,
+            "listeners": ",".join(bound),
+            "advertised.listeners": ",".join(advertised),
         }
 
     def volume_sizes(self) -> tuple[int, int]:

@@ -10,12 +10,16 @@ against the budget of ``memory_budget.py``.
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from kohort.broker.memory_budget import FREE, MemoryBudget, Progress
+from kohort.broker.memory_budget import FREE, Progress
 from kohort.broker.notices import Notices
-from kohort.model.errors import ProtocolError
+from kohort.model.errors import KohortError, ProtocolError
+from kohort.security.principals import ANONYMOUS
 from kohort.wire.framing import FrameBuffer
+
+if TYPE_CHECKING:
+    from kohort.broker.endpoints import Endpoint
 
 Buffers = list[bytes | memoryview]
 
@@ -68,14 +72,16 @@ class Connection(asyncio.Protocol):
         self,
         requests: Requests,
         frames: FrameBuffer,
-        budget: MemoryBudget,
+        endpoint: "Endpoint",
         *,
         opened: Callable[["Connection"], None],
         closed: Callable[["Connection"], None],
     ) -> None:
         self._requests = requests
         self._frames = frames
-        self._budget = budget
+        self._budget = endpoint.budget
+        self.endpoint = endpoint
+        self.principal = ANONYMOUS
         self._opened = opened
         self._closed = closed
         self._loop = asyncio.get_running_loop()
@@ -102,6 +108,8 @@ class Connection(asyncio.Protocol):
         self.client_host = f"/{address[0]}"
         self.last_active = self._loop.time()
         self._opened(self)
+        if self._open and self.endpoint.tls is not None:
+            self._read_certificate()
 
     def data_received(self, data: bytes) -> None:
         self.last_active = self._loop.time()
@@ -152,6 +160,15 @@ class Connection(asyncio.Protocol):
         """Close at once, dropping what is queued."""
         self._open = False
         self._transport.abort()
+
+    def _read_certificate(self) -> None:
+        """The peer's principal, which SASL may replace."""
+        assert self.endpoint.tls is not None
+        tls = self._transport.get_extra_info("ssl_object")
+        try:
+            self.principal = self.endpoint.tls.principal(tls.getpeercert(binary_form=True))
+        except KohortError as error:
+            self.close(str(error))
 
     # What the budget asks
 

@@ -9,6 +9,7 @@ from kohort.wire.apis import APIS
 
 if TYPE_CHECKING:
     from kohort.broker.connection import Connection
+    from kohort.broker.endpoints import Address
     from kohort.broker.heavy_work import Turn
 
 
@@ -34,6 +35,11 @@ class Context:
         """Let another large request have its turn."""
         if self.turn is not None:
             self.turn.end()
+
+    @property
+    def advertised(self) -> "Address":
+        """The broker's address for clients of the listener that this request came in on."""
+        return self.connection.endpoint.advertised
 
     @property
     def client_host(self) -> str:

@@ -8,6 +8,7 @@ the group rebalance once more.
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Callable
 
 from kohort.model.errors import KohortError
@@ -16,14 +17,35 @@ logger = logging.getLogger("kohort.listening")
 
 _BACKLOG = 1_024
 _AT_ONCE = 256  # accepted in one turn: who is connected already wants to be served, too
+_AT_ONCE_TLS = 16  # a handshake takes half a millisecond of the loop, or more
+_HANDSHAKE_S = 5.0
+_SHUTDOWN_S = 1.0
+_MOST_HANDSHAKES = 256  # at a time; the oldest gives way
+_MOST_HANDSHAKES_OF_ONE = 32  # the same for one address
 _PAUSE_S = 1.0  # after an error of the system, such as too many open files
 
 
 class Listener:
-    """Accepts connections from ``open`` until ``close``; ``make`` makes the protocol of each."""
+    """Accepts connections from ``open`` until ``close``; ``make`` makes the protocol of each.
 
-    def __init__(self, make: Callable[[], asyncio.Protocol]) -> None:
+    With ``tls`` each connection begins with a handshake in the context that is current then. ``admits`` is
+    asked with the address of each peer; one that is not admitted is closed at once.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], asyncio.Protocol],
+        *,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        admits: Callable[[str], bool] | None = None,
+        failed: Callable[[str, OSError], None] | None = None,
+    ) -> None:
         self._make = make
+        self._tls = tls
+        self._admits = admits
+        self._failed = failed
+        self._at_once = _AT_ONCE if tls is None else _AT_ONCE_TLS
+        self._handshakes: dict[asyncio.Task[object], str] = {}  # oldest first, with the peer's address
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.AbstractServer | None = None
         self._sockets: list[socket.socket] = []
@@ -53,21 +75,57 @@ class Listener:
         self._sockets.clear()
         if self._server is not None:
             self._server.close()
+        for handshake in self._handshakes:
+            handshake.cancel()
         await asyncio.gather(*self._welcoming, return_exceptions=True)
 
     def _accept(self, listening: socket.socket) -> None:
-        for _ in range(_AT_ONCE):
+        for _ in range(self._at_once):
             try:
-                client, _ = listening.accept()
+                client, peer = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
                 self._pause(listening, error)
                 return
+            if self._admits is not None and not self._admits(peer[0]):
+                client.close()
+                continue
             client.setblocking(False)
-            task = self._loop.create_task(self._welcome(client))
+            if self._tls is None:
+                task = self._loop.create_task(self._welcome(client))
+            else:
+                task = self._loop.create_task(self._shake_hands(client, peer[0], self._tls()))
+                self._count_handshake(task, peer[0])
             self._welcoming.add(task)
             task.add_done_callback(self._welcoming.discard)
+
+    def _count_handshake(self, task: asyncio.Task[object], host: str) -> None:
+        """Peers that never finish must not keep others out: the oldest gives way."""
+        of_one = [other for other, peer in self._handshakes.items() if peer == host]
+        if len(of_one) >= _MOST_HANDSHAKES_OF_ONE:
+            of_one[0].cancel()
+        elif len(self._handshakes) >= _MOST_HANDSHAKES:
+            next(iter(self._handshakes)).cancel()
+        self._handshakes[task] = host
+        task.add_done_callback(lambda done: self._handshakes.pop(done, None))
+
+    async def _shake_hands(self, client: socket.socket, host: str, context: ssl.SSLContext) -> None:
+        try:
+            await self._loop.connect_accepted_socket(
+                self._make,
+                client,
+                ssl=context,
+                ssl_handshake_timeout=_HANDSHAKE_S,
+                ssl_shutdown_timeout=_SHUTDOWN_S,
+            )
+        except asyncio.CancelledError:
+            client.close()
+            raise
+        except (OSError, MemoryError) as error:  # errors of TLS and of time are errors of the system here
+            client.close()
+            if self._failed is not None and isinstance(error, OSError):
+                self._failed(host, error)
 
     async def _welcome(self, client: socket.socket) -> None:
         try:

@@ -3,18 +3,20 @@
 import asyncio
 import logging
 import os
-from typing import NamedTuple
+from functools import partial
 
 from kohort.broker.broker import Broker
 from kohort.broker.clock import Clock, RealClock
 from kohort.broker.config_values import check_start_configs
 from kohort.broker.connection import Connection
 from kohort.broker.dispatch import Dispatch
+from kohort.broker.endpoints import Address, Endpoint, check_risks
 from kohort.broker.handlers import request_limits
-from kohort.broker.listening import Listener, check_advertised
+from kohort.broker.listening import Listener
 from kohort.broker.maintenance import Maintenance
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
+from kohort.broker.tls import handshake_error
 from kohort.log.disk import Disk
 from kohort.model.errors import KohortError
 from kohort.wire.framing import FrameBuffer
@@ -22,20 +24,11 @@ from kohort.wire.framing import FrameBuffer
 logger = logging.getLogger("kohort.server")
 
 _IDLE_CHECK_S = 30.0  # at most; half of the time a connection may be idle, if that is shorter
-
-
-class Address(NamedTuple):
-    """Where a broker can be reached."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+_CERTIFICATES_CHECK_S = 30.0
 
 
 class Server:
-    """One broker with its listening socket. ``start`` and ``stop`` are called once each, on one loop."""
+    """One broker with its listening sockets. ``start`` and ``stop`` are called once each, on one loop."""
 
     def __init__(self, settings: Settings, *, clock: Clock | None = None, disk: Disk | None = None) -> None:
         self._settings = settings
@@ -44,6 +37,8 @@ class Server:
         self._disk = disk
         self._connections: set[Connection] = set()
         self._nobody = asyncio.Event()  # set while no client is connected
+        self._listeners: list[Listener] = []
+        self._certificates_check: asyncio.TimerHandle | None = None
 
     @property
     def connections(self) -> int:
@@ -55,10 +50,10 @@ class Server:
         await self._nobody.wait()
 
     async def start(self) -> Address:
-        """Open the data, listen, and return the address that clients get."""
+        """Open the data, listen, and return the address of the first listener."""
         settings = self._settings
         check_start_configs(settings.overrides)
-        check_advertised(settings.advertised_host or settings.host)
+        check_risks(settings.endpoints(), settings.overrides, insecure=settings.insecure)
         catalog, storage = await open_data(settings, self._disk)
         try:
             self.broker = Broker(settings, catalog, storage, self._clock)
@@ -66,8 +61,10 @@ class Server:
             for repair in storage.take_repairs():
                 logger.warning("recovered %s: %s", repair.directory, repair.what)
             self.dispatch = Dispatch(self.broker)
-            address = await self._listen()
+            for endpoint in self.broker.endpoints:
+                await self._listen(endpoint)
         except BaseException:
+            await self._close_listeners()
             if hasattr(self, "broker"):  # it may be loading groups already
                 await self.broker.stop_coordinating()
             await storage.close(started=False)
@@ -75,12 +72,21 @@ class Server:
         self._maintenance = Maintenance(self.broker)
         self._maintenance.start()
         self._idle_check = self._check_idle_later()
-        return address
+        self._watch_certificates()
+        return self.broker.endpoints[0].bound
+
+    def reload_certificates(self) -> None:
+        """Read certificates and keys again where their files changed."""
+        for endpoint in self.broker.endpoints:
+            if endpoint.tls is not None:
+                endpoint.tls.reload()
 
     async def stop(self) -> None:
         """Stop listening, drop the connections, end the background work, close the data cleanly."""
         self._idle_check.cancel()
-        await self._listener.close()
+        if self._certificates_check is not None:
+            self._certificates_check.cancel()
+        await self._close_listeners()
         for connection in list(self._connections):
             connection.abort()
         if self._connections:
@@ -91,24 +97,44 @@ class Server:
         self.broker.budget.close()
         await self.broker.stop()
 
-    async def _listen(self) -> Address:
-        settings = self._settings
-        self._listener = Listener(self._connect)
+    async def _listen(self, endpoint: Endpoint) -> None:
+        tls, where = endpoint.tls, endpoint.listener
+        listener = Listener(
+            partial(self._connect, endpoint),
+            tls=None if tls is None else lambda: tls.context,
+            failed=None if tls is None else partial(self._handshake_failed, endpoint),
+        )
+        self._listeners.append(listener)
         try:
-            port = await self._listener.open(settings.host, settings.port)
+            port = await listener.open(where.host, where.port)
         except OSError as error:
             number = error.errno or 0  # those of name resolution are negative, and nothing to strerror
             reason = os.strerror(number).lower() if number > 0 else error.strerror or str(error)
             raise KohortError(
-                f"cannot listen on {settings.host}:{settings.port}: {reason}",
+                f"cannot listen on {where.host}:{where.port}: {reason}",
                 hint="choose another address or port; port 0 picks a free one",
             ) from error
-        self.broker.advertised_port = settings.advertised_port or port
-        return Address(settings.host, port)
+        endpoint.opened(port)
 
-    def _connect(self) -> Connection:
+    async def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            await listener.close()
+
+    def _handshake_failed(self, endpoint: Endpoint, host: str, error: OSError) -> None:
+        name = endpoint.listener.name
+        about = f"failed TLS handshakes of {host}"
+        text = f"{host} did not finish the TLS handshake of listener {name}: {handshake_error(error)}"
+        self.broker.notices.warn(logger, about, text)
+
+    def _watch_certificates(self) -> None:
+        self.reload_certificates()
+        later = asyncio.get_running_loop().call_later
+        if any(endpoint.tls is not None for endpoint in self.broker.endpoints):
+            self._certificates_check = later(_CERTIFICATES_CHECK_S, self._watch_certificates)
+
+    def _connect(self, endpoint: Endpoint) -> Connection:
         frames = FrameBuffer(self._limits)
-        return Connection(self.dispatch, frames, self.broker.budget, opened=self._opened, closed=self._gone)
+        return Connection(self.dispatch, frames, endpoint, opened=self._opened, closed=self._gone)
 
     def _opened(self, connection: Connection) -> None:
         if len(self._connections) >= self._settings.max_connections:

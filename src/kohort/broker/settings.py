@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kohort.log.log import SyncPolicy
+from kohort.security.listeners import Listener, SecurityProtocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,12 +14,16 @@ class Settings:
 
     ``data`` is the directory of the logs, or ``None`` for a broker that lives in memory.
     ``overrides`` are Kafka's own broker settings by their Kafka names (``num.partitions`` …).
+    ``listeners`` replace ``host``, ``port`` and the advertised address, which describe one listener
+    without TLS and SASL.
     """
 
     host: str = "127.0.0.1"
     port: int = 9092  # 0 picks a free one
     advertised_host: str | None = None  # what clients are told; the bound address when absent
     advertised_port: int | None = None
+    listeners: tuple[Listener, ...] = ()
+    insecure: bool = False  # allow combinations of listeners and settings that expose data or passwords
     node_id: int = 1
     data: Path | None = None
     fsync: SyncPolicy = SyncPolicy.INTERVAL
@@ -27,3 +32,17 @@ class Settings:
     max_produce_frame: int = 104_857_600  # Kafka's socket.request.max.bytes
     max_connections: int = 100_000  # the files the process may open usually bound it before
     overrides: Mapping[str, str] = field(default_factory=dict)
+
+    def endpoints(self) -> tuple[Listener, ...]:
+        """The listeners to open, at least one."""
+        return self.listeners or (
+            Listener(
+                SecurityProtocol.PLAINTEXT.value,
+                SecurityProtocol.PLAINTEXT,
+                self.host,
+                self.port,
+                self.advertised_host or self.host,
+                self.advertised_port or 0,
+                is_bare=True,
+            ),
+        )

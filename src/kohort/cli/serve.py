@@ -81,10 +81,12 @@ async def _run(settings: "Settings") -> int:
 
     stopping = stop_on_signals()
     server = Server(settings)
-    address = await server.start()
+    await server.start()
+    reload_on_hangup(server.reload_certificates)
     gc.freeze()  # what is loaded now stays: no collection has to look at it again
     gc.set_threshold(*_COLLECT_AFTER)
-    print(f"kohort: listening on {address}", flush=True)
+    for endpoint in server.broker.endpoints:
+        print(f"kohort: listening on {endpoint}", flush=True)
     logging.getLogger("kohort.serve").info(
         "node %d serves %s", settings.node_id, settings.data if settings.data is not None else "from memory"
     )
@@ -109,6 +111,14 @@ def stop_on_signals() -> "asyncio.Event":
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
     return stopping
+
+
+def reload_on_hangup(reload: Callable[[], None]) -> None:
+    """SIGHUP, which ends a process by default, reads the certificates again."""
+    import asyncio
+    import signal
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
 
 
 async def stop_within(seconds: float, stop: Callable[[], Awaitable[None]]) -> int:

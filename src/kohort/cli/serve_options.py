@@ -7,8 +7,9 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from kohort.client.addresses import Address, AddressError, parse_address
+from kohort.client.addresses import AddressError, parse_address
 from kohort.model.errors import KohortError
+from kohort.security.listeners import NamedAddress
 
 if TYPE_CHECKING:
     from kohort.broker.settings import Settings
@@ -17,6 +18,7 @@ POLICIES = ("never", "interval", "commit")
 LOG_FORMATS = ("human", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 DEFAULT_DATA = "kohort-data"
+DEFAULT_LISTEN = "127.0.0.1:9092"
 
 # Kafka's names for what has an option of its own here.
 _OWN_OPTIONS = {
@@ -56,11 +58,23 @@ class Option(NamedTuple):
 
 
 OPTIONS = (
-    Option("--listen", "address to listen on; port 0 takes a free one", "HOST:PORT", "127.0.0.1:9092"),
+    Option(
+        "--listen",
+        "address to listen on (127.0.0.1:9092 if none is given); port 0 takes a free one. PROTOCOL is "
+        "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, or a name of listener.security.protocol.map",
+        "[PROTOCOL://]HOST:PORT",
+        repeated=True,
+    ),
     Option(
         "--advertise",
         "address that clients get, if it is not the one that the broker listens on",
-        "HOST:PORT",
+        "[PROTOCOL://]HOST:PORT",
+        repeated=True,
+    ),
+    Option(
+        "--insecure",
+        "allow listeners and settings that expose passwords or records to the network",
+        flag=True,
     ),
     Option("--data", "directory of the data, made if it is not there", "DIR", DEFAULT_DATA),
     Option("--memory", "keep everything in memory, and nothing when it stops", flag=True),
@@ -87,8 +101,9 @@ class UsageError(KohortError):
 class ServeOptions(NamedTuple):
     """What the command line said, checked as far as the broker's code is not needed for it."""
 
-    listen: Address
-    advertise: Address | None
+    listen: tuple[NamedAddress, ...]
+    advertise: tuple[NamedAddress, ...]
+    insecure: bool
     data: str | None  # None keeps everything in memory
     fsync: str
     fsync_internal: str
@@ -117,8 +132,9 @@ def parse(arguments: Sequence[str]) -> ServeOptions:
     if given.node_id < 0:
         raise UsageError("--node-id must not be negative")
     return ServeOptions(
-        listen=_address("--listen", given.listen),
-        advertise=None if given.advertise is None else _address("--advertise", given.advertise),
+        listen=tuple(_address("--listen", text) for text in given.listen or [DEFAULT_LISTEN]),
+        advertise=tuple(_address("--advertise", text) for text in given.advertise),
+        insecure=given.insecure,
         data=None if given.memory else given.data or DEFAULT_DATA,
         fsync=given.fsync,
         fsync_internal=given.fsync_internal,
@@ -166,9 +182,10 @@ def _add_valued(parser: _Parser, option: Option) -> None:
     )
 
 
-def _address(option: str, text: str) -> Address:
+def _address(option: str, text: str) -> NamedAddress:
+    name, _, address = text.rpartition("://")
     try:
-        return parse_address(text)
+        return NamedAddress(name.strip().upper(), *parse_address(address))
     except AddressError as error:
         raise UsageError(f"{option}: {error.args[0]}", hint=error.hint) from None
 
@@ -186,15 +203,17 @@ def broker_settings(options: ServeOptions) -> "Settings":
 
     from kohort.broker.settings import Settings
     from kohort.log.log import SyncPolicy
+    from kohort.security.listeners import ListenerError, build_listeners
 
     for name, value in options.settings.items():
         check_setting(name, value)
-    advertise = options.advertise
+    try:
+        listeners = build_listeners(options.listen, options.advertise, options.settings)
+    except ListenerError as error:
+        raise UsageError(f"--listen: {error.args[0]}", hint=error.hint) from None
     return Settings(
-        host=options.listen.host,
-        port=options.listen.port,
-        advertised_host=None if advertise is None else advertise.host,
-        advertised_port=None if advertise is None else advertise.port,
+        listeners=listeners,
+        insecure=options.insecure,
         node_id=options.node_id,
         data=None if options.data is None else Path(options.data),
         fsync=SyncPolicy(options.fsync),

@@ -25,9 +25,8 @@ def handle(broker: "Broker", request: DescribeClusterRequest, context: Context) 
         if request.endpoint_type == CONTROLLERS:
             return refuse(request, ErrorCode.MISMATCHED_ENDPOINT_TYPE)
         return refuse(request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)
-    here = DescribeClusterBroker(
-        broker_id=broker.node_id, host=broker.advertised_host, port=broker.advertised_port
-    )
+    host, port = context.advertised
+    here = DescribeClusterBroker(broker_id=broker.node_id, host=host, port=port)
     response = DescribeClusterResponse(
         cluster_id=broker.catalog.cluster_id, controller_id=broker.node_id, brokers=[here]
     )

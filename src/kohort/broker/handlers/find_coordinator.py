@@ -43,8 +43,7 @@ async def handle(
     found: list[FindCoordinatorResponse | Coordinator] = [response, *response.coordinators]
     for entry in found:
         entry.node_id = broker.node_id
-        entry.host = broker.advertised_host
-        entry.port = broker.advertised_port
+        entry.host, entry.port = context.advertised
     return response
 
 

@@ -41,8 +41,8 @@ def handle(broker: "Broker", request: MetadataRequest, context: Context) -> Resu
         return refuse(request, wrong)
     missing = _to_create(broker, request, context.version)
     if missing:
-        return _create_and_answer(broker, request, context.version, missing)
-    return broker.heavy_work.run(_answer(broker, request, context.version, {}))
+        return _create_and_answer(broker, request, context, missing)
+    return broker.heavy_work.run(_answer(broker, request, context, {}))
 
 
 def refuse(request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
@@ -77,7 +77,7 @@ def _to_create(broker: "Broker", request: MetadataRequest, version: int) -> list
 
 
 async def _create_and_answer(
-    broker: "Broker", request: MetadataRequest, version: int, missing: list[str]
+    broker: "Broker", request: MetadataRequest, context: Context, missing: list[str]
 ) -> MetadataResponse:
     """Kafka creates in the background and says "unknown" at first; we finish, and nobody has to retry."""
     refused: dict[str, ErrorCode] = {}
@@ -89,24 +89,21 @@ async def _create_and_answer(
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # another client was faster
                 refused[name] = error.code
         await asyncio.sleep(0)
-    answer = broker.heavy_work.run(_answer(broker, request, version, refused))
+    answer = broker.heavy_work.run(_answer(broker, request, context, refused))
     return await answer if isinstance(answer, Awaitable) else answer
 
 
 def _answer(
-    broker: "Broker", request: MetadataRequest, version: int, refused: dict[str, ErrorCode]
+    broker: "Broker", request: MetadataRequest, context: Context, refused: dict[str, ErrorCode]
 ) -> Steps[None, MetadataResponse]:
+    host, port = context.advertised
     operations = ALL_TOPIC_OPERATIONS if request.include_topic_authorized_operations else _NOT_ASKED
-    if _wants_all(request, version):
+    if _wants_all(request, context.version):
         topics = yield from _all(broker, operations)
     else:
         topics = yield from _asked_for(broker, request.topics or [], operations, refused)
     return MetadataResponse(
-        brokers=[
-            MetadataResponseBroker(
-                node_id=broker.node_id, host=broker.advertised_host, port=broker.advertised_port
-            )
-        ],
+        brokers=[MetadataResponseBroker(node_id=broker.node_id, host=host, port=port)],
         cluster_id=broker.catalog.cluster_id,
         controller_id=broker.node_id,
         topics=topics,

@@ -1,0 +1,75 @@
+"""A listener that is open: what its connections share, and which combinations are too risky to open."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kohort.broker.listening import check_advertised
+from kohort.broker.memory_budget import MemoryBudget
+from kohort.broker.tls import ListenerTls
+from kohort.model.errors import KohortError
+from kohort.security.listeners import Listener, find_setting, is_loopback, show, split
+
+logger = logging.getLogger("kohort.listening")
+
+
+class Address(NamedTuple):
+    """Where a broker can be reached."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return show(self.host, self.port)
+
+
+class Endpoint:
+    """One open listener."""
+
+    def __init__(self, listener: Listener, settings: Mapping[str, str], budget: MemoryBudget) -> None:
+        check_advertised(listener.advertised_host)
+        self.listener = listener
+        self.budget = budget
+        self.tls = ListenerTls(listener, settings) if listener.protocol.has_tls else None
+        self.bound = self.advertised = Address("", 0)  # known once it is open
+
+    def opened(self, port: int) -> None:
+        """The socket has this port."""
+        listener = self.listener
+        self.bound = Address(listener.host, port)
+        self.advertised = Address(listener.advertised_host, listener.advertised_port or port)
+
+    def __str__(self) -> str:
+        """The address with the name of the listener, unless it was given without one."""
+        return str(self.bound) if self.listener.is_bare else f"{self.listener.name}://{self.bound}"
+
+
+def check_risks(listeners: Sequence[Listener], settings: Mapping[str, str], *, insecure: bool) -> None:
+    """Raise KohortError for what would expose data or passwords; warn where there is no security at all."""
+    open_to_others = [one for one in listeners if not is_loopback(one.host)]
+    if not open_to_others:
+        return
+    authorizer = is_authorizer_on(settings)
+    for listener in open_to_others:
+        if listener.protocol.has_tls or insecure:
+            continue
+        mechanisms = find_setting(settings, listener.name, "sasl.enabled.mechanisms") or ""
+        if authorizer and (not listener.protocol.has_sasl or "PLAIN" in split(mechanisms)):
+            raise KohortError(
+                f"listener {listener} sends names, passwords and records without encryption, "
+                "and other machines can reach it",
+                hint=f"use {'SASL_SSL' if listener.protocol.has_sasl else 'SSL'}, a loopback address, "
+                "or --insecure if the network is trusted",
+            )
+    bare = [str(one) for one in open_to_others if not (one.protocol.has_tls or one.protocol.has_sasl)]
+    if bare and not authorizer:
+        logger.warning(
+            "every machine that reaches %s can read, write and delete everything: "
+            "there is no TLS, no SASL and no authorizer",
+            ", ".join(bare),
+        )
+
+
+def is_authorizer_on(settings: Mapping[str, str]) -> bool:
+    """Whether requests are checked against ACLs."""
+    return bool(settings.get("authorizer") or settings.get("authorizer.class.name"))
