@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigSource
+from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigSource, ConfigType, find_broker_config
 from kohort.log.catalog import CLUSTER_DEFAULT, Catalog
 from kohort.model.errors import ErrorCode, KohortError, RefusedError
 
@@ -99,12 +99,13 @@ def check_start_configs(configs: Mapping[str, str]) -> None:
     versions.
     """
     for name, value in configs.items():
-        key = BROKER_CONFIGS.get(name)
+        key = find_broker_config(name)
         if key is None:
             logger.warning("the broker setting %s is not known and has no effect; %s", name, _similar(name))
             continue
         if wrong := key.check(value):
-            raise KohortError(f"{name} cannot be {value!r}: {wrong}")
+            shown = "as it is" if key.type is ConfigType.PASSWORD else repr(value)
+            raise KohortError(f"{name} cannot be {shown}: {wrong}")
 
 
 def _similar(name: str) -> str:

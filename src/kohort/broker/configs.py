@@ -23,6 +23,7 @@ class ConfigType(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    PASSWORD = 9
 
 
 class ConfigSource(IntEnum):
@@ -235,11 +236,65 @@ _OWN_BROKER_CONFIGS = (
     _long("kohort.journal.retention.ms", 604_800_000, allowed=_Range(-1)),
 )
 
+
+def _setting(name: str, default: str = "", check: Callable[[str], str | None] = _anything) -> ConfigKey:
+    """A text that is read at start, for all listeners or, with a prefix, for one of them."""
+    return ConfigKey(name, ConfigType.STRING, default, check, dynamic=False)
+
+
+def _secret(name: str) -> ConfigKey:
+    """A text that no reply shows."""
+    return ConfigKey(name, ConfigType.PASSWORD, "", _anything, dynamic=False)
+
+
+_STORE_TYPES = _one_of("PEM", "JKS", "PKCS12")
+
+_SECURITY_CONFIGS = (
+    _setting("listener.security.protocol.map"),
+    _setting("ssl.keystore.type", "PEM", _STORE_TYPES),
+    _setting("ssl.keystore.location"),
+    _setting("ssl.keystore.certificate.chain"),
+    _secret("ssl.keystore.key"),
+    _secret("ssl.keystore.password"),
+    _secret("ssl.key.password"),
+    _setting("ssl.truststore.type", "PEM", _STORE_TYPES),
+    _setting("ssl.truststore.location"),
+    _setting("ssl.truststore.certificates"),
+    _secret("ssl.truststore.password"),
+    _setting("ssl.certfile"),
+    _setting("ssl.keyfile"),
+    _setting("ssl.cafile"),
+    _setting("ssl.client.auth", "none", _one_of("none", "requested", "required")),
+    _setting("ssl.enabled.protocols", "TLSv1.2,TLSv1.3", _list_of("TLSv1.2", "TLSv1.3")),
+    _setting("ssl.cipher.suites"),
+    _setting("ssl.principal.mapping.rules", "DEFAULT"),
+    _fixed(_flag("ssl.allow.dn.changes", False)),
+    _fixed(_flag("ssl.allow.san.changes", False)),
+)
+
+_LISTENER_PREFIX = "listener.name."
+
+
+def find_broker_config(name: str) -> ConfigKey | None:
+    """The config of a name, which may be for one listener only: ``listener.name.NAME.KEY``."""
+    if not name.startswith(_LISTENER_PREFIX):
+        return BROKER_CONFIGS.get(name)
+    rest = name.removeprefix(_LISTENER_PREFIX).partition(".")[2]
+    while rest:  # a mechanism may stand between listener and key
+        if rest in LISTENER_CONFIGS:
+            return LISTENER_CONFIGS[rest]
+        rest = rest.partition(".")[2]
+    return None
+
+
+LISTENER_CONFIGS: dict[str, ConfigKey] = {
+    key.name: key for key in _SECURITY_CONFIGS if key.name.startswith(("ssl.", "sasl.", "connection"))
+}
 BROKER_CONFIGS: dict[str, ConfigKey] = {
     **{
         key.synonym: key._replace(name=key.synonym, synonym="", dynamic=True)
         for key in TOPIC_CONFIGS.values()
         if key.synonym
     },
-    **{key.name: key for key in _OWN_BROKER_CONFIGS},
+    **{key.name: key for key in (*_OWN_BROKER_CONFIGS, *_SECURITY_CONFIGS)},
 }

@@ -225,11 +225,11 @@ def broker_settings(options: ServeOptions) -> "Settings":
 
 def check_setting(name: str, value: str) -> None:
     """Raise UsageError for a setting that has an option of its own, or a value that it cannot have."""
-    from kohort.broker.configs import BROKER_CONFIGS
+    from kohort.broker.configs import find_broker_config
 
     if name in _OWN_OPTIONS:
         raise UsageError(f"--set {name}: this has an option of its own", hint=f"use {_OWN_OPTIONS[name]}")
-    key = BROKER_CONFIGS.get(name)
+    key = find_broker_config(name)
     wrong = None if key is None else key.check(value)  # one that is not known is a warning at the start
     if key is not None and wrong is not None:
         raise UsageError(f"--set {name}={value}: {wrong}", hint=f"its default is {key.default or 'empty'}")

@@ -1,5 +1,6 @@
 """The options of ``kohort serve``."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,8 @@ import pytest
 from kohort.broker.configs import BROKER_CONFIGS
 from kohort.broker.settings import Settings
 from kohort.cli.serve_options import OPTIONS, POLICIES, UsageError, broker_settings, parse
-from kohort.client.addresses import Address
 from kohort.log.log import SyncPolicy
+from kohort.security.listeners import Listener, NamedAddress, SecurityProtocol
 
 
 def settings_of(*arguments: str) -> Settings:
@@ -17,8 +18,9 @@ def settings_of(*arguments: str) -> Settings:
 
 def test_without_options_it_is_a_durable_broker_on_the_usual_port() -> None:
     settings = settings_of()
-    assert (settings.host, settings.port) == ("127.0.0.1", 9092)
-    assert (settings.advertised_host, settings.advertised_port) == (None, None)
+    (listener,) = settings.listeners
+    assert (str(listener), listener.is_bare) == ("PLAINTEXT://127.0.0.1:9092", True)
+    assert (listener.advertised_host, listener.advertised_port) == ("127.0.0.1", 0)
     assert settings.data == Path("kohort-data")
     assert settings.node_id == 1
 
@@ -26,20 +28,21 @@ def test_without_options_it_is_a_durable_broker_on_the_usual_port() -> None:
 def test_the_defaults_are_those_of_the_broker_apart_from_the_directory() -> None:
     defaults = Settings()
     settings = settings_of("--memory")
-    assert settings == defaults
+    assert settings.endpoints() == defaults.endpoints()
+    assert replace(settings, listeners=()) == defaults
 
 
 def test_every_option_reaches_the_broker() -> None:
     settings = settings_of(
         "--listen", "0.0.0.0:0", "--advertise", "[::1]:7", "--data", "here", "--fsync", "commit",
         "--fsync-internal", "never", "--fsync-interval-ms", "5", "--node-id", "7",
-        "--set", "num.partitions=3", "--set", "log.retention.ms = -1",
+        "--set", "num.partitions=3", "--set", "log.retention.ms = -1", "--insecure",
     )  # fmt: skip
     assert settings == Settings(
-        host="0.0.0.0",
-        port=0,
-        advertised_host="::1",
-        advertised_port=7,
+        listeners=(
+            Listener("PLAINTEXT", SecurityProtocol.PLAINTEXT, "0.0.0.0", 0, "::1", 7, is_bare=True),
+        ),
+        insecure=True,
         data=Path("here"),
         fsync=SyncPolicy.COMMIT,
         fsync_internal=SyncPolicy.NEVER,
@@ -52,13 +55,27 @@ def test_every_option_reaches_the_broker() -> None:
 def test_logging_has_its_options_too() -> None:
     options = parse(["--log-format", "json", "--log-level", "debug", "--listen", "h"])
     assert (options.log_format, options.log_level) == ("json", "debug")
-    assert options.listen == Address("h", 9092)
+    assert options.listen == (NamedAddress("", "h", 9092),)
+
+
+def test_several_listeners_have_their_own_protocol_and_advertised_address() -> None:
+    settings = settings_of(
+        "--listen", "SSL://127.0.0.1:1", "--listen", "sasl_ssl://[::1]:2", "--listen", "127.0.0.1:3",
+        "--advertise", "SASL_SSL://kafka.example:9",
+    )  # fmt: skip
+    told = [(str(one), one.advertised_host, one.advertised_port) for one in settings.listeners]
+    assert told == [
+        ("SSL://127.0.0.1:1", "127.0.0.1", 0),
+        ("SASL_SSL://[::1]:2", "kafka.example", 9),
+        ("PLAINTEXT://127.0.0.1:3", "127.0.0.1", 0),
+    ]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--listen", "host:x"], "--listen: 'host:x' is no address"),
+        (["--listen", "TLS://host:1"], "listener TLS has no security protocol"),
         (["--advertise", ":1"], "--advertise: ':1' is no address"),
         (["--memory", "--data", "d"], "exclude each other"),
         (["--fsync", "sometimes"], "invalid choice: 'sometimes'"),

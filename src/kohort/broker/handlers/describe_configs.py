@@ -119,13 +119,17 @@ def _entry(
     key: ConfigKey, values: list[ConfigValue], request: DescribeConfigsRequest, *, read_only: bool
 ) -> DescribeConfigsResourceResult:
     synonyms = values if request.include_synonyms else []
+    is_secret = key.type is ConfigType.PASSWORD
     return DescribeConfigsResourceResult(
         name=key.name,
-        value=values[0].value,
+        value=None if is_secret else values[0].value,
         read_only=read_only,
+        is_sensitive=is_secret,
         config_source=values[0].source,
         synonyms=[
-            DescribeConfigsSynonym(name=value.name, value=value.value, source=value.source)
+            DescribeConfigsSynonym(
+                name=value.name, value=None if is_secret else value.value, source=value.source
+            )
             for value in synonyms
         ],
         config_type=key.type,
