@@ -14,7 +14,7 @@ from tests.broker.asking import batch, metadata_request, produce_request
 from tests.broker.grouping import commit_request, heartbeat_request, join_request, sync_request
 from tests.broker.raw import DEADLINE_S, framed
 
-from kohort.broker.connection import Connection
+from kohort.broker.server import Server
 from kohort.codec.compiled import decode, encode
 from kohort.codec.schema import Message, Struct
 from kohort.model.errors import ErrorCode
@@ -36,12 +36,12 @@ class ClosedError(Exception):
 class Peer(asyncio.Transport):
     """The far end of a connection: keeps what the broker writes."""
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
+    def __init__(self, server: Server) -> None:
         super().__init__({"peername": ("127.0.0.1", 1)})
         self.received = bytearray()
         self.closed = False
         self.news = asyncio.Event()
-        self._connection = connect()
+        self._connection = server._connect(server.broker.endpoints[0])
         self._connection.connection_made(self)
 
     def send(self, content: bytes) -> None:
@@ -167,7 +167,7 @@ class Arena:
     async def throw(self, content: bytes, *, may_wait: bool = False) -> bytes | None:
         """What the broker answers to some bytes: a reply without its size, or None if the request waits."""
         self.asked += 1
-        peer = Peer(self._broker.server._connect)
+        peer = Peer(self._broker.server)
         peer.send(content)
         try:
             if may_wait:

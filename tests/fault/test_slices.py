@@ -90,7 +90,7 @@ def test_others_are_answered_while_a_large_request_is_handled(
     )
 
     async def both() -> None:
-        attacker, member = (Peer(arena.server._connect) for _ in range(2))
+        attacker, member = (Peer(arena.server) for _ in range(2))
         attacker.send(arena.frame_of(ApiKey.OFFSET_FETCH, 10, encode(request, 10)))
         beat = heartbeat_request(arena.member, arena.generation)
         member.send(arena.frame_of(ApiKey.HEARTBEAT, 4, encode(beat, 4)))

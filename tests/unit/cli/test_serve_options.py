@@ -39,9 +39,7 @@ def test_every_option_reaches_the_broker() -> None:
         "--set", "num.partitions=3", "--set", "log.retention.ms = -1", "--insecure",
     )  # fmt: skip
     assert settings == Settings(
-        listeners=(
-            Listener("PLAINTEXT", SecurityProtocol.PLAINTEXT, "0.0.0.0", 0, "::1", 7, is_bare=True),
-        ),
+        listeners=(Listener("PLAINTEXT", SecurityProtocol.PLAINTEXT, "0.0.0.0", 0, "::1", 7, is_bare=True),),
         insecure=True,
         data=Path("here"),
         fsync=SyncPolicy.COMMIT,

@@ -1,0 +1,87 @@
+"""Brokers with listeners, and raw connections over TLS, for the tests of this folder."""
+
+import asyncio
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.broker.raw import Raw
+
+from kohort.broker.server import Server
+from kohort.broker.settings import Settings
+from kohort.client.loop_thread import LoopThread
+from kohort.security.certs import DevAuthority
+from kohort.security.listeners import NamedAddress, build_listeners
+
+
+class RunningServer:
+    """A server on a loop of its own."""
+
+    def __init__(self, server: Server, loop: LoopThread) -> None:
+        self.server = server
+        self.loop = loop
+        self.ports = {one.listener.name: one.bound.port for one in server.broker.endpoints}
+
+    def address(self, listener: str) -> str:
+        return f"127.0.0.1:{self.ports[listener]}"
+
+
+@contextmanager
+def serving(*listen: str, settings: Mapping[str, str], data: Path | None = None) -> Iterator[RunningServer]:
+    """A broker with these listeners (names of protocols) on free ports of the loopback address."""
+    named = [NamedAddress(name, "127.0.0.1", 0) for name in listen]
+    listeners = build_listeners(named, [], settings)
+    loop = LoopThread("kohort broker", asyncio.new_event_loop)
+    try:
+        server = Server(Settings(listeners=listeners, data=data, overrides=settings))
+        loop.submit(server.start()).result()
+        try:
+            yield RunningServer(server, loop)
+        finally:
+            loop.submit(server.stop()).result()
+    finally:
+        loop.stop()
+
+
+class Certificates:
+    """An authority with a broker's and a client's certificate, in files."""
+
+    def __init__(self, directory: Path, name: str = "CA") -> None:
+        self.directory = directory
+        self.authority = DevAuthority(datetime.now(UTC), name=name)
+        self.ca = self.write("ca.pem", self.authority.certificate)
+        self.broker = self.issue("broker")
+
+    def issue(self, common_name: str, *, days: int = 1, file: str = "") -> str:
+        return self.write(file or f"{common_name}.pem", self.authority.issue(common_name, days=days))
+
+    def write(self, name: str, text: str) -> str:
+        path = self.directory / name
+        path.write_text(text)
+        return str(path)
+
+    def settings(self, **more: str) -> dict[str, str]:
+        """Those of a listener with TLS; dots are written as underscores."""
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": self.broker,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": self.ca,
+            **{name.replace("_", "."): value for name, value in more.items()},
+        }
+
+    def client_context(self, certificate: str | None = None) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.ca)
+        if certificate is not None:
+            context.load_cert_chain(certificate)
+        return context
+
+
+class RawTls(Raw):
+    """A raw connection over TLS."""
+
+    def __init__(self, address: str, context: ssl.SSLContext) -> None:
+        super().__init__(address)
+        self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
