@@ -1,5 +1,6 @@
 """What a request gets back. One body for each API, in the core's words; the broker encodes it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -124,7 +125,7 @@ class FetchReply:
     """Answer to FetchOffsets: rows in request order, or everything stored; none after an error."""
 
     error: ErrorCode = ErrorCode.NONE
-    rows: tuple[FetchedOffset, ...] = ()
+    rows: Sequence[FetchedOffset] = ()
 
 
 class DeletedOffset(NamedTuple):

@@ -5,7 +5,7 @@ v7: require stable; v8: several groups; v9: member id and epoch; v10: topic ids.
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.context import Context
@@ -136,7 +136,7 @@ def _nothing(partition: int, code: ErrorCode) -> OffsetFetchResponsePartitions:
 
 
 async def _by_topic(
-    broker: "Broker", rows: tuple[FetchedOffset, ...], version: int, slice_: Slice
+    broker: "Broker", rows: Sequence[FetchedOffset], version: int, slice_: Slice
 ) -> list[OffsetFetchResponseTopics]:
     topics: dict[TopicName, OffsetFetchResponseTopics] = {}
     for row in rows:

@@ -1,11 +1,14 @@
 """OffsetFetch: what the log has. A commit that may yet vanish is never shown (offsets-and-log 3)."""
 
+from collections.abc import Iterator, Sequence
+from typing import overload
+
 from kohort.groups.commands import FetchOffsets, FetchTopic
-from kohort.groups.offsets.state import OffsetTable, as_row
+from kohort.groups.offsets.state import OffsetsByTopic, OffsetTable, as_row
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import FetchedOffset, FetchReply
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import NO_TOPIC_ID, GroupId, Partition, TopicId
+from kohort.model.ids import NO_TOPIC_ID, Partition, TopicId
 
 
 def fetch_offsets(command: FetchOffsets, out: Outcome) -> None:
@@ -14,8 +17,8 @@ def fetch_offsets(command: FetchOffsets, out: Outcome) -> None:
     No phase and no membership is looked at, and a group that does not exist is not an error.
     """
     table = out.state.offsets
-    rows = (
-        _everything(command.group_id, table)
+    rows: Sequence[FetchedOffset] = (
+        AllOffsets(table.groups.get(command.group_id, {}))
         if command.topics is None
         else tuple(
             _one(command, topic, partition, table)
@@ -41,12 +44,33 @@ def _is_of_another_topic(stored: TopicId, asked: TopicId) -> bool:
     return NO_TOPIC_ID not in (stored, asked) and stored != asked
 
 
-def _everything(group_id: GroupId, table: OffsetTable) -> tuple[FetchedOffset, ...]:
-    rows = (
-        as_row(topic, partition, stored)
-        for topic, by_partition in table.groups.get(group_id, {}).items()
-        for partition, stored in by_partition.items()
-    )
-    return tuple(
-        FetchedOffset(row.topic, row.partition, row.offset, row.leader_epoch, row.metadata) for row in rows
-    )
+class AllOffsets(Sequence[FetchedOffset]):
+    """Everything that a group had stored at one moment. Rows are made while they are read.
+
+    The copy of the tables is the only part that must be made in one step, and takes a tenth of the time of
+    the rows. What the tables hold never changes.
+    """
+
+    def __init__(self, by_topic: OffsetsByTopic) -> None:
+        self._by_topic = {topic: by_partition.copy() for topic, by_partition in by_topic.items()}
+
+    def __iter__(self) -> Iterator[FetchedOffset]:
+        for topic, by_partition in self._by_topic.items():
+            for partition, stored in by_partition.items():
+                row = as_row(topic, partition, stored)
+                yield FetchedOffset(topic, partition, row.offset, row.leader_epoch, row.metadata)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_topic.values()))
+
+    @overload
+    def __getitem__(self, index: int) -> FetchedOffset: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[FetchedOffset]: ...
+    def __getitem__(self, index: int | slice) -> FetchedOffset | Sequence[FetchedOffset]:
+        return tuple(self)[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]

@@ -38,6 +38,15 @@ def test_what_is_asked_for_comes_in_the_order_asked_and_everything_as_stored() -
     )
 
 
+def test_everything_is_what_was_stored_when_the_fetch_was_decided() -> None:
+    scenario = Scenario()
+    scenario.commit(None, {T0: 10})
+    everything = scenario.replies[scenario.fetch()].rows
+    scenario.commit(None, {T0: 11, T1: 1, ("u", 0): 1})
+    assert (len(everything), everything) == (1, (fetched("t", 0, 10),))
+    assert fetched("t", 0, 10) in everything
+
+
 def test_a_stable_fetch_waits_for_what_is_on_its_way() -> None:
     scenario = Scenario()
     scenario.hold_appends()
