@@ -23,6 +23,9 @@ from benchmarks.processes import Meter
 from benchmarks.rounds import Table
 from benchmarks.targets import LOAD_CORE, Target, kohort, pin
 from benchmarks.throughput import fill
+from kohort import Producer
+from kohort.client.admin import Admin
+from kohort.client.admin.results import NewTopic
 from kohort.records.batch import NewRecord
 from kohort.records.build import BatchFields, build_batch
 from kohort.records.compression import Codec
@@ -68,6 +71,8 @@ SHAPES = (
 TINY = Shape("tiny", 99, 1, 18, Codec.NONE)
 ROWS = 100_000  # of a micro-batch that is not tiny
 ONE_RECORD = "one record"
+WIDTHS = (20, 200, 2_000)
+WIDE_BATCHES = 4
 
 
 def value(dice: random.Random, size: int) -> bytes:
@@ -146,9 +151,9 @@ def read_all(lab: Lab, shape: Shape, subject: str) -> tuple[float, float]:
     return shape.rows / clock / 1e3, shape.rows / used / 1e3
 
 
-def micro_batches(lab: Lab, shape: Shape, subject: str, rows: int) -> list[Durations]:
+def micro_batches(lab: Lab, topic: str, subject: str, rows: int, warm_up: int = WARM_UP) -> list[Durations]:
     """What Spark says about the duration of each micro-batch of so many rows, in milliseconds."""
-    given = options(lab.target, subject, shape.topic)
+    given = options(lab.target, subject, topic)
     if subject != FLOOR:
         given["maxOffsetsPerTrigger"] = str(rows)
     stream = lab.spark.readStream.format(FORMATS[subject]).options(**given).load()
@@ -156,7 +161,7 @@ def micro_batches(lab: Lab, shape: Shape, subject: str, rows: int) -> list[Durat
         sink = stream.writeStream.format("noop").option("checkpointLocation", checkpoint)
         query = sink.trigger(availableNow=True).start()
         assert query.awaitTermination(LONG)
-    return [each.durationMs for each in query.recentProgress if each.numInputRows][WARM_UP:]
+    return [each.durationMs for each in query.recentProgress if each.numInputRows][warm_up:]
 
 
 def median(batches: list[Durations], part: str) -> float:
@@ -183,7 +188,7 @@ def stream_tables(lab: Lab, rounds: int) -> list[Table]:
     """Durations of micro-batches, and how much longer a member takes to plan one: it commits there."""
     prepare(lab.target, TINY)
     for name in STREAMING:
-        micro_batches(lab, TINY, name, 1)  # warms up
+        micro_batches(lab, TINY.topic, name, 1)  # warms up
     found = []
     for shape, rows, title in ((TINY, 1, ONE_RECORD), (SHAPES[0], ROWS, f"{ROWS:,} records of 100 bytes")):
         took = Table(f"A micro-batch of {title} in Spark", "ms", higher_is_better=False)
@@ -195,13 +200,41 @@ def stream_tables(lab: Lab, rounds: int) -> list[Table]:
         )
         for _ in range(rounds):
             subjects = STREAMING if shape is TINY else STREAMING[:-1]
-            done = {name: micro_batches(lab, shape, name, rows) for name in subjects}
+            done = {name: micro_batches(lab, shape.topic, name, rows) for name in subjects}
             for name, batches in done.items():
                 took.add(name, median(batches, "triggerExecution"))
             longer = median(done[IN_GROUP], "latestOffset") - median(done[OURS], "latestOffset")
             share.add(IN_GROUP, 100 * longer / median(done[IN_GROUP], "triggerExecution"))
         found += [took, share]
     return found
+
+
+def wide_tables(lab: Lab, rounds: int) -> list[Table]:
+    """Micro-batches with one record of each partition: what partitions cost, whatever is in them."""
+    found = []
+    for partitions in WIDTHS:
+        topic = f"spark-wide-{partitions}"
+        fill_wide(lab.target, topic, partitions, WIDE_BATCHES)
+        took = Table(
+            f"A micro-batch of one record from each of {partitions:,} partitions",
+            "ms",
+            higher_is_better=False,
+        )
+        for _ in range(rounds):
+            for subject in (OURS, IN_GROUP, SPARKS):
+                batches = micro_batches(lab, topic, subject, partitions, warm_up=1)
+                took.add(subject, median(batches, "triggerExecution"))
+        found.append(took)
+    return found
+
+
+def fill_wide(target: Target, topic: str, partitions: int, records: int) -> None:
+    """Make a topic with so many records in each partition."""
+    with Admin(target.bootstrap) as admin:
+        admin.create_topic(NewTopic(name=topic, partitions=partitions))
+    with Producer(bootstrap_servers=target.bootstrap) as producer:
+        for number in range(partitions * records):
+            producer.send(topic, b"%0100d" % number, partition=number % partitions)
 
 
 def unix_table(lab: Lab, rounds: int) -> Table:
@@ -211,7 +244,7 @@ def unix_table(lab: Lab, rounds: int) -> Table:
     )
     for turn in range(rounds + 1):
         for subject in (UNIX, SPARKS):
-            batches = micro_batches(lab, TINY, subject, 1)
+            batches = micro_batches(lab, TINY.topic, subject, 1)
             if turn:  # the first warms up
                 took.add(subject, median(batches, "triggerExecution"))
     return took
@@ -225,10 +258,10 @@ def missing() -> str | None:
 
 
 def tables(target: Target, rounds: int) -> list[Table]:
-    """Everything that Spark is measured by; takes about six minutes with three rounds."""
+    """Everything that Spark is measured by; takes about eight minutes with three rounds."""
     rounds = min(rounds, MOST_ROUNDS)
     with laboratory(target) as lab:
-        found = throughput_tables(lab, rounds) + stream_tables(lab, rounds)
+        found = throughput_tables(lab, rounds) + stream_tables(lab, rounds) + wide_tables(lab, 1)
     with laboratory(target, UNIX_SOCKETS) as lab:
         return [*found, unix_table(lab, rounds)]
 

@@ -62,7 +62,8 @@ class Driven:
         self.reader.reportLatestOffset()
         if start:
             self.reader.commit(start)
-        ranges = [one.range for one in self.reader.partitions(start, end) if isinstance(one, RangePartition)]
+        shares = self.reader.partitions(start, end)
+        ranges = [range_ for one in shares if isinstance(one, RangePartition) for range_ in one.ranges]
         self.read += ranges
         self.end = end
         return sum(one.size for one in ranges)

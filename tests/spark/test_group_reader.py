@@ -59,7 +59,7 @@ def test_nothing_is_opened_before_the_first_offset_method_and_a_replay_asks_nobo
     }
     (only,) = reader.partitions({}, end)
     assert isinstance(only, RangePartition)
-    assert only.range == ("t", 0, 5, 9)
+    assert only.ranges == (("t", 0, 5, 9),)
     assert reader.partitions(end, end) == []
     assert reader.reportLatestOffset() is None
     reader.stop()
@@ -89,7 +89,9 @@ def test_limits_are_respected(stage: Stage) -> None:
     patient.stop()
     unlimited = stage.query(maxOffsetsPerTrigger="1")
     end = unlimited.reader.latestOffset({}, ReadAllAvailable())
-    assert len(unlimited.reader.partitions({}, end)) == 3
+    (share,) = unlimited.reader.partitions({}, end)
+    assert isinstance(share, RangePartition)
+    assert len(share.ranges) == 3
     unlimited.stop()
 
 

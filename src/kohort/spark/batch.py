@@ -13,7 +13,7 @@ from kohort.spark.lookup import Lookup
 from kohort.spark.offsets import FromGroup, OffsetRange, Offsets
 from kohort.spark.options import SourceOptions
 from kohort.spark.positions import resolve
-from kohort.spark.tasks import RangePartition, read_range
+from kohort.spark.tasks import RangePartition, read_ranges, task_shares
 
 if TYPE_CHECKING:
     from pyarrow import lib as pa
@@ -34,12 +34,7 @@ class BatchReader(DataSourceReader):
             planned = plan(options, lookup)
         finally:
             lookup.close()
-        cut = planning.tasks(
-            self.prune(planned),
-            min_partitions=options.min_partitions,
-            max_records=options.max_records_per_partition,
-        )
-        return [RangePartition(one) for one in cut]
+        return task_shares(options, self.prune(planned))
 
     def prune(self, planned: list[OffsetRange]) -> list[OffsetRange]:
         """What is left when filters are taken into account; all of it here."""
@@ -48,7 +43,7 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         if not isinstance(partition, RangePartition):
             return iter(())  # Spark makes a partition of its own where none was planned
-        return read_range(self._options, partition)
+        return read_ranges(self._options, partition)
 
 
 def plan(options: SourceOptions, lookup: Lookup) -> list[OffsetRange]:

@@ -5,8 +5,7 @@ of commits, rebalances and hand-over are in ``docs/howto/spark-groups.md``.
 """
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -18,8 +17,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from kohort.model.topics import TopicPartition
-from kohort.spark import offsets, planning
+from kohort.spark import offsets
 from kohort.spark.errors import TopicMadeAgainError
 from kohort.spark.group_checkpoint import Checkpoint, NoNotes, local_path
 from kohort.spark.group_logs import accept
@@ -29,9 +27,9 @@ from kohort.spark.group_query import GroupQuery, Surroundings
 from kohort.spark.lifecycle import stop_on_sigterm
 from kohort.spark.lookup import Lookup
 from kohort.spark.member import ClassicMember, assigned_in_a_group
-from kohort.spark.offsets import Assign, Offsets, known_ids
+from kohort.spark.offsets import Assign, known_ids
 from kohort.spark.options import SourceOptions
-from kohort.spark.tasks import RangePartition, read_range
+from kohort.spark.tasks import RangePartition, read_ranges, task_shares
 
 if TYPE_CHECKING:
     from pyarrow import lib as pa
@@ -47,6 +45,7 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise assigned_in_a_group()
         self._options = options
         self._schema = schema
+        self._lookup = Lookup(options)
         self._query: GroupQuery | None = None
         self._checkpoint: Checkpoint | None = None
 
@@ -88,23 +87,14 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         is_replay = self._query is None or not self._query.has_planned(end)
         spans = self._still_there(from_json(end)) if is_replay else from_json(end)
-        pieces = planning.tasks(
-            ranges_of(spans),
-            min_partitions=self._options.min_partitions,
-            max_records=self._options.max_records_per_partition,
-        )
-        return [RangePartition(piece) for piece in pieces]
+        return task_shares(self._options, ranges_of(spans))
 
     def _still_there(self, spans: Spans) -> Spans:
         """For a replay: without what was planned of a topic that has been deleted and made again since."""
         topics = {where.topic for where, span in spans.items() if span.topic_id and span.start < span.end}
         if not topics:
             return spans
-        logs = Lookup(self._options)
-        try:
-            there = of_these_topics(spans, known_ids(logs.ids_of(topics)))
-        finally:
-            logs.close()
+        there = of_these_topics(spans, known_ids(self._lookup.ids_of(topics)))
         anew = {where.topic for where in spans if where not in there}
         if anew:
             accept(TopicMadeAgainError(anew), self._options)
@@ -117,6 +107,7 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Commit the last batch, if the checkpoint shows that it is done, and leave the group."""
         query, self._query = self._query, None
         if query is None:
+            self._lookup.close()
             return
         checkpoint = self._checkpoint
         query.stop(checkpoint.has_finished if checkpoint is not None else lambda _: False)
@@ -125,8 +116,8 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._query is None:
             stop_on_sigterm()
             self._checkpoint = self._known_checkpoint()
-            member, logs = ClassicMember(self._options), Lookup(self._options)
-            given = Surroundings(member, logs, self._uncommitted_ends, self._checkpoint or NoNotes())
+            member, logs = ClassicMember(self._options), self._lookup
+            given = Surroundings(member, logs, logs.uncommitted_ends, self._checkpoint or NoNotes())
             self._query = GroupQuery(self._options, given)
         return self._query
 
@@ -145,16 +136,9 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         checkpoint.forget_drain()  # of a run before this one
         return checkpoint
 
-    def _uncommitted_ends(self, partitions: Collection[TopicPartition]) -> Offsets:
-        logs = Lookup(replace(self._options, isolation_level="read_uncommitted"))
-        try:
-            return logs.log_ends(partitions)
-        finally:
-            logs.close()
-
     # --- records, in tasks --------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        """The records of one range."""
+        """The records of one task's ranges."""
         assert isinstance(partition, RangePartition)
-        return read_range(self._options, partition)
+        return read_ranges(self._options, partition)

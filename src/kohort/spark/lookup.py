@@ -159,14 +159,18 @@ class Lookup:
         """The offset behind the last record that may be read, under the isolation level of the options."""
         return self._offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
 
+    def uncommitted_ends(self, partitions: Collection[TopicPartition]) -> Offsets:
+        """The same, whatever the isolation level is."""
+        return self._offsets(dict.fromkeys(partitions, OffsetSpec.LATEST), read_committed=False)
+
     def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first offset at or after each time in milliseconds; None where no record is that late."""
         return {where: offset if offset >= 0 else None for where, offset in self._offsets(times).items()}
 
-    def _offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
+    def _offsets(self, wanted: Mapping[TopicPartition, int], read_committed: bool | None = None) -> Offsets:
         if not wanted:
             return {}
-        listed = self._ask(lambda admin: self._listed(admin, wanted))
+        listed = self._ask(lambda admin: self._listed(admin, wanted, read_committed))
         offsets: Offsets = {}
         for where in sorted(wanted):
             found = listed[where]
@@ -176,10 +180,14 @@ class Lookup:
         return offsets
 
     def _listed(
-        self, admin: AsyncAdmin, wanted: Mapping[TopicPartition, int]
+        self,
+        admin: AsyncAdmin,
+        wanted: Mapping[TopicPartition, int],
+        read_committed: bool | None = None,
     ) -> Coroutine[Any, Any, _Listed]:
-        committed = self._options.isolation_level == "read_committed"
-        return admin.list_offsets(wanted, read_committed=committed)
+        if read_committed is None:
+            read_committed = self._options.isolation_level == "read_committed"
+        return admin.list_offsets(wanted, read_committed=read_committed)
 
     # Offsets of the group
 

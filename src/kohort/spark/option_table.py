@@ -76,6 +76,10 @@ OPTIONS = (
         "options that do not exist: `refuse` them, or `warn` and ignore them, as Spark's connector does "
         "without a word; for jobs that move over, also in writes",
     ),
+    Option(
+        "kohort.task.offsets", "`5000`", BOTH,
+        "small ranges of offsets share a task up to so many; 1: a task for each range, as in the connector",
+    ),
     Option("kohort.batch.rows", "`20000`", BOTH, "rows of an Arrow batch"),
     Option(
         "kohort.push.filters", "`false`", BATCH,

@@ -69,6 +69,7 @@ class SourceOptions:
     offset_retry_ms: int = 10
     metadata_ttl_ms: int = -1
     batch_rows: int = 20_000
+    task_offsets: int = 5_000
     push_filters: bool = False
 
     @property
@@ -158,6 +159,7 @@ def _simple(given: "_Given") -> dict[str, Any]:
         "offset_retry_ms": given.integer("fetchOffset.retryIntervalMs", default=10),
         "metadata_ttl_ms": given.integer("partition.metadata.cache.ttl.ms", default=-1),
         "batch_rows": given.count("kohort.batch.rows") or 20_000,
+        "task_offsets": given.count("kohort.task.offsets") or 5_000,
         "push_filters": given.flag("kohort.push.filters", default=False),
     }
 

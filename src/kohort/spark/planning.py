@@ -43,6 +43,33 @@ def tasks(
     return _cut_large(pieces, min_partitions)
 
 
+def shares(
+    pieces: Sequence[OffsetRange], at_most: int, *, min_partitions: int | None = None
+) -> list[tuple[OffsetRange, ...]]:
+    """The ranges of each task: small ones share tasks of up to ``at_most`` offsets.
+
+    A task costs as much as reading some ten thousand records. There are at least ``min_partitions`` tasks,
+    if there are as many ranges.
+    """
+    found = _packed(pieces, at_most)
+    while len(found) < min(min_partitions or 0, len(pieces)):
+        at_most //= 2
+        found = _packed(pieces, at_most)
+    return found
+
+
+def _packed(pieces: Sequence[OffsetRange], at_most: int) -> list[tuple[OffsetRange, ...]]:
+    packed: list[list[OffsetRange]] = []
+    room = 0
+    for piece in pieces:
+        if piece.size > room or not packed:
+            packed.append([])
+            room = at_most
+        packed[-1].append(piece)
+        room -= piece.size
+    return [tuple(one) for one in packed]
+
+
 def _cut_large(pieces: Sequence[OffsetRange], wanted: int) -> list[OffsetRange]:
     """Cut in proportion to size. Ranges too small to be cut do not count in the shares of the others."""
     total = sum(piece.size for piece in pieces)

@@ -39,7 +39,7 @@ from kohort.spark.offsets import (
 from kohort.spark.options import SourceOptions
 from kohort.spark.positions import resolve
 from kohort.spark.progress import Patience, Survey, compare
-from kohort.spark.tasks import RangePartition, read_range
+from kohort.spark.tasks import RangePartition, read_ranges, task_shares
 
 if TYPE_CHECKING:
     from pyarrow import lib as pa
@@ -115,15 +115,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         planned = planning.ranges(starts | self._first_offsets(fresh), ends)
         if self._options.fail_on_data_loss:
             self._check_there(planned, self._log_starts if end == self._planned else {})
-        cut = planning.tasks(
-            planned,
-            min_partitions=self._options.min_partitions,
-            max_records=self._options.max_records_per_partition,
-        )
-        return [RangePartition(one) for one in cut]
+        return task_shares(self._options, planned)
 
     def read(self, partition: RangePartition) -> "Iterator[pa.RecordBatch]":  # type: ignore[override]  # ours
-        return read_range(self._options, partition)
+        return read_ranges(self._options, partition)
 
     def stop(self) -> None:
         self._lookup.close()

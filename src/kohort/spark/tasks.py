@@ -4,7 +4,7 @@ Workers are reused: connections stay open between tasks. Arrow is imported by th
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
@@ -12,6 +12,7 @@ from pyspark.sql.datasource import InputPartition
 from kohort.client.columnar import ColumnOptions, ColumnReader, ReadTimeoutError
 from kohort.client.errors import BrokerError, UnknownTopicError
 from kohort.model.errors import ErrorCode, KohortError
+from kohort.spark import planning
 from kohort.spark.errors import DataLossError
 from kohort.spark.lifecycle import spare_the_collector
 from kohort.spark.lookup import Lookup, task_client_options
@@ -22,21 +23,48 @@ if TYPE_CHECKING:
     from pyarrow import lib as pa
 
 _log = logging.getLogger(__name__)
+_TOGETHER = 256  # ranges in a request
 _readers: dict[tuple[object, ...], ColumnReader] = {}
 
 
 class RangePartition(InputPartition):
-    """One task's share: a range of offsets of one partition."""
+    """One task's share: ranges of offsets, each of one partition."""
 
-    def __init__(self, value: OffsetRange) -> None:
-        super().__init__(value)
+    def __init__(self, *ranges: OffsetRange) -> None:
+        super().__init__(ranges)
 
     @property
-    def range(self) -> OffsetRange:
-        return OffsetRange(*self.value)
+    def ranges(self) -> tuple[OffsetRange, ...]:
+        return tuple(OffsetRange(*one) for one in self.value)
 
 
-def read_range(options: SourceOptions, partition: RangePartition) -> "Iterator[pa.RecordBatch]":
+def task_shares(options: SourceOptions, planned: Iterable[OffsetRange]) -> list[RangePartition]:
+    """What each task reads: large ranges are cut, small ones share a task."""
+    least, most = options.min_partitions, options.max_records_per_partition
+    pieces = planning.tasks(planned, min_partitions=least, max_records=most)
+    at_most = min(options.task_offsets, most or options.task_offsets)
+    return [RangePartition(*one) for one in planning.shares(pieces, at_most, min_partitions=least)]
+
+
+def read_ranges(options: SourceOptions, partition: RangePartition) -> "Iterator[pa.RecordBatch]":
+    """The records of a task's ranges, one range after the other.
+
+    Many short ranges are fetched together: a request for each would cost more than their records.
+    """
+    left = list(partition.ranges)
+    while len(left) > 1:
+        together = left[:_TOGETHER]
+        there = _reader(options).fetch_ahead(together, column_options(options))
+        # What did not fit is asked for again with the next ones, but for the first: it comes in any case.
+        now = [one for one in together if one.where in there or not there or one is together[0]]
+        for one in now:
+            yield from read_range(options, one)
+        left = [one for one in together if one not in now] + left[_TOGETHER:]
+    for one in left:
+        yield from read_range(options, one)
+
+
+def read_range(options: SourceOptions, wanted: OffsetRange) -> "Iterator[pa.RecordBatch]":
     """The records of a range, in order, with the columns of the options.
 
     Records that are gone raise DataLossError, or are left out with a warning: ``fail_on_data_loss``.
@@ -44,7 +72,7 @@ def read_range(options: SourceOptions, partition: RangePartition) -> "Iterator[p
     spare_the_collector()
     columns = column_options(options)
     reader = _reader(options)
-    left: OffsetRange | None = partition.range
+    left: OffsetRange | None = wanted
     while left is not None:
         try:
             yield from reader.fetch(left.topic, left.partition, left.start, left.end, columns)

@@ -28,7 +28,7 @@ def topic(kohort: Kohort, feed: Feed) -> str:
 
 
 def planned(options: SourceOptions) -> list[tuple[int, int, int]]:
-    return [share.range[1:] for share in BatchReader(options).partitions()]
+    return [one[1:] for share in BatchReader(options).partitions() for one in share.ranges]
 
 
 def of_each(topic: str, *offsets: int) -> str:
@@ -178,4 +178,4 @@ def test_filters_leave_out_what_need_not_be_read(options_of: OptionsOf, topic: s
     reader = PruningReader(options_of(subscribe=topic, kohort__push__filters="true"))
     wanted = [EqualTo(("partition",), 0), GreaterThanOrEqual(("offset",), 8), EqualTo(("key",), b"k")]
     assert list(reader.pushFilters(wanted)) == wanted[2:]
-    assert [share.range for share in reader.partitions()] == [OffsetRange(topic, 0, 8, 10)]
+    assert [share.ranges for share in reader.partitions()] == [(OffsetRange(topic, 0, 8, 10),)]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kohort.model.topics import TopicPartition
 from kohort.spark.offsets import OffsetRange, topic_partition
-from kohort.spark.planning import limit, ranges, split, tasks, volume
+from kohort.spark.planning import limit, ranges, shares, split, tasks, volume
 
 SIZES = st.lists(st.integers(0, 5_000), min_size=1, max_size=8)
 
@@ -118,3 +118,25 @@ def test_a_limit_that_is_not_reached_changes_nothing() -> None:
 
 def test_a_partition_that_was_cut_short_goes_to_its_end() -> None:
     assert limit(offsets_of(50, 0), offsets_of(40, 100), 10) == offsets_of(40, 10)
+
+
+@pytest.mark.slow
+@given(SIZES, st.integers(1, 6_000), st.none() | st.integers(1, 12))
+def test_shares_hold_every_range_once_and_small_ones_go_together(
+    sizes: list[int], at_most: int, least: int | None
+) -> None:
+    pieces = tasks(ranges_of(sizes))
+    found = shares(pieces, at_most, min_partitions=least)
+    assert [one for share in found for one in share] == pieces
+    assert all(len(share) == 1 or sum(one.size for one in share) <= at_most for share in found)
+    assert len(found) >= min(least or 0, len(pieces))
+
+
+def test_two_thousand_partitions_with_a_few_records_are_two_tasks() -> None:
+    assert len(shares(ranges_of([5] * 2_000), 5_000)) == 2
+
+
+def test_a_share_is_closed_when_the_next_range_does_not_fit() -> None:
+    found = shares(ranges_of([3, 4, 3, 20, 1, 1]), 7)
+    assert [[one.size for one in share] for share in found] == [[3, 4], [3], [20], [1, 1]]
+    assert [len(share) for share in shares(ranges_of([1] * 6), 7, min_partitions=4)] == [1] * 6

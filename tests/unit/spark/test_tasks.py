@@ -19,8 +19,8 @@ from kohort.records.batch import CorruptBatchError
 from kohort.spark.errors import DataLossError
 from kohort.spark.offsets import OffsetRange, topic_partition
 from kohort.spark.options import SourceOptions
-from kohort.spark.tasks import RangePartition, column_options, read_range
-from kohort.testing.intercept import answer, corrupt, cut_off
+from kohort.spark.tasks import RangePartition, column_options, read_ranges, task_shares
+from kohort.testing.intercept import answer, corrupt, cut_off, watch
 from kohort.testing.plugin import Kohort
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
@@ -42,7 +42,7 @@ def rows(
     options: SourceOptions, topic: str, start: int, end: int, partition: int = 0
 ) -> list[dict[str, object]]:
     share = RangePartition(OffsetRange(topic, partition, start, end))
-    return [row for batch in read_range(options, share) for row in batch.to_pylist()]
+    return [row for batch in read_ranges(options, share) for row in batch.to_pylist()]
 
 
 def offsets(options: SourceOptions, topic: str, start: int, end: int) -> list[object]:
@@ -75,7 +75,7 @@ def test_only_the_columns_that_are_wanted_are_made(options_of: OptionsOf, topic:
 def test_batches_have_as_many_rows_as_asked_for(options_of: OptionsOf, topic: str) -> None:
     share = RangePartition(OffsetRange(topic, 0, 0, 20))
     batches: list[pa.RecordBatch] = list(
-        read_range(options_of(subscribe=topic, kohort__batch__rows="8"), share)
+        read_ranges(options_of(subscribe=topic, kohort__batch__rows="8"), share)
     )
     assert max(batch.num_rows for batch in batches) <= 8
     assert sum(batch.num_rows for batch in batches) == 20
@@ -83,7 +83,67 @@ def test_batches_have_as_many_rows_as_asked_for(options_of: OptionsOf, topic: st
 
 def test_a_share_travels_to_its_task(topic: str) -> None:
     share = pickle.loads(pickle.dumps(RangePartition(OffsetRange(topic, 0, 3, 9))))
-    assert share.range == OffsetRange(topic, 0, 3, 9)
+    assert share.ranges == (OffsetRange(topic, 0, 3, 9),)
+
+
+@pytest.fixture
+def wide(kohort: Kohort, feed: Feed) -> str:
+    """Thirty partitions with three records each."""
+    name = kohort.topic(partitions=30)
+    for partition in range(30):
+        feed(name, 3, partition=partition, first=10 * partition)
+    return name
+
+
+def wide_share(topic: str, end: int = 3) -> RangePartition:
+    return RangePartition(*(OffsetRange(topic, partition, 1, end) for partition in range(30)))
+
+
+def read_wide(options: SourceOptions, share: RangePartition) -> list[tuple[int, int]]:
+    found = [row for batch in read_ranges(options, share) for row in batch.to_pylist()]
+    return sorted((row["partition"], row["offset"]) for row in found)
+
+
+EXPECTED = [(partition, offset) for partition in range(30) for offset in (1, 2)]
+
+
+def test_small_ranges_share_a_task_and_a_request(kohort: Kohort, options_of: OptionsOf, wide: str) -> None:
+    options = options_of(subscribe=wide)
+    (share,) = task_shares(options, wide_share(wide).ranges)
+    fetches = kohort.broker.intercept(watch, api="Fetch")
+    assert read_wide(options, share) == EXPECTED
+    assert len(fetches.seen) == 1
+
+
+def test_a_task_for_each_range_if_that_is_wanted(options_of: OptionsOf, wide: str) -> None:
+    options = options_of(subscribe=wide, kohort__task__offsets="1")
+    assert len(task_shares(options, wide_share(wide).ranges)) == 30
+
+
+def test_shared_ranges_that_do_not_fit_one_reply_are_read_all_the_same(
+    kohort: Kohort, options_of: OptionsOf, wide: str
+) -> None:
+    options = options_of(subscribe=wide, kafka__max__partition__fetch__bytes="300")
+    fetches = kohort.broker.intercept(watch, api="Fetch")
+    assert read_wide(options, wide_share(wide)) == EXPECTED
+    assert 1 < len(fetches.seen) < 90
+
+
+def test_shared_ranges_are_asked_for_one_by_one_when_a_request_for_all_fails(
+    kohort: Kohort, options_of: OptionsOf, wide: str
+) -> None:
+    kohort.broker.intercept(cut_off, api="Fetch", times=1)
+    assert read_wide(options_of(subscribe=wide), wide_share(wide)) == EXPECTED
+
+
+def test_a_loss_in_one_of_many_ranges_is_that_of_its_partition(
+    administer: Administer, options_of: OptionsOf, wide: str
+) -> None:
+    administer(lambda admin: admin.delete_records({topic_partition(wide, 7): 2}))
+    with pytest.raises(DataLossError, match=f"{wide}-7"):
+        read_wide(options_of(subscribe=wide), wide_share(wide))
+    left = read_wide(options_of(subscribe=wide, failOnDataLoss="false"), wide_share(wide))
+    assert left == [one for one in EXPECTED if one != (7, 1)]
 
 
 def test_settings_of_the_consumer_reach_the_fetches(options_of: OptionsOf) -> None:

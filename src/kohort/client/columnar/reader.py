@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -17,7 +17,7 @@ from kohort.client.settings import DEFAULTS as CLIENT_DEFAULTS
 from kohort.client.settings import ClientOptions
 from kohort.client.subscription import NO_EPOCH
 from kohort.model.errors import KohortError
-from kohort.model.ids import Partition, TopicName
+from kohort.model.ids import NodeId, Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.wire.messages.fetch import PartitionData
 
@@ -105,6 +105,52 @@ async def _ask(cluster: Cluster, reading: "OffsetRange", options: ColumnOptions)
     return answered
 
 
+async def first_portions(
+    cluster: Cluster, readings: "Sequence[OffsetRange]", options: ColumnOptions
+) -> dict[TopicPartition, PartitionData]:
+    """Answers with records at the positions of several ranges, by one Fetch for each leader.
+
+    One attempt: a range that got none, for whatever reason, is missing, and ``next_portion`` asks for it.
+    """
+    at = {reading.partition: reading for reading in readings}
+    try:
+        metadata = await cluster.topics({where.topic for where in at})
+        led = metadata.by_leader([where for where in at if metadata.knows(where)])
+    except KohortError:
+        return {}
+
+    async def ask(
+        leader: NodeId, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, PartitionData]:
+        ids = {where.topic: metadata.topic(where.topic).topic_id for where in partitions}
+        asked = {where: Order(at[where].position, NO_EPOCH, ids[where.topic]) for where in partitions}
+        limits = FetchLimits(
+            max_wait_ms=options.max_wait_ms,
+            max_bytes=options.max_bytes,
+            partition_max_bytes=max(at[where].max_bytes for where in partitions),
+            read_committed=options.read_committed,
+        )
+        connection = await cluster.connection(leader, Purpose.FETCH)
+        reply = await send_fetch(
+            connection, without_session(asked), limits, cluster.options.request_timeout_ms
+        )
+        names = {bytes(topic_id): topic for topic, topic_id in ids.items()}
+        return partitions_in(reply, lambda topic_id: names.get(bytes(topic_id)))
+
+    replies = await asyncio.gather(*(ask(*one) for one in led.items()), return_exceptions=True)
+    found: dict[TopicPartition, PartitionData] = {}
+    for reply in replies:
+        if isinstance(reply, dict):
+            found.update(reply)
+        elif not isinstance(reply, KohortError):
+            raise reply
+    return {
+        where: answered
+        for where, answered in found.items()
+        if where in at and not answered.error_code and answered.records
+    }
+
+
 class _Link:
     """A cluster on a loop of its own, of one process."""
 
@@ -136,6 +182,7 @@ class ColumnReader:
         self._options = options
         self._link: _Link | None = None
         self._lock = threading.Lock()
+        self._portions: dict[tuple[TopicPartition, int], PartitionData] = {}  # fetched ahead, by position
 
     def __repr__(self) -> str:
         return f"<ColumnReader of {self._bootstrap}: {'idle' if self._link is None else 'connected'}>"
@@ -170,6 +217,10 @@ class ColumnReader:
         link = self._connected()
 
         def ask() -> Future[PartitionData] | None:
+            if (ahead := self._portions.pop((where, reading.position), None)) is not None:
+                answered: Future[PartitionData] = Future()
+                answered.set_result(ahead)
+                return answered
             return None if reading.is_done else link.loop.submit(next_portion(link.cluster, reading, options))
 
         asked = ask()
@@ -181,6 +232,24 @@ class ColumnReader:
         finally:
             if asked is not None:
                 asked.cancel()
+
+    def fetch_ahead(
+        self, ranges: Sequence[tuple[str, int, int, int]], options: ColumnOptions = DEFAULTS
+    ) -> set[TopicPartition]:
+        """Fetch the beginnings of several short ranges at once, for the calls of ``fetch`` that come next.
+
+        The partitions it got something of; ``max_bytes`` is for all together. What was fetched ahead before
+        and not used is dropped.
+        """
+        readings = [
+            open_range(TopicPartition(TopicName(topic), Partition(partition)), start, end, options)
+            for topic, partition, start, end in ranges
+        ]
+        link = self._connected()
+        found = link.loop.submit(first_portions(link.cluster, readings, options)).result()
+        at = {reading.partition: reading.position for reading in readings}
+        self._portions = {(where, at[where]): portion for where, portion in found.items()}
+        return set(found)
 
     def _connected(self) -> _Link:
         link = self._link

@@ -116,11 +116,10 @@ def plan_of(checkpoint: Path, batch: int) -> Plan:
     )
 
 
-def topic_ids(bootstrap: str, topics: Collection[str]) -> dict[str, str]:
+def topic_ids(admin: Admin, topics: Collection[str]) -> dict[str, str]:
     """The ids of topics now, as text; "" for a topic that is gone, and from brokers that have none."""
     ids: dict[str, str] = {}
-    with Admin(bootstrap, _CLIENT) as admin:
-        described = admin.describe_topics(topics)
+    described = admin.describe_topics(topics)
     for name, found in described.items():
         if isinstance(found, UnknownTopicError):
             ids[name] = ""
@@ -131,7 +130,7 @@ def topic_ids(bootstrap: str, topics: Collection[str]) -> dict[str, str]:
     return ids
 
 
-def lag_behind(bootstrap: str, done: Plan) -> int | None:
+def lag_behind(admin: Admin, done: Plan) -> int | None:
     """How many offsets wait in the partitions the instance holds; None if no broker answers."""
     wanted = {
         TopicPartition(TopicName(topic), Partition(number)): done.offsets[topic, number]
@@ -139,8 +138,7 @@ def lag_behind(bootstrap: str, done: Plan) -> int | None:
     }
     latest = dict.fromkeys(wanted, OffsetSpec.LATEST)
     try:
-        with Admin(bootstrap, _CLIENT) as admin:
-            ends = admin.list_offsets(latest)
+        ends = admin.list_offsets(latest)
     except KohortError:
         return None
     return sum(
@@ -150,17 +148,10 @@ def lag_behind(bootstrap: str, done: Plan) -> int | None:
     )
 
 
-def cluster_id(bootstrap: str) -> str:
-    """Which cluster it is; raises NoBrokerError at once rather than after Spark has started."""
-    with Admin(bootstrap, _CLIENT) as admin:
-        return admin.describe_cluster().cluster_id or "none"
-
-
-def check_topics(options: ArchiveOptions) -> None:
+def check_topics(options: ArchiveOptions, admin: Admin) -> None:
     """Raises NoSuchTopicError for a name without topic and, with ``once``, for a pattern that fits none."""
     how, which = subscription(options.topics)
-    with Admin(options.bootstrap, _CLIENT) as admin:
-        there = sorted(topic.name for topic in admin.list_topics() if not topic.is_internal)
+    there = sorted(topic.name for topic in admin.list_topics() if not topic.is_internal)
     known = f"topics are {', '.join(there[:_MOST_NAMED])}{' …' if len(there) > _MOST_NAMED else ''}"
     hint = known if there else "there are no topics yet"
     if how == "subscribe":
@@ -177,13 +168,15 @@ def archive(
 ) -> None:
     """Run until ``stopping`` is set or, with ``once``, until everything there is has landed.
 
-    On its own session, or on ``spark``, which goes on afterwards. Raises KohortError.
+    On its own session, or on ``spark``, which goes on afterwards. Raises KohortError: NoBrokerError at once
+    rather than after Spark has started.
     """
-    cluster = cluster_id(options.bootstrap)
-    check_topics(options)
-    options.to.mkdir(parents=True, exist_ok=True)
-    files = LocalFiles(options.to.resolve())
     with ExitStack() as held:
+        admin = held.enter_context(Admin(options.bootstrap, _CLIENT))
+        cluster = admin.describe_cluster().cluster_id or "none"
+        check_topics(options, admin)
+        options.to.mkdir(parents=True, exist_ok=True)
+        files = LocalFiles(options.to.resolve())
         instance = held.enter_context(claimed(files, options.instance))
         checkpoint = files.at(checkpoint_of(cluster, options.group, instance))
         if stopping.is_set():
@@ -191,7 +184,7 @@ def archive(
         if spark is None:
             spark = start_spark(options)
             held.callback(spark.stop)
-        run = _Run(options, files, tell, stopping)
+        run = _Run(options, files, admin, tell, stopping)
         query = run.start(spark, instance, checkpoint)
         tell(Started(instance, options.group))
         run.watch(query, checkpoint)
@@ -224,10 +217,11 @@ class _Run:
     """One run of the query. Batches land in a thread of Spark's; everything else happens in ours."""
 
     def __init__(
-        self, options: ArchiveOptions, files: LocalFiles, tell: Tell, stopping: threading.Event
+        self, options: ArchiveOptions, files: LocalFiles, admin: Admin, tell: Tell, stopping: threading.Event
     ) -> None:
         self._options = options
         self._files = files
+        self._admin = admin
         self._tell = tell
         self._stopping = stopping
         self._merges = True
@@ -242,14 +236,14 @@ class _Run:
             instance=instance,
             values=self._options.values,
             plan=lambda batch: plan_of(checkpoint, batch),
-            topic_ids=lambda topics: topic_ids(self._options.bootstrap, topics),
+            topic_ids=lambda topics: topic_ids(self._admin, topics),
             report=reports.append,
         )
 
         def land(frame: "DataFrame", batch: int) -> None:
             began = time.monotonic()
             lander.land(frame, batch)
-            lag = lag_behind(self._options.bootstrap, plan_of(checkpoint, batch))
+            lag = lag_behind(self._admin, plan_of(checkpoint, batch))
             self._landed(reports.pop(), round(time.monotonic() - began, 3), lag)
 
         records = (

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kohort import Producer
+from kohort.client.admin import Admin
 from kohort.spark import sessions
 from kohort.spark.group_offsets import Span as PlannedSpan
 from kohort.spark.group_offsets import to_json
@@ -91,7 +92,8 @@ def test_lag_is_that_of_the_partitions_the_instance_holds(kohort: Kohort) -> Non
                 producer.send(topic, b"x", partition=partition)
     offsets = {(topic, 0): Span(0, 4), (topic, 1): Span(2, 2), (topic, 2): Span(10, 10)}
     held = frozenset({(topic, 0), (topic, 2)})
-    assert lag_behind(kohort.bootstrap, Plan(offsets, {}, held)) == 6, "partition 1 was given away"
+    with Admin(kohort.bootstrap) as admin:
+        assert lag_behind(admin, Plan(offsets, {}, held)) == 6, "partition 1 was given away"
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from kohort.client.admin import Admin
 from kohort.spark.pipelines.archive import ArchiveOptions, NoSuchTopicError, check_topics
 from kohort.spark.pipelines.table import STATE
 from kohort.testing.plugin import Kohort
 
 
 def check(kohort: Kohort, to: Path, topics: str, *, once: bool = False) -> None:
-    check_topics(ArchiveOptions(bootstrap=kohort.bootstrap, topics=topics, to=to, group="g", once=once))
+    options = ArchiveOptions(bootstrap=kohort.bootstrap, topics=topics, to=to, group="g", once=once)
+    with Admin(kohort.bootstrap) as admin:
+        check_topics(options, admin)
 
 
 def test_topics_that_are_there_are_archived(kohort: Kohort, tmp_path: Path) -> None:
