@@ -10,7 +10,7 @@ from pathlib import Path
 import kohort
 from kohort.spark.cache import cache_directory, keep
 
-_PACKAGES = ("kohort", "pyspark_kohort")
+_PACKAGES = ("kohort", "pyspark_kohort", "pyspark_kohort_offsets")
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 

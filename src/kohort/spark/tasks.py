@@ -4,7 +4,7 @@ Workers are reused: connections stay open between tasks. Arrow is imported by th
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
@@ -21,6 +21,10 @@ from kohort.spark.options import SourceOptions
 
 if TYPE_CHECKING:
     from pyarrow import lib as pa
+
+    from kohort.client.columnar.portions import DecodeBatches
+
+    DecodeRange = Callable[[OffsetRange], DecodeBatches]
 
 _log = logging.getLogger(__name__)
 _TOGETHER = 256  # ranges in a request
@@ -46,7 +50,9 @@ def task_shares(options: SourceOptions, planned: Iterable[OffsetRange]) -> list[
     return [RangePartition(*one) for one in planning.shares(pieces, at_most, min_partitions=least)]
 
 
-def read_ranges(options: SourceOptions, partition: RangePartition) -> "Iterator[pa.RecordBatch]":
+def read_ranges(
+    options: SourceOptions, partition: RangePartition, decoder: "DecodeRange | None" = None
+) -> "Iterator[pa.RecordBatch]":
     """The records of a task's ranges, one range after the other.
 
     Many short ranges are fetched together: a request for each would cost more than their records.
@@ -58,24 +64,27 @@ def read_ranges(options: SourceOptions, partition: RangePartition) -> "Iterator[
         # What did not fit is asked for again with the next ones, but for the first: it comes in any case.
         now = [one for one in together if one.where in there or not there or one is together[0]]
         for one in now:
-            yield from read_range(options, one)
+            yield from read_range(options, one, decoder)
         left = [one for one in together if one not in now] + left[_TOGETHER:]
     for one in left:
-        yield from read_range(options, one)
+        yield from read_range(options, one, decoder)
 
 
-def read_range(options: SourceOptions, wanted: OffsetRange) -> "Iterator[pa.RecordBatch]":
-    """The records of a range, in order, with the columns of the options.
+def read_range(
+    options: SourceOptions, wanted: OffsetRange, decoder: "DecodeRange | None" = None
+) -> "Iterator[pa.RecordBatch]":
+    """The records of a range, in order, with the columns of the options, or as ``decoder`` makes them.
 
     Records that are gone raise DataLossError, or are left out with a warning: ``fail_on_data_loss``.
     """
     spare_the_collector()
     columns = column_options(options)
     reader = _reader(options)
+    decode = None if decoder is None else decoder(wanted)
     left: OffsetRange | None = wanted
     while left is not None:
         try:
-            yield from reader.fetch(left.topic, left.partition, left.start, left.end, columns)
+            yield from reader.fetch(left.topic, left.partition, left.start, left.end, columns, decode)
         except (BrokerError, ReadTimeoutError) as error:
             left = _after_loss(options, left, error)
         else:

@@ -6,7 +6,7 @@ Import it only where numpy and pyarrow were checked for.
 import importlib.util
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from pyarrow import lib as pa
 
@@ -152,11 +152,23 @@ _LEAST_BYTES = 64 * 1024
 _MARGIN = 1.25  # asked for above what the range seems to need
 
 
+DecodeBatches = Callable[[BatchTable, int, int], Iterator[pa.RecordBatch]]
+"""Another way to make Arrow batches of the records from a start to before an end."""
+
+
 class OffsetRange:
     """Records from ``start`` to before ``end`` of a partition. ``position`` moves with the answers."""
 
-    def __init__(self, partition: TopicPartition, start: int, end: int, options: ColumnOptions) -> None:
+    def __init__(
+        self,
+        partition: TopicPartition,
+        start: int,
+        end: int,
+        options: ColumnOptions,
+        decode: DecodeBatches | None = None,
+    ) -> None:
         self.partition = partition
+        self._decode = decode
         self.position = start
         self.end = end
         self._options = options
@@ -205,6 +217,9 @@ class OffsetRange:
         place = Place(*self.partition)
         reached = start
         try:
+            if self._decode is not None:
+                yield from self._decode(table, start, self.end)
+                return
             for columns in read_columns(table, sifting, self._decoder):
                 yield from record_batches(columns, place, wanted)
                 if len(columns.offsets):

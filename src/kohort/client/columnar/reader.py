@@ -24,7 +24,7 @@ from kohort.wire.messages.fetch import PartitionData
 if TYPE_CHECKING:
     from pyarrow import lib as pa
 
-    from kohort.client.columnar.portions import OffsetRange
+    from kohort.client.columnar.portions import DecodeBatches, OffsetRange
 
 DEFAULTS = ColumnOptions()
 
@@ -57,12 +57,18 @@ async def fetch(
             asked.cancel()
 
 
-def open_range(partition: TopicPartition, start: int, end: int, options: ColumnOptions) -> "OffsetRange":
+def open_range(
+    partition: TopicPartition,
+    start: int,
+    end: int,
+    options: ColumnOptions,
+    decode: "DecodeBatches | None" = None,
+) -> "OffsetRange":
     """A range to be read; raises MissingExtraError without numpy or pyarrow."""
     arrow_module()
     from kohort.client.columnar.portions import OffsetRange  # needs both
 
-    return OffsetRange(partition, start, end, options)
+    return OffsetRange(partition, start, end, options, decode)
 
 
 async def next_portion(cluster: Cluster, reading: "OffsetRange", options: ColumnOptions) -> PartitionData:
@@ -205,15 +211,22 @@ class ColumnReader:
         else:
             link.close()
 
-    def fetch(
-        self, topic: str, partition: int, start: int, end: int, options: ColumnOptions = DEFAULTS
+    def fetch(  # noqa: PLR0913  # a range has four names
+        self,
+        topic: str,
+        partition: int,
+        start: int,
+        end: int,
+        options: ColumnOptions = DEFAULTS,
+        decode: "DecodeBatches | None" = None,
     ) -> "Iterator[pa.RecordBatch]":
         """The records with ``start <= offset < end``, in order; what may go wrong is said at ``fetch``.
 
-        The next portion is fetched while the caller works on this one.
+        The next portion is fetched while the caller works on this one. With ``decode`` the batches are what
+        that makes of the records, instead of the columns of ``options``.
         """
         where = TopicPartition(TopicName(topic), Partition(partition))
-        reading = open_range(where, start, end, options)
+        reading = open_range(where, start, end, options, decode)
         link = self._connected()
 
         def ask() -> Future[PartitionData] | None:
