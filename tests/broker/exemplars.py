@@ -41,6 +41,7 @@ from kohort.wire.messages import (
     incremental_alter_configs,
     init_producer_id,
     leave_group,
+    list_config_resources,
     list_groups,
     list_offsets,
     list_partition_reassignments,
@@ -284,6 +285,8 @@ EXEMPLARS: dict[ApiKey, Callable[[bytes], Message]] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda _: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
         group_id=GROUP, member_id="x", subscribed_topic_names=[NAME]
     ),
+    # Its one array has bytes, and there are only 256 of them.
+    ApiKey.LIST_CONFIG_RESOURCES: lambda _: list_config_resources.ListConfigResourcesRequest(),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _pages,
     ApiKey.DESCRIBE_TRANSACTIONS: lambda _: describe_transactions.DescribeTransactionsRequest(
         transactional_ids=["x"]

@@ -166,7 +166,7 @@ def test_resources_are_answered_one_by_one(raw: Raw) -> None:
         (TOPIC, "t", 0),
         (BROKER, "7", ErrorCode.INVALID_REQUEST),
         (8, "1", ErrorCode.INVALID_REQUEST),
-        (32, "g", ErrorCode.INVALID_REQUEST),
+        (32, "g", ErrorCode.INVALID_CONFIG),
     ]
 
 

@@ -177,7 +177,7 @@ def test_the_cluster_tells_what_was_set_for_it_alone(raw: Raw) -> None:
         (3, "t", ErrorCode.INVALID_REQUEST),
         (8, "1", ErrorCode.INVALID_REQUEST),  # loggers
         (16, "t", ErrorCode.INVALID_REQUEST),  # client metrics
-        (32, "t", ErrorCode.INVALID_REQUEST),  # groups
+        (32, "", ErrorCode.INVALID_REQUEST),  # groups
         (127, "t", ErrorCode.INVALID_REQUEST),
         (-128, "t", ErrorCode.INVALID_REQUEST),
     ],

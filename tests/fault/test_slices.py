@@ -30,7 +30,7 @@ COSTLY = {
     ApiKey.DELETE_GROUPS,
 }
 # Their entries cost less than a microsecond.
-CHEAP = {ApiKey.FIND_COORDINATOR, ApiKey.SYNC_GROUP}
+CHEAP = {ApiKey.FIND_COORDINATOR, ApiKey.SYNC_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT}
 OWN_PRICES = {ApiKey.PRODUCE}  # of batches; see test_heavy_batches.py
 WITH_ARRAYS = [
     api

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from kohort.broker.config_values import ConfigValues
 from kohort.broker.endpoints import Endpoint
 from kohort.broker.fetch import FetchWaiters
 from kohort.broker.fetch_sessions import FetchSessions
+from kohort.broker.group_configs import check_broker_settings
 from kohort.broker.heavy_work import HeavyWork
 from kohort.broker.memory import request_limit, sessions_limit
 from kohort.broker.memory_budget import MemoryBudget
@@ -33,6 +35,7 @@ class Broker:
         self.storage = storage
         self.clock = clock
         self.configs = ConfigValues(catalog, settings.node_id, settings.overrides)
+        check_broker_settings(self.configs)
         self.topics = Topics(catalog, storage, self.configs)
         self.fetch_sessions = FetchSessions(
             self.configs.number("max.incremental.fetch.session.cache.slots"), sessions_limit(self.configs)
@@ -80,7 +83,8 @@ class Broker:
         from kohort.broker.journal import JournalWriter
 
         journal = JournalWriter(self.topics, self.storage, self.configs, self.clock)
-        coordinator = GroupCoordinator(self.topics, self.storage, self.configs, self.clock, journal)
+        coordinator = GroupCoordinator(self, journal)
+        self.topics.listener = coordinator.topic_changed
         coordinator.start()
         return coordinator
 
@@ -101,6 +105,12 @@ class Broker:
         await self.stop_coordinating()
         self.heavy_work.close()
         await self.storage.close()
+
+    async def set_group_configs(self, group: str, configs: Mapping[str, str]) -> None:
+        """Replace the configs of a group; they hold from the next heartbeat of each member on."""
+        await self.catalog.set_group_configs(group, configs)
+        if "coordinator" in self.__dict__:
+            self.coordinator.group_configured(group, configs)
 
     async def delete_topic(self, topic: ServedTopic) -> None:
         """Delete a topic and everything that refers to it."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.config_values import check_topic_configs
 from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey, ConfigType
+from kohort.broker.group_configs import check_group_configs, key_of_group
 from kohort.log.catalog import CLUSTER_DEFAULT
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.topics import is_legal_name, why_illegal
@@ -19,6 +20,7 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
 def check_resource(broker: "Broker", kind: int, name: str) -> ResourceType:
@@ -36,6 +38,10 @@ def check_resource(broker: "Broker", kind: int, name: str) -> ResourceType:
                 f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
             )
         return ResourceType.BROKER
+    if kind == ResourceType.GROUP:
+        if not name:
+            raise RefusedError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return ResourceType.GROUP
     raise RefusedError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
 
 
@@ -44,11 +50,15 @@ def current(broker: "Broker", kind: ResourceType, name: str) -> Mapping[str, str
     if kind is ResourceType.TOPIC:
         topic = broker.topics.get(name)
         return topic.configs if topic is not None else {}
+    if kind is ResourceType.GROUP:
+        return broker.catalog.group_configs.get(name, {})
     return broker.catalog.broker_configs.get(name, {})
 
 
 def key_of(kind: ResourceType, name: str) -> ConfigKey:
     """The declaration of a config that may be altered, or RefusedError."""
+    if kind is ResourceType.GROUP:
+        return key_of_group(name)
     key = (TOPIC_CONFIGS if kind is ResourceType.TOPIC else BROKER_CONFIGS).get(name)
     if key is None:
         what = "topic" if kind is ResourceType.TOPIC else "broker"
@@ -77,6 +87,11 @@ async def replace(
         topic = broker.topics.get(name)
         if topic is not None and not validate_only:
             await broker.topics.set_configs(topic, checked)
+        return
+    if kind is ResourceType.GROUP:
+        check_group_configs(broker.configs, configs)
+        if not validate_only:
+            await broker.set_group_configs(name, configs)
         return
     for config, value in configs.items():
         if wrong := key_of(kind, config).check(value):

@@ -34,6 +34,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 class ConfigKey(NamedTuple):
@@ -68,6 +69,16 @@ def _one_of(*allowed: str) -> Callable[[str], str | None]:
         return None if text in allowed else f"String must be one of: {', '.join(allowed)}"
 
     return check
+
+
+def _one_of_any_case(*allowed: str) -> Callable[[str], str | None]:
+    check = _one_of(*allowed)
+    return lambda text: check(text.lower())
+
+
+def _some_of(*allowed: str) -> Callable[[str], str | None]:
+    check = _list_of(*allowed)
+    return lambda text: check(text) if split_list(text) else "At least one is needed"
 
 
 def _list_of(*allowed: str) -> Callable[[str], str | None]:
@@ -215,6 +226,32 @@ _OWN_BROKER_CONFIGS = (
     _fixed(_int("group.max.session.timeout.ms", 1_800_000)),
     _fixed(_int("group.max.size", _INT_MAX, allowed=_Range(1, _INT_MAX))),
     _fixed(_int("group.min.session.timeout.ms", 6_000)),
+    _fixed(
+        ConfigKey(
+            "group.coordinator.rebalance.protocols",
+            ConfigType.LIST,
+            "classic",
+            _list_of("classic", "consumer", "streams"),
+        )
+    ),
+    _fixed(_int("group.consumer.session.timeout.ms", 45_000, allowed=_Range(1, _INT_MAX))),
+    _fixed(_int("group.consumer.min.session.timeout.ms", 45_000, allowed=_Range(1, _INT_MAX))),
+    _fixed(_int("group.consumer.max.session.timeout.ms", 60_000, allowed=_Range(1, _INT_MAX))),
+    _fixed(_int("group.consumer.heartbeat.interval.ms", 5_000, allowed=_Range(1, _INT_MAX))),
+    _fixed(_int("group.consumer.min.heartbeat.interval.ms", 5_000, allowed=_Range(1, _INT_MAX))),
+    _fixed(_int("group.consumer.max.heartbeat.interval.ms", 15_000, allowed=_Range(1, _INT_MAX))),
+    _fixed(_int("group.consumer.max.size", _INT_MAX, allowed=_Range(1, _INT_MAX))),
+    _fixed(
+        ConfigKey("group.consumer.assignors", ConfigType.LIST, "uniform,range", _some_of("uniform", "range"))
+    ),
+    _fixed(
+        _text(
+            "group.consumer.migration.policy",
+            "bidirectional",
+            _one_of_any_case("bidirectional", "upgrade", "downgrade", "disabled"),
+        )
+    ),
+    _fixed(_int("group.consumer.regex.refresh.interval.ms", 600_000, allowed=_Range(10_000, _INT_MAX))),
     _fixed(_int("offset.metadata.max.bytes", 4_096)),
     _fixed(_long("offsets.retention.check.interval.ms", 600_000, allowed=_Range(1))),
     _fixed(_int("offsets.retention.minutes", 10_080, allowed=_Range(1, _INT_MAX))),

@@ -4,27 +4,42 @@ Every group belongs to one partition of ``__consumer_offsets``; ``TopicRuntime``
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
-from typing import Any
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from kohort.broker.clock import Clock
-from kohort.broker.config_values import ConfigValues
+from kohort.broker.configs import split_list
+from kohort.broker.expressions import resolve
+from kohort.broker.group_configs import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 from kohort.broker.journal import JournalWriter
 from kohort.broker.memory import members_limit
 from kohort.broker.partition_runtime import PartitionRuntime, Status
 from kohort.broker.topic_runtime import TopicRuntime
-from kohort.broker.topics import Topics, offsets_topic
+from kohort.broker.topics import ServedTopic, offsets_topic
 from kohort.groups.availability import Absence, answer_while, heartbeat_error_while
 from kohort.groups.classic.state import member_bytes
-from kohort.groups.commands import Protocol, Request, TopicDeleted
+from kohort.groups.commands import (
+    ExpressionsResolved,
+    GroupConfigured,
+    Protocol,
+    Request,
+    ResolveExpressions,
+    TopicDeleted,
+    TopicImage,
+    TopicsChanged,
+)
 from kohort.groups.replies import ReplyBody
-from kohort.groups.settings import GroupSettings
+from kohort.groups.settings import GroupSettings, MigrationPolicy
 from kohort.groups.shard import Shard
 from kohort.groups.validate import check_group_id
-from kohort.log.log import Storage
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, InstanceId, Instant, MemberId, ReplyTo, TopicName
 from kohort.model.topics import CONSUMER_OFFSETS
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+logger = logging.getLogger("kohort.coordinator")
 
 _GROUPS_THAT_FILL_IT = 4  # one group may take a quarter of what all members may
 
@@ -34,19 +49,21 @@ NOBODY = ReplyTo(0)  # of a command that is only made to be answered for a shard
 class GroupCoordinator:
     """The groups of this node, as soon as ``__consumer_offsets`` exists."""
 
-    def __init__(
-        self, topics: Topics, storage: Storage, configs: ConfigValues, clock: Clock, journal: JournalWriter
-    ) -> None:
-        self._topics = topics
-        self._configs = configs
-        self._clock = clock
+    def __init__(self, broker: "Broker", journal: JournalWriter) -> None:
+        self._topics = broker.topics
+        self._catalog = broker.catalog
+        self._configs = broker.configs
+        self._clock = broker.clock
+        self._heavy_work = broker.heavy_work
         self.journal = journal
         self._groups: TopicRuntime[Shard] = TopicRuntime(
-            storage, clock, self._make_shard, lambda events: journal.write(events)
+            broker.storage, self._clock, self._make_shard, lambda events: journal.write(events), self._perform
         )
         self._creating: asyncio.Task[None] | None = None
+        self._resolving: set[asyncio.Task[None]] = set()
         self._running = False
-        self._members_limit = members_limit(configs)
+        self._members_limit = members_limit(self._configs)
+        self._topics_version: int = self._clock.now().wall  # stored with what it was: grows over restarts
 
     def start(self) -> None:
         """Begin to load what ``__consumer_offsets`` holds; requests are answered meanwhile."""
@@ -61,6 +78,8 @@ class GroupCoordinator:
         if not self._running:
             return
         self._running = False
+        for task in self._resolving:
+            task.cancel()
         await self._groups.close()
         await self.journal.stop()
 
@@ -150,9 +169,39 @@ class GroupCoordinator:
         else:
             await asyncio.gather(*(shard.order(TopicDeleted(topic)) for shard in self._groups.partitions))
 
+    def topic_changed(self, topic: ServedTopic) -> None:
+        """A topic was created or has more partitions: every shard gets to know it."""
+        self._topics_version = max(self._topics_version + 1, self._clock.now().wall)
+        changed = TopicsChanged((_image(topic),), self._topics_version)
+        for shard in self._groups.partitions:
+            shard.tell(changed)
+
+    def group_configured(self, group: str, configs: Mapping[str, str]) -> None:
+        """The configs of a group were replaced."""
+        shard = self._groups.of(group)
+        if shard is not None:
+            shard.tell(_configured(group, configs))
+
+    def _perform(self, shard: PartitionRuntime[Shard], effect: object) -> None:
+        assert isinstance(effect, ResolveExpressions)
+        task = asyncio.get_running_loop().create_task(self._resolve(shard, effect))
+        self._resolving.add(task)
+        task.add_done_callback(self._resolving.discard)
+
+    async def _resolve(self, shard: PartitionRuntime[Shard], asked: ResolveExpressions) -> None:
+        """Match expressions in a thread; whatever goes wrong, the shard gets its answer and may ask again."""
+        version = self._topics_version
+        names = [topic.name for topic in self._topics]
+        found: tuple[tuple[str, tuple[TopicName, ...]], ...] = ()
+        try:
+            found = await self._heavy_work.call(lambda: resolve(asked.expressions, names))
+        except Exception:
+            logger.exception("the regular expressions of group %s cannot be resolved now", asked.group_id)
+        shard.tell(ExpressionsResolved(asked.group_id, found, version, asked.started_at))
+
     def settings(self, max_batch_bytes: int = 0) -> GroupSettings:
         """What the core is told about limits and times; read when a shard is made."""
-        number = self._configs.number
+        number, text = self._configs.number, self._configs.text
         return GroupSettings(
             min_session_timeout_ms=number("group.min.session.timeout.ms"),
             max_session_timeout_ms=number("group.max.session.timeout.ms"),
@@ -163,7 +212,26 @@ class GroupCoordinator:
             offsets_retention_ms=number("offsets.retention.minutes") * 60_000,
             offsets_retention_check_interval_ms=number("offsets.retention.check.interval.ms"),
             max_batch_bytes=max_batch_bytes,
+            consumer_session_timeout_ms=number("group.consumer.session.timeout.ms"),
+            consumer_heartbeat_interval_ms=number("group.consumer.heartbeat.interval.ms"),
+            consumer_max_size=number("group.consumer.max.size"),
+            consumer_assignors=tuple(split_list(text("group.consumer.assignors"))),
+            consumer_migration_policy=MigrationPolicy(text("group.consumer.migration.policy").lower()),
+            consumer_regex_refresh_interval_ms=number("group.consumer.regex.refresh.interval.ms"),
         )
 
     def _make_shard(self, now: Instant, max_batch_bytes: int) -> Shard:
-        return Shard(self.settings(max_batch_bytes), now)
+        topics = TopicsChanged(tuple(map(_image, self._topics)), self._topics_version)
+        configs = (_configured(group, own) for group, own in self._catalog.group_configs.items())
+        return Shard(self.settings(max_batch_bytes), now, topics, configs)
+
+
+def _image(topic: ServedTopic) -> TopicImage:
+    return TopicImage(topic.topic_id, topic.name, len(topic.logs))
+
+
+def _configured(group: str, own: Mapping[str, str]) -> GroupConfigured:
+    def number(name: str) -> int | None:
+        return int(own[name]) if name in own else None
+
+    return GroupConfigured(GroupId(group), number(SESSION_TIMEOUT), number(HEARTBEAT_INTERVAL))

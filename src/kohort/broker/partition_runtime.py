@@ -69,6 +69,8 @@ class PartitionRuntime(Generic[S]):
         journal: Callable[[Iterable[Any]], None],
         lost: "Callable[[PartitionRuntime[S]], None]",
     ) -> None:
+        self.perform: Callable[[object], None] = _nothing_to_do
+        """Does what an outcome's effects ask for, and answers with a command."""
         self.status = Status.LOADING
         self.failures = 0  # loads and appends that failed since the last append that was stored
         self.shard = make_shard(clock.now().instant)
@@ -123,12 +125,15 @@ class PartitionRuntime(Generic[S]):
 
         A shard that is being loaded does it when it has seen what there is.
         """
+        stored = self.tell(command)
+        if stored is not None:
+            await stored
+
+    def tell(self, command: object) -> asyncio.Future[None] | None:
+        """``order`` without waiting; a future if something is to be stored."""
         if self.status is Status.LOADING:
             self._postponed.append(command)
-        elif self.status is Status.ACTIVE:
-            stored = self._do(command)
-            if stored is not None:
-                await stored
+        return self._do(command) if self.status is Status.ACTIVE else None
 
     def _do(self, command: object) -> asyncio.Future[None] | None:
         outcome = self._step(lambda: self.shard.handle(command, self._clock.now()))
@@ -155,6 +160,8 @@ class PartitionRuntime(Generic[S]):
             self._flush_soon()
         if outcome.events:
             self._journal(outcome.events)
+        for effect in outcome.effects:
+            self.perform(effect)
         self._set_alarm()
 
     def _send(self, replies: Iterable[Reply[Any]]) -> None:
@@ -341,6 +348,10 @@ class PartitionRuntime(Generic[S]):
         )
         self._unload(refusal.code)
         self._reload(refusal.code)
+
+
+def _nothing_to_do(effect: object) -> None:
+    raise AssertionError(f"the shell does not know {effect!r}")
 
 
 def _chunks(records: list[NewRecord], limit: int) -> Iterator[list[NewRecord]]:

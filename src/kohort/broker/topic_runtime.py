@@ -7,6 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from kohort.broker.clock import Clock
@@ -38,12 +39,14 @@ class TopicRuntime(Generic[S]):
         clock: Clock,
         make_shard: Callable[[Instant, int], S],
         journal: Callable[[Iterable[Any]], None],
+        perform: Callable[[PartitionRuntime[S], object], None] | None = None,
     ) -> None:
         self.partitions: list[PartitionRuntime[S]] = []
         self._storage = storage
         self._clock = clock
         self._make_shard = make_shard
         self._journal = journal
+        self._perform = perform  # what an outcome's effects ask for
         self._loading: asyncio.Task[None] | None = None
 
     def open(self, topic: ServedTopic) -> None:
@@ -78,7 +81,10 @@ class TopicRuntime(Generic[S]):
         def make_shard(now: Instant) -> S:
             return self._make_shard(now, limit)
 
-        return PartitionRuntime(stored, make_shard, self._clock, self._journal, self._load_again)
+        runtime = PartitionRuntime(stored, make_shard, self._clock, self._journal, self._load_again)
+        if self._perform is not None:
+            runtime.perform = partial(self._perform, runtime)
+        return runtime
 
     def _load(self, runtimes: Iterable[PartitionRuntime[S]]) -> None:
         """Partitions with nothing stored are active at once; the others are loaded one after another."""

@@ -6,7 +6,7 @@ another.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -84,6 +84,8 @@ class Topics:
         self._by_name: dict[TopicName, ServedTopic] = {}
         self._by_id: dict[TopicId, ServedTopic] = {}
         self._changing = asyncio.Lock()
+        self.listener: Callable[[ServedTopic], None] = _unheard
+        """Called when a topic was created or has more partitions."""
 
     def open_all(self) -> None:
         """Open the logs of every topic in the catalog; at start."""
@@ -128,7 +130,9 @@ class Topics:
             except BaseException:
                 self._abandon(logs)
                 raise
-            return self._serve(topic, logs)
+            served = self._serve(topic, logs)
+            self.listener(served)
+            return served
 
     async def delete(self, topic: ServedTopic) -> None:
         """Remove a topic from the catalog, then from everywhere else.
@@ -153,7 +157,7 @@ class Topics:
                 self._abandon(logs)
                 raise
             served.logs += logs  # in place: group shards look their logs up here
-            self._serve(changed, served.logs)
+            self.listener(self._serve(changed, served.logs))
 
     async def set_configs(self, topic: ServedTopic, configs: Mapping[str, str]) -> None:
         """Replace the overrides of a topic; they are in force when this returns."""
@@ -289,6 +293,10 @@ class Topics:
             log_append_time=text("message.timestamp.type") == "LogAppendTime",
             internal=topic.name == CONSUMER_OFFSETS,  # the journal may lose its last moment
         )
+
+
+def _unheard(_topic: ServedTopic) -> None:
+    """No groups yet: they get to know all topics when there are some."""
 
 
 def _replication_error(factor: int) -> str:

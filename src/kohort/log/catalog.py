@@ -44,6 +44,11 @@ class Catalog(Protocol):
         ...
 
     @property
+    def group_configs(self) -> Mapping[str, Mapping[str, str]]:
+        """Dynamic configs by group id; a group need not exist to have some."""
+        ...
+
+    @property
     def deleted(self) -> Mapping[TopicId, TopicName]:
         """Topics that are gone but whose files may not be; see ``forget_deleted``."""
         ...
@@ -85,6 +90,10 @@ class Catalog(Protocol):
 
     async def set_broker_configs(self, resource: str, configs: Mapping[str, str]) -> None:
         """Replace all dynamic configs of one broker, or of ``CLUSTER_DEFAULT``."""
+        ...
+
+    async def set_group_configs(self, group: str, configs: Mapping[str, str]) -> None:
+        """Replace all configs of one group."""
         ...
 
     async def next_producer_id(self) -> ProducerId:

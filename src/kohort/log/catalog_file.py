@@ -102,6 +102,10 @@ class FileCatalog:
         return self._state.broker_configs
 
     @property
+    def group_configs(self) -> Mapping[str, Mapping[str, str]]:
+        return self._state.group_configs
+
+    @property
     def deleted(self) -> Mapping[TopicId, TopicName]:
         return self._state.deleted
 
@@ -167,6 +171,9 @@ class FileCatalog:
 
     async def set_broker_configs(self, resource: str, configs: Mapping[str, str]) -> None:
         await self._change(lambda: {"type": "broker-configs", "resource": resource, "configs": dict(configs)})
+
+    async def set_group_configs(self, group: str, configs: Mapping[str, str]) -> None:
+        await self._change(lambda: {"type": "group-configs", "group": group, "configs": dict(configs)})
 
     async def next_producer_id(self) -> ProducerId:
         async with self._numbering:

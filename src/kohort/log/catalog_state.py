@@ -43,6 +43,7 @@ class CatalogState:
         self.collision_keys: dict[str, TopicName] = {}
         self.deleted: dict[TopicId, TopicName] = {}
         self.broker_configs: dict[str, Mapping[str, str]] = {}
+        self.group_configs: dict[str, Mapping[str, str]] = {}
         self.next_producer_id = 0
         self._births: dict[TopicId, int] = {}  # the start at which the topic's epoch was, or would be, 0
 
@@ -69,6 +70,8 @@ class CatalogState:
         for resource, configs in self.broker_configs.items():
             if configs:
                 yield {"type": "broker-configs", "resource": resource, "configs": configs}
+        for group, configs in self.group_configs.items():
+            yield {"type": "group-configs", "group": group, "configs": configs}
         yield {"type": "producer-ids", "next": self.next_producer_id}
 
     def topic_record(self, topic: Topic, epoch: LeaderEpoch) -> Record:
@@ -119,6 +122,12 @@ class CatalogState:
     def _set_broker_configs(self, record: Record) -> None:
         self.broker_configs[record["resource"]] = record["configs"]
 
+    def _set_group_configs(self, record: Record) -> None:
+        if record["configs"]:
+            self.group_configs[record["group"]] = record["configs"]
+        else:
+            self.group_configs.pop(record["group"], None)
+
     def _reserve_producer_ids(self, record: Record) -> None:
         self.next_producer_id = record["next"]
 
@@ -133,6 +142,7 @@ _CHANGES: Mapping[str, Callable[[CatalogState, Record], None]] = {
     "partitions": CatalogState._add_partitions,
     "topic-configs": CatalogState._set_topic_configs,
     "broker-configs": CatalogState._set_broker_configs,
+    "group-configs": CatalogState._set_group_configs,
     "producer-ids": CatalogState._reserve_producer_ids,
 }
 

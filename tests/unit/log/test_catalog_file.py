@@ -165,9 +165,13 @@ def test_configs_are_replaced_as_a_whole(node: Node) -> None:
     node.do(node.catalog.set_broker_configs(CLUSTER_DEFAULT, {"a": "1"}))
     node.do(node.catalog.set_broker_configs("1", {"b": "2"}))
     node.do(node.catalog.set_broker_configs("1", {"c": "3"}))
+    node.do(node.catalog.set_group_configs("g", {"d": "4"}))
+    node.do(node.catalog.set_group_configs("gone", {"d": "4"}))
+    node.do(node.catalog.set_group_configs("gone", {}))
     node.crash()
     assert node.catalog.topics[ORDERS].configs == {"cleanup.policy": "compact"}
     assert dict(node.catalog.broker_configs) == {"": {"a": "1"}, "1": {"c": "3"}}
+    assert dict(node.catalog.group_configs) == {"g": {"d": "4"}}
 
 
 def test_leader_epochs_begin_at_zero_and_grow_with_every_start(node: Node) -> None:

@@ -114,8 +114,10 @@ SERVED: tuple[Served, ...] = (
     Served(ApiKey.DESCRIBE_CLUSTER, 0, 2),
     Served(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0),
     Served(ApiKey.LIST_TRANSACTIONS, 0, 2),
-    Served(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, max_bytes=4 * _MIB, of_groups=True),
+    # The first member of a large group owns, and reports, every partition.
+    Served(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, max_bytes=4 * _MIB, max_elements=100_000, of_groups=True),
     Served(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, of_groups=True),
+    Served(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
     Served(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
     Served(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1),
     Served(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1),

@@ -9,14 +9,23 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
+from kohort.broker.group_configs import is_enabled
 from kohort.broker.handlers import SERVED
 from kohort.model.errors import ErrorCode
 from kohort.wire.apis import ApiKey
-from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
+_FIRST_VERSION_WITH_FEATURES_FROM_0 = 4  # older Java clients cannot read them
+_GROUP_VERSION = "group.version"  # 1: consumer groups (KIP-848)
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
 
@@ -33,12 +42,22 @@ def advertised() -> list[ApiVersion]:
     ]
 
 
-def handle(_broker: "Broker", request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
+def handle(broker: "Broker", request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
     if context.version >= 3 and not (
         _SOFTWARE.match(request.client_software_name) and _SOFTWARE.match(request.client_software_version)
     ):
         return refuse(request, ErrorCode.INVALID_REQUEST)
-    return ApiVersionsResponse(api_keys=advertised())
+    response = ApiVersionsResponse(api_keys=advertised())
+    if is_enabled(broker.configs):
+        response.finalized_features_epoch = 0
+        response.finalized_features = [
+            FinalizedFeatureKey(name=_GROUP_VERSION, min_version_level=1, max_version_level=1)
+        ]
+        if context.version >= _FIRST_VERSION_WITH_FEATURES_FROM_0:
+            response.supported_features = [
+                SupportedFeatureKey(name=_GROUP_VERSION, min_version=0, max_version=1)
+            ]
+    return response
 
 
 def refuse(_request: ApiVersionsRequest, code: ErrorCode) -> ApiVersionsResponse:

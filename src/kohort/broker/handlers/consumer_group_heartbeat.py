@@ -1,33 +1,122 @@
-"""ConsumerGroupHeartbeat (68): refused, as Kafka does while its consumer protocol is switched off.
+"""ConsumerGroupHeartbeat (68): join, stay in or leave a consumer group (KIP-848).
 
-It is announced all the same, as by Kafka: as long as no broker announces it librdkafka waits, without a word
-and for ever; refused with UNSUPPORTED_VERSION it gives up with a reason, and franz-go falls back to the
-classic protocol.
+Decided in ``kohort.groups.consumer.heartbeat``. v1: regular expressions, and the client makes the member id.
+
+It is announced even where ``group.coordinator.rebalance.protocols`` leaves it out, as by Kafka. As long as
+no broker announces it librdkafka waits, without a word and for ever. Refused with UNSUPPORTED_VERSION it
+gives up with a reason, and franz-go falls back to the classic protocol.
 """
 
+from base64 import urlsafe_b64encode
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
-from kohort.broker.context import Context
+from kohort.broker.context import Context, Response, Result
+from kohort.broker.expressions import wrong_with
+from kohort.broker.group_configs import is_enabled
+from kohort.broker.partition_runtime import then
+from kohort.groups.commands import ConsumerHeartbeat, OwnedTopic
+from kohort.groups.replies import ConsumerHeartbeatReply
 from kohort.model.errors import ErrorCode
+from kohort.model.ids import GroupId, InstanceId, MemberId, Partition, ReplyTo, TopicId, TopicName
 from kohort.wire.messages.consumer_group_heartbeat import (
+    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
 )
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
-_ONLY_CLASSIC = "Kohort serves classic groups only: set group.protocol=classic."
+_AT_ONCE = 1_000  # letters of an expression; a longer one is compiled in a thread
+_ONLY_CLASSIC = (
+    "This broker serves classic groups only: set group.protocol=classic, "
+    "or start it with group.coordinator.rebalance.protocols=classic,consumer."
+)
 
 
-def handle(
-    broker: "Broker", _request: ConsumerGroupHeartbeatRequest, context: Context
-) -> ConsumerGroupHeartbeatResponse:
-    broker.notices.refused(context, "groups of the consumer protocol (KIP-848)", "set group.protocol=classic")
-    return ConsumerGroupHeartbeatResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=_ONLY_CLASSIC
+def handle(broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: Context) -> Result:
+    if not is_enabled(broker.configs):
+        what = "groups of the consumer protocol (KIP-848)"
+        broker.notices.refused(context, what, "set group.protocol=classic")
+        return ConsumerGroupHeartbeatResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=_ONLY_CLASSIC
+        )
+    expression = request.subscribed_topic_regex or ""
+    if len(expression) > _AT_ONCE:
+        return _handle_later(broker, request, context, expression)
+    return _ask(broker, request, context, wrong_with(expression))
+
+
+async def _handle_later(
+    broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: Context, expression: str
+) -> Response:
+    wrong = await broker.heavy_work.call(lambda: wrong_with(expression))
+    result = _ask(broker, request, context, wrong)
+    return await result if isinstance(result, Awaitable) else result
+
+
+def _ask(
+    broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: Context, wrong: str | None
+) -> Result:
+    answer = broker.coordinator.ask(
+        request.group_id, lambda reply_to: _command(request, context, wrong, reply_to)
     )
+    return then(answer, _response)
 
 
 def refuse(_request: ConsumerGroupHeartbeatRequest, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(error_code=code)
+
+
+def _command(
+    request: ConsumerGroupHeartbeatRequest, context: Context, wrong: str | None, reply_to: ReplyTo
+) -> ConsumerHeartbeat:
+    instance, names, owned = request.instance_id, request.subscribed_topic_names, request.topic_partitions
+    return ConsumerHeartbeat(
+        reply_to=reply_to,
+        group_id=GroupId(request.group_id),
+        member_id=MemberId(request.member_id),
+        member_epoch=request.member_epoch,
+        instance_id=InstanceId(instance) if instance is not None else None,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        names=tuple(map(TopicName, names)) if names is not None else None,
+        expression=request.subscribed_topic_regex,
+        server_assignor=request.server_assignor,
+        owned=tuple(map(_owned, owned)) if owned is not None else None,
+        client_id=context.client_id,
+        client_host=context.client_host,
+        version=context.version,
+        fresh_id="" if request.member_id else _fresh_id(),
+        expression_error=wrong,
+    )
+
+
+def _owned(topic: TopicPartitions) -> OwnedTopic:
+    return OwnedTopic(TopicId(topic.topic_id), tuple(map(Partition, topic.partitions)))
+
+
+def _fresh_id() -> str:
+    """A member id in the form that Kafka gives it."""
+    return urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode()
+
+
+def _response(reply: ConsumerHeartbeatReply) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        error_code=reply.error,
+        error_message=reply.error_message,
+        member_id=reply.member_id,
+        member_epoch=reply.member_epoch,
+        heartbeat_interval_ms=reply.heartbeat_interval_ms,
+        assignment=None
+        if reply.assignment is None
+        else Assignment(
+            topic_partitions=[
+                TopicPartitions(topic_id=topic.topic_id, partitions=list(topic.partitions))
+                for topic in reply.assignment
+            ]
+        ),
+    )

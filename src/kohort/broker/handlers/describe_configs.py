@@ -1,4 +1,4 @@
-"""DescribeConfigs (32): every config of a topic or a broker, with where its value comes from.
+"""DescribeConfigs (32): every config of a topic, a broker or a group, with where its value comes from.
 
 v1: sources and synonyms; v3: types and documentation; v4: flexible.
 """
@@ -10,6 +10,7 @@ from kohort.broker.config_changes import ResourceType, check_resource
 from kohort.broker.config_values import ConfigValue
 from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey, ConfigSource, ConfigType
 from kohort.broker.context import Context, Result
+from kohort.broker.group_configs import GROUP_CONFIGS, group_value
 from kohort.broker.heavy_work import Slice, Steps
 from kohort.log.catalog import CLUSTER_DEFAULT
 from kohort.model.errors import ErrorCode, RefusedError
@@ -104,6 +105,10 @@ def _values(broker: "Broker", kind: ResourceType, name: str) -> Iterator[tuple[C
         overrides = topic.configs if topic is not None else {}
         for key in TOPIC_CONFIGS.values():
             yield key, broker.configs.topic_synonyms(overrides, key.name)
+    elif kind is ResourceType.GROUP:
+        own = broker.catalog.group_configs.get(name, {})
+        for key in GROUP_CONFIGS.values():
+            yield key, [group_value(broker.configs, own, key.name)]
     elif name == CLUSTER_DEFAULT:
         for config, value in broker.catalog.broker_configs.get(CLUSTER_DEFAULT, {}).items():
             yield BROKER_CONFIGS[config], [ConfigValue(config, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)]

@@ -13,7 +13,7 @@ from kohort.broker.heavy_work import Slice
 from kohort.groups.commands import FetchOffsets, FetchTopic
 from kohort.groups.replies import FetchedOffset, FetchReply
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import GroupId, Partition, TopicId, TopicName
+from kohort.model.ids import GroupId, MemberId, Partition, TopicId, TopicName
 from kohort.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -93,7 +93,12 @@ async def _fetch(
     answer = broker.coordinator.ask(
         group.group_id,
         lambda reply_to: FetchOffsets(
-            reply_to=reply_to, group_id=GroupId(group.group_id), topics=asked.topics, require_stable=stable
+            reply_to=reply_to,
+            group_id=GroupId(group.group_id),
+            topics=asked.topics,
+            require_stable=stable,
+            member_id=MemberId(group.member_id) if group.member_id is not None else None,
+            member_epoch=group.member_epoch,
         ),
     )
     reply = await answer if isinstance(answer, Awaitable) else answer
