@@ -7,7 +7,7 @@ assigned, moves from one assignment to the next, and is edited by the fetcher.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -36,12 +36,21 @@ class SubscriptionType(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class SubscriptionPattern:
+    """A regular expression of RE2 that the brokers match, whole names; with group_protocol "consumer"."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
 class Subscription:
-    """What is wanted. With a pattern, ``topics`` are those that matched when metadata last changed."""
+    """What is wanted. With a pattern, ``topics`` are those that matched when metadata last changed; with a
+    ``remote_pattern`` those that are assigned."""
 
     type: SubscriptionType = SubscriptionType.NONE
     topics: frozenset[TopicName] = frozenset()
     pattern: re.Pattern[str] | None = None
+    remote_pattern: str | None = None  # a ``SubscriptionPattern``
 
     def matches(self, topic: str) -> bool:
         """Whether a topic belongs to it: one of the names, or a full match of the pattern."""
@@ -181,12 +190,16 @@ class Subscriptions:
         """Want every topic whose whole name matches; which those are comes with the metadata."""
         self._change(Subscription(SubscriptionType.AUTO_PATTERN, pattern=pattern))
 
+    def subscribe_remote_pattern(self, pattern: SubscriptionPattern) -> None:
+        """Want every topic that the brokers say matches."""
+        self._change(Subscription(SubscriptionType.AUTO_PATTERN, remote_pattern=pattern.pattern))
+
     def set_matched_topics(self, topics: Iterable[TopicName]) -> bool:
         """Take over what a pattern matches now; whether that changed anything."""
         found = frozenset(topics)
         changed = found != self.subscription.topics
         if changed:
-            self.subscription = Subscription(SubscriptionType.AUTO_PATTERN, found, self.subscription.pattern)
+            self.subscription = replace(self.subscription, topics=found)
         return changed
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -220,9 +233,10 @@ class Subscriptions:
         return [each for each, state in self.assignment.items() if state.is_fetchable and ready(each)]
 
     def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand nothing more out from these: their positions are final."""
-        for partition in partitions:
-            self.assignment[partition].pending_revocation = True
+        """Hand nothing more out from exactly these: their positions are final."""
+        going = set(partitions)
+        for partition, state in self.assignment.items():
+            state.pending_revocation = partition in going
 
     def _change(self, wanted: Subscription) -> None:
         current = self.subscription.type

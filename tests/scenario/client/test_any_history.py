@@ -1,6 +1,7 @@
 """Whatever members, network and coordinator do, in whatever order: the promises of a group hold."""
 
 from itertools import cycle
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,6 +11,7 @@ from tests.rounds import ROUNDS
 from tests.scenario.client.world import GROUP, Consumer, Told, World
 
 from kohort.assign.assignor import RebalanceProtocol
+from kohort.client.membership.classic.context import ClassicContext
 from kohort.client.membership.effects import CallbackKind
 from kohort.client.membership.state import MemberState
 from kohort.codec.schema import Message
@@ -172,7 +174,7 @@ class AnyHistory(RuleBasedStateMachine):
     def nobody_shares_a_partition_in_one_generation(self) -> None:
         seen: dict[tuple[int, TopicPartition], str] = {}
         for each in self.world.alive:
-            is_done = each.membership._context.member.attempt is None
+            is_done = cast(ClassicContext, each.membership._context).member.attempt is None
             if each.membership.state is MemberState.STABLE and is_done and self.is_member(each):
                 for partition in each.owned:
                     key = (each.membership.generation.generation_id, partition)

@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
+from typing import cast
 
 from tests.scenario.client.broker import Broker
 
 from kohort.assign.assignor import RebalanceProtocol
 from kohort.assign.registry import choose_assignors
 from kohort.client.errors import DisconnectedError
+from kohort.client.membership.classic.context import ClassicContext
 from kohort.client.membership.commands import (
     CallbackDone,
     Close,
@@ -107,7 +109,7 @@ class Consumer:
     def is_settled(self) -> bool:
         """Nothing is going on: the member is stable, and has taken over what it was given."""
         member = self.membership
-        is_done = member._context.member.attempt is None and not self.is_in_call
+        is_done = cast(ClassicContext, member._context).member.attempt is None and not self.is_in_call
         return member.state is MemberState.STABLE and not member.rejoin_needed and is_done
 
     def subscribe(self, *topics: str) -> None:

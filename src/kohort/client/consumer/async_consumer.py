@@ -28,6 +28,7 @@ from kohort.client.subscription import (
     PartitionState,
     Position,
     SubscriptionError,
+    SubscriptionPattern,
     Subscriptions,
 )
 from kohort.model.errors import KohortError
@@ -133,10 +134,12 @@ class AsyncConsumer:
         self,
         topics: Iterable[str] = (),
         *,
-        pattern: str | re.Pattern[str] | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
         """Read these topics, or those whose whole name matches, as a member of the group.
+
+        A ``SubscriptionPattern`` is matched by the brokers; that needs group_protocol "consumer".
 
         Replaces an earlier subscription. The listener's methods may be coroutine functions.
         """
@@ -146,7 +149,14 @@ class AsyncConsumer:
             raise NoGroupError("subscribe")
         if (pattern is None) == (not names):
             raise SubscriptionError("subscribe to topics or to a pattern", hint="to give up: unsubscribe()")
-        if pattern is not None:
+        if isinstance(pattern, SubscriptionPattern):
+            if not self._settings.uses_consumer_protocol:
+                raise SubscriptionError(
+                    "a SubscriptionPattern needs group_protocol='consumer'",
+                    hint="in the classic protocol the consumer matches: give the pattern as text",
+                )
+            self._subscriptions.subscribe_remote_pattern(pattern)
+        elif pattern is not None:
             self._subscriptions.subscribe_pattern(re.compile(pattern))
         else:
             self._subscriptions.subscribe(names)

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
+from uuid import uuid4
 
 from kohort.assign.assignor import Assignor
 from kohort.client.cluster import Cluster
@@ -26,7 +27,7 @@ from kohort.client.subscription import (
     Subscriptions,
     SubscriptionType,
 )
-from kohort.model.ids import Instant
+from kohort.model.ids import Instant, MemberId
 from kohort.model.topics import TopicPartition
 
 Records = dict[TopicPartition, list[ConsumerRecord]]
@@ -73,8 +74,9 @@ class Engine:
     def _new_member(self, given: Surroundings) -> GroupMember | None:
         if self.settings.group_id is None:
             return None
+        joins_with = MemberId(str(uuid4())) if self.settings.uses_consumer_protocol else given.assignors
         machine = Membership(
-            self.settings, given.assignors, given.subscriptions, dice=random.random, now=self.tasks.now()
+            self.settings, joins_with, given.subscriptions, dice=random.random, now=self.tasks.now()
         )
         calls = Calls(given.invoke, self._interceptors)
 
@@ -87,8 +89,8 @@ class Engine:
         subscription = self._subscriptions.subscription
         if subscription.pattern is not None:
             return None
-        wanted = self.member.membership.wanted_topics if self.member is not None else None
-        return subscription.topics | (wanted or frozenset())
+        wanted = self.member.membership.wanted_topics if self.member is not None else frozenset()
+        return None if wanted is None else subscription.topics | wanted
 
     def _metadata_updated(self, asked: Topics) -> None:
         if self.member is not None:

@@ -25,8 +25,6 @@ _LONGEST_INSTANCE_ID = 249
 
 
 LEFT_OUT = {
-    "group_protocol": "members speak the classic protocol only",
-    "group_remote_assignor": "in the classic protocol partition_assignment_strategy decides",
     "reconnect_backoff_ms": "retry_backoff_ms paces new connections, too",
     "reconnect_backoff_max_ms": "retry_backoff_max_ms paces new connections, too",
     "socket_connection_setup_timeout_max_ms": "socket_connection_setup_timeout_ms does not grow",
@@ -48,6 +46,13 @@ _ELSEWHERE = {
 """The same of other libraries."""
 
 
+NOT_WITH_CONSUMER_PROTOCOL = {
+    "partition_assignment_strategy": "the broker assigns: group_remote_assignor names one of its assignors",
+    "session_timeout_ms": "the group's config consumer.session.timeout.ms decides, on the broker",
+    "heartbeat_interval_ms": "the group's config consumer.heartbeat.interval.ms decides, on the broker",
+}
+
+
 class ConsumerOptions(TypedDict, total=False):
     """What a consumer is made with; ``ConsumerSettings`` has the defaults."""
 
@@ -56,6 +61,8 @@ class ConsumerOptions(TypedDict, total=False):
     client_rack: str
     group_id: str | None
     group_instance_id: str | None
+    group_protocol: str
+    group_remote_assignor: str | None
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
@@ -166,6 +173,9 @@ def consumer_settings(given: Mapping[str, Any]) -> ConsumerSettings:
     """Settings from keyword arguments; a name that does not exist is refused with the nearest that does."""
     names = [each.name for each in fields(ConsumerSettings)]
     check_names("consumer", given, names, LEFT_OUT | _ELSEWHERE)
+    if given.get("group_protocol") == "consumer":
+        for name, reason in NOT_WITH_CONSUMER_PROTOCOL.items():
+            _check(name not in given, f"{name} does not go with group_protocol='consumer'", reason)
     return ConsumerSettings(**given)
 
 

@@ -21,7 +21,7 @@ from kohort.client.loop_thread import LoopThread, OwnerProcess
 from kohort.client.membership.effects import RebalanceListener
 from kohort.client.membership.state import MemberGeneration
 from kohort.client.partitions import AnyPartition, PartitionKey, as_partitions
-from kohort.client.subscription import OffsetAndMetadata
+from kohort.client.subscription import OffsetAndMetadata, SubscriptionPattern
 from kohort.model.topics import TopicPartition
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class Consumer:
         self,
         topics: Iterable[str] = (),
         *,
-        pattern: str | re.Pattern[str] | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
         """Read these topics, or those whose whole name matches, as a member of the group."""

@@ -21,7 +21,7 @@ from kohort.client.membership.errors import (
     TopicAuthorizationFailedError,
 )
 from kohort.client.membership.reactions import Reaction, Then, reaction_to, reaction_to_silence
-from kohort.client.membership.state import MemberGeneration, MemberState
+from kohort.client.membership.state import MemberGeneration
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import KohortError
 from kohort.model.ids import Instant
@@ -54,15 +54,13 @@ class CommitJudge:
         self._what = f"commit offsets of group {context.settings.group!r}"
 
     def refusal(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> KohortError | None:
-        """Why this need not be sent. Between "rejoin needed" and JoinGroup a member is still STABLE."""
+        """Why this need not be sent."""
         for partition, committed in offsets.items():
             if committed.offset < 0:
                 return KohortError(f"cannot commit offset {committed.offset} of {partition}: it is negative")
-        state = self._context.member.state
-        if not self._context.subscriptions.is_group_managed or state is MemberState.STABLE:
+        if not self._context.subscriptions.is_group_managed:
             return None
-        group_id = self._context.settings.group
-        return RebalanceInProgressError(group_id) if state.is_rebalancing else CommitFailedError(group_id)
+        return self._context.member.commit_refusal(self._context.settings.group)
 
     def judge(self, response: OffsetCommitResponse, sent: MemberGeneration) -> KohortError | None:
         """The first failing partition decides, but of topics one may not use all are named."""
@@ -101,12 +99,14 @@ class CommitJudge:
             case Then.FAIL_FENCED if not has_changed:
                 return FencedInstanceIdError(settings.group, settings.group_instance_id)
             case Then.FAIL_EXPELLED | Then.FAIL_FENCED:
-                if has_changed and member.state is MemberState.PREPARING_REBALANCE:
+                if has_changed and member.is_preparing_rebalance:
                     return RebalanceInProgressError(settings.group)
+                return CommitFailedError(settings.group)
+            case Then.FAIL_STALE if member.generation.is_unknown_to_the_group:
                 return CommitFailedError(settings.group)
             case _:
                 error = BrokerError(code, self._what)
-                error.retriable = reaction.then is Then.RETRY
+                error.retriable = reaction.then in (Then.RETRY, Then.FAIL_STALE)
                 error.hint = reaction.hint or error.hint
                 return error
 
@@ -176,6 +176,11 @@ class Commits:
     def asynchronous(self) -> tuple[PendingCommit, ...]:
         """The commits under way that no call waits for."""
         return tuple(each for each in self._pending if each.deadline is None)
+
+    def expelled(self) -> None:
+        """The member was fenced: what it could not commit so far may be others' by now."""
+        for commit in [each for each in self._pending if each.stage is CommitStage.BACKING_OFF]:
+            self._finish(commit, CommitFailedError(self._context.settings.group))
 
     def abandon_all(self) -> None:
         """The consumer is closed: nothing is sent any more, and no commit is reported."""

@@ -1,13 +1,12 @@
 """What all parts of the machine share: the time, the member, the requests in flight, the effects so far."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from itertools import count
 from typing import NamedTuple, Protocol
 
-from kohort.assign.assignor import Assignor
-from kohort.assign.registry import rebalance_protocol
 from kohort.client.membership.commands import CallbackId, CommitId, FetchCommitted, RequestId
+from kohort.client.membership.consumer.state import SentFields
 from kohort.client.membership.effects import (
     CallbackKind,
     Destination,
@@ -19,7 +18,7 @@ from kohort.client.membership.effects import (
     WakePoll,
 )
 from kohort.client.membership.settings import MemberSettings
-from kohort.client.membership.state import ClusterTopics, JoinAttempt, Member, MemberGeneration
+from kohort.client.membership.state import AbstractMember, ClusterTopics, JoinAttempt, MemberGeneration
 from kohort.client.settings import Dice, backoff_ms
 from kohort.client.subscription import OffsetAndMetadata, Subscriptions
 from kohort.codec.schema import Message
@@ -116,7 +115,7 @@ class Pending(NamedTuple):
 
     api: ApiKey
     generation: MemberGeneration
-    about: JoinAttempt | PendingCommit | CommittedQuestion | None = None
+    about: JoinAttempt | PendingCommit | CommittedQuestion | SentFields | None = None
 
     @property
     def destination(self) -> Destination:
@@ -142,18 +141,17 @@ class MemberContext:
     def __init__(
         self,
         settings: MemberSettings,
-        assignors: Sequence[Assignor],
+        member: AbstractMember,
         subscriptions: Subscriptions,
         dice: Dice,
         now: Instant,
     ) -> None:
         self.settings = settings
-        self.assignors = {assignor.name: assignor for assignor in assignors}
-        self.protocol = rebalance_protocol(assignors)
+        self.member = member
         self.subscriptions = subscriptions
         self.now = now
-        self.member = Member(now)
         self.cluster = ClusterTopics()
+        self.has_unknown_ids = False  # of topics that a broker's regular expression found
         self.effects: list[Effect] = []
         self.dispatcher: Dispatcher  # set by the coordinator, which is made of them
         self.requests: dict[RequestId, Pending] = {}
@@ -175,7 +173,7 @@ class MemberContext:
     def send(
         self,
         request: Message,
-        about: JoinAttempt | PendingCommit | CommittedQuestion | None = None,
+        about: JoinAttempt | PendingCommit | CommittedQuestion | SentFields | None = None,
         *,
         lowest: int = 0,
         highest: int | None = None,
@@ -210,10 +208,14 @@ class MemberContext:
         return self.after(backoff_ms(failures, self.settings, self._dice))
 
     @property
+    def needs_all_topics(self) -> bool:
+        """For a pattern of this client, and to find the name behind the id of a topic."""
+        return self.subscriptions.subscription.pattern is not None or self.has_unknown_ids
+
+    @property
     def wanted_topics(self) -> frozenset[TopicName]:
         """What metadata has to cover: the own subscription, and as the leader that of the group."""
         return self.subscriptions.subscription.topics | self.member.group_subscription
 
     def refresh_metadata(self) -> None:
-        pattern = self.subscriptions.subscription.pattern
-        self.emit(RefreshMetadata(None if pattern is not None else self.wanted_topics))
+        self.emit(RefreshMetadata(None if self.needs_all_topics else self.wanted_topics))

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from kohort.client.membership.commands import CallbackDone
 from kohort.client.membership.commits import AutoCommits, Commits
 from kohort.client.membership.committed import CommittedOffsets
+from kohort.client.membership.consumer.state import ConsumerMemberState
 from kohort.client.membership.context import (
     CallbackStep,
     CommitPurpose,
@@ -18,7 +19,7 @@ from kohort.client.membership.context import (
     PendingCommit,
 )
 from kohort.client.membership.discovery import Discovery
-from kohort.client.membership.state import ClusterTopics
+from kohort.client.membership.state import ClusterTopics, MemberState
 from kohort.client.subscription import SubscriptionError, SubscriptionType
 from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
@@ -40,6 +41,14 @@ class AbstractCoordinator(ABC):
         self.auto_commits = AutoCommits(context, self.commits)
         self._matched_version = -1  # of the metadata the pattern was matched against
         context.dispatcher = self
+
+    @property
+    @abstractmethod
+    def state(self) -> MemberState | ConsumerMemberState:
+        """How far the member is in its group."""
+
+    def enforce_rebalance(self, reason: str) -> None:
+        self._context.member.request_rejoin(reason)
 
     # --- poll ---------------------------------------------------------------------------------
 

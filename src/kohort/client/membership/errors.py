@@ -8,6 +8,7 @@ KohortError
  ├── CommitTimeoutError          retried until there was no time left
  ├── OffsetFetchTimeoutError     the same for committed offsets
  ├── RetriableCommitFailedError  an asynchronous commit failed in a way that may pass
+ ├── ConsumerGroupsNotServedError  group_protocol="consumer" needs other brokers
  └── BrokerError                 (kohort.client.errors) any other code of a broker
       ├── FencedInstanceIdError          another consumer runs with this group.instance.id
       ├── TopicAuthorizationFailedError  ... with the topics it is about
@@ -39,6 +40,17 @@ class InterruptedCallbackError(Exception):
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
         self.error = error
+
+
+class ConsumerGroupsNotServedError(KohortError):
+    """The coordinator does not serve groups of the consumer protocol."""
+
+    def __init__(self, group_id: str, where: str) -> None:
+        super().__init__(
+            f"cannot join group {group_id!r} with group.protocol=consumer: {where} does not serve groups of "
+            "this protocol [UNSUPPORTED_VERSION]",
+            hint="set group.protocol=classic, or use brokers that serve it (Kafka 4.0 or later)",
+        )
 
 
 class CommitFailedError(KohortError):

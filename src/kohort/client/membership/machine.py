@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from kohort.assign.assignor import Assignor, RebalanceProtocol
+from kohort.client.membership.classic.context import ClassicContext
 from kohort.client.membership.classic.coordinator import ClassicCoordinator
 from kohort.client.membership.commands import (
     AutoCommitIfDue,
@@ -36,6 +37,9 @@ from kohort.client.membership.commands import (
     SubscriptionChanged,
     Unsubscribe,
 )
+from kohort.client.membership.consumer.context import ConsumerContext
+from kohort.client.membership.consumer.coordinator import ConsumerCoordinator
+from kohort.client.membership.consumer.state import ConsumerMemberState
 from kohort.client.membership.context import MemberContext, PendingCommit
 from kohort.client.membership.coordinator import AbstractCoordinator
 from kohort.client.membership.effects import (
@@ -52,7 +56,7 @@ from kohort.client.membership.state import MemberGeneration, MemberState
 from kohort.client.settings import Dice
 from kohort.client.subscription import Subscriptions
 from kohort.model.errors import KohortError
-from kohort.model.ids import Instant, TopicName
+from kohort.model.ids import Instant, MemberId, TopicName
 
 
 class Membership:
@@ -61,16 +65,25 @@ class Membership:
     def __init__(
         self,
         settings: MemberSettings,
-        assignors: Sequence[Assignor],
+        joins_with: Sequence[Assignor] | MemberId,
         subscriptions: Subscriptions,
         *,
         dice: Dice,
         now: Instant,
     ) -> None:
-        """``assignors`` in order of preference, instances of this consumer's own. Raises
-        AssignorChoiceError if they have no rebalance protocol in common."""
-        self._context = MemberContext(settings, assignors, subscriptions, dice, now)
-        self._coordinator: AbstractCoordinator = ClassicCoordinator(self._context)
+        """``joins_with``: in the classic protocol assignors in order of preference, instances of this
+        consumer's own; in the consumer protocol a member id that no other member has. Raises
+        AssignorChoiceError if assignors have no rebalance protocol in common."""
+        self.protocol = RebalanceProtocol.COOPERATIVE
+        self._context: MemberContext
+        self._coordinator: AbstractCoordinator
+        if isinstance(joins_with, str):
+            consumer = ConsumerContext(settings, joins_with, subscriptions, dice, now)
+            self._context, self._coordinator = consumer, ConsumerCoordinator(consumer)
+        else:
+            classic = ClassicContext(settings, joins_with, subscriptions, dice, now)
+            self._context, self._coordinator = classic, ClassicCoordinator(classic)
+            self.protocol = classic.protocol
         self._call: Poll | Unsubscribe | Close | None = None  # of the application, until it is answered
         self._last_commits: tuple[PendingCommit, ...] | None = None  # that a ``Close`` waits for
         self._is_closed = False
@@ -79,23 +92,18 @@ class Membership:
         node = self.coordinator
         known = "no coordinator" if node is None else f"coordinator {node.node_id}"
         group_id = self._context.settings.group
-        return f"<Membership of {group_id!r}: {self.state.name}, {self.generation}, {known}>"
+        return f"<Membership of {group_id!r}: {self._context.member.state_name}, {self.generation}, {known}>"
 
     # --- what one sees ------------------------------------------------------------------------
 
     @property
-    def state(self) -> MemberState:
-        return self._context.member.state
+    def state(self) -> MemberState | ConsumerMemberState:
+        return self._coordinator.state
 
     @property
     def generation(self) -> MemberGeneration:
         """The generation, member id and assignor; what ``group_metadata`` of a consumer tells."""
         return self._context.member.generation
-
-    @property
-    def protocol(self) -> RebalanceProtocol:
-        """EAGER or COOPERATIVE: by the own assignors, not by the one the group selected."""
-        return self._context.protocol
 
     @property
     def coordinator(self) -> CoordinatorNode | None:
@@ -127,8 +135,7 @@ class Membership:
     @property
     def wanted_topics(self) -> frozenset[TopicName] | None:
         """What every metadata request must ask for (None: all topics), besides what others need."""
-        is_pattern = self._context.subscriptions.subscription.pattern is not None
-        return None if is_pattern else self._context.wanted_topics
+        return None if self._context.needs_all_topics else self._context.wanted_topics
 
     # --- what one does ------------------------------------------------------------------------
 
@@ -225,8 +232,7 @@ class Membership:
                     self._context.refresh_metadata()
                 self._context.wake_poll()
             case EnforceRebalance():
-                reason = command.reason or "rebalance enforced by the application"
-                self._context.member.request_rejoin(reason)
+                self._coordinator.enforce_rebalance(command.reason or "rebalance enforced by the application")
                 self._context.wake_poll()
             case _:
                 assert_never(command)

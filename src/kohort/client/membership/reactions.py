@@ -24,6 +24,7 @@ class Then(Enum):
     FAIL_TOPICS = "fail this call, naming every topic with this code"
     FAIL_EXPELLED = "CommitFailed; if another rebalance is being prepared: RebalanceInProgress"
     FAIL_FENCED = "FencedInstanceId; if the generation has changed, as after an expulsion"
+    FAIL_STALE = "try again with the newest epoch; CommitFailed if the member is out of the group"
     FAIL_REBALANCING = "RebalanceInProgress"
     RECEIVED = "count as a heartbeat: restart the session timer"
     BEAT_LATER = "count as a failed heartbeat: the next one after exponential backoff"
@@ -122,6 +123,37 @@ REACTIONS: Mapping[ApiKey, Mapping[ErrorCode | Special, Reaction]] = {
         NO_ANSWER: _UNKNOWN_THEN_BEAT,
         ANY_OTHER: Reaction(Then.BEAT_LATER),
     },
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: {
+        _E.NONE: Reaction(Then.RECEIVED),
+        _E.COORDINATOR_NOT_AVAILABLE: _UNKNOWN_THEN_BEAT,
+        _E.NOT_COORDINATOR: _UNKNOWN_THEN_BEAT,
+        _E.COORDINATOR_LOAD_IN_PROGRESS: Reaction(Then.BEAT_LATER),
+        _E.FENCED_MEMBER_EPOCH: Reaction(Then.JOIN_NOW, Loss.MEMBERSHIP),
+        _E.UNKNOWN_MEMBER_ID: Reaction(Then.JOIN_NOW, Loss.MEMBERSHIP),
+        _E.TOPIC_AUTHORIZATION_FAILED: _RAISE,
+        _E.GROUP_AUTHORIZATION_FAILED: Reaction(Then.RAISE, Loss.MEMBERSHIP, hint=_RIGHTS),
+        _E.GROUP_MAX_SIZE_REACHED: Reaction(
+            Then.RAISE, Loss.MEMBERSHIP, hint="the broker's group.consumer.max.size is reached"
+        ),
+        _E.UNSUPPORTED_ASSIGNOR: Reaction(
+            Then.RAISE,
+            Loss.MEMBERSHIP,
+            hint="group.remote.assignor must be one of the broker's group.consumer.assignors",
+        ),
+        _E.INVALID_REGULAR_EXPRESSION: Reaction(
+            Then.RAISE, Loss.MEMBERSHIP, hint="a SubscriptionPattern is a regular expression of RE2"
+        ),
+        _E.UNRELEASED_INSTANCE_ID: Reaction(
+            Then.RAISE,
+            Loss.MEMBERSHIP,
+            hint="another consumer runs with this group.instance.id, or ended without leaving: then its "
+            "session has to expire first",
+        ),
+        _E.FENCED_INSTANCE_ID: Reaction(Then.RAISE, Loss.MEMBERSHIP),
+        _E.UNSUPPORTED_VERSION: Reaction(Then.RAISE, Loss.MEMBERSHIP),
+        NO_ANSWER: _UNKNOWN_THEN_BEAT,
+        ANY_OTHER: Reaction(Then.RAISE, Loss.MEMBERSHIP),
+    },
     ApiKey.LEAVE_GROUP: {
         NO_ANSWER: Reaction(Then.NOTE),
         ANY_OTHER: Reaction(Then.NOTE),
@@ -142,6 +174,7 @@ REACTIONS: Mapping[ApiKey, Mapping[ErrorCode | Special, Reaction]] = {
         _E.REBALANCE_IN_PROGRESS: Reaction(Then.FAIL_REBALANCING, rejoin=True),
         _E.UNKNOWN_MEMBER_ID: Reaction(Then.FAIL_EXPELLED, Loss.MEMBERSHIP),
         _E.ILLEGAL_GENERATION: Reaction(Then.FAIL_EXPELLED, Loss.GENERATION),
+        _E.STALE_MEMBER_EPOCH: Reaction(Then.FAIL_STALE),
         NO_ANSWER: _UNKNOWN_THEN_RETRY,
         ANY_OTHER: _FAIL,
     },

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kohort.client.settings import SettingError
+from kohort.client.settings import SettingError, check_choice
 from kohort.model.ids import GroupId
 
 MAX_INT32 = 2_147_483_647
@@ -15,6 +15,8 @@ class MemberSettings:
 
     group_id: str | None = None
     group_instance_id: str | None = None  # a static member
+    group_protocol: str = "classic"  # or "consumer" (KIP-848)
+    group_remote_assignor: str | None = None  # of the broker; only with group_protocol "consumer"
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     max_poll_interval_ms: int = 300_000  # also the rebalance timeout
@@ -30,6 +32,14 @@ class MemberSettings:
     def __post_init__(self) -> None:
         if self.group_id == "":
             raise SettingError("group_id must not be empty", hint="name the group, or leave it out")
+        check_choice("group_protocol", self.group_protocol, ("classic", "consumer"))
+        if self.group_remote_assignor is not None and not self.uses_consumer_protocol:
+            raise SettingError(
+                "group_remote_assignor needs group_protocol='consumer'",
+                hint="in the classic protocol partition_assignment_strategy decides",
+            )
+        if self.uses_consumer_protocol:
+            return  # the broker decides about sessions and heartbeats
         if self.group_id is not None and self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise SettingError(
                 f"heartbeat.interval.ms ({self.heartbeat_interval_ms}) must be less than "
@@ -42,6 +52,10 @@ class MemberSettings:
         """The group of a member, which always has one."""
         assert self.group_id is not None
         return GroupId(self.group_id)
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        return self.group_protocol == "consumer"
 
     @property
     def auto_commits(self) -> bool:

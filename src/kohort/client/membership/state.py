@@ -1,14 +1,16 @@
 """What a member knows: state and generation, the attempt to join, the topics of the cluster. No I/O."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from kohort.client.membership.errors import CommitFailedError, RebalanceInProgressError
 from kohort.client.membership.reactions import Loss, Then
 from kohort.client.metadata import Metadata
 from kohort.model.errors import KohortError
-from kohort.model.ids import Generation, Instant, MemberId, TopicName
+from kohort.model.ids import Generation, Instant, MemberId, TopicId, TopicName
 from kohort.wire.messages.join_group import JoinGroupResponse
 from kohort.wire.messages.sync_group import SyncGroupRequestAssignment
 
@@ -86,6 +88,7 @@ class ClusterTopics:
     topics: Mapping[TopicName, Shape] = field(default_factory=dict)
     internal: frozenset[TopicName] = frozenset()
     asked: frozenset[TopicName] | None = frozenset()
+    ids: Mapping[TopicId, TopicName] = field(default_factory=dict)
 
     def covers(self, wanted: Iterable[TopicName]) -> bool:
         """Whether something is known of all of these, if only that they are not there."""
@@ -127,7 +130,8 @@ def cluster_topics(
         for name, topic in metadata.topics.items()
     }
     internal = frozenset(name for name, topic in metadata.topics.items() if topic.is_internal)
-    return ClusterTopics(version, shapes, internal, None if asked is None else frozenset(asked))
+    ids = {topic.topic_id: name for name, topic in metadata.topics.items()}
+    return ClusterTopics(version, shapes, internal, None if asked is None else frozenset(asked), ids)
 
 
 LONGEST_REASON = 255  # KIP-800
@@ -161,43 +165,73 @@ class JoinAttempt:
         self.failure = JoinFailure(error, then)
 
 
-class Member:
-    """The group as this member sees it."""
+class AbstractMember(ABC):
+    """What commits, and those who look on, need to know of a member of either protocol."""
+
+    __slots__ = ("generation", "group_subscription", "is_leader", "rebalances_failed", "rejoin_needed")
+
+    def __init__(self, generation: MemberGeneration = NO_GENERATION) -> None:
+        self.generation = generation
+        self.group_subscription: frozenset[TopicName] = frozenset()  # topics that others read
+        self.is_leader = False
+        self.rejoin_needed = True
+        self.rebalances_failed = 0
+
+    @property
+    @abstractmethod
+    def has_settled(self) -> bool:
+        """In the group, with its assignment taken over, and nothing left to be done about that."""
+
+    @property
+    @abstractmethod
+    def state_name(self) -> str:
+        """For the log."""
+
+    @property
+    def is_preparing_rebalance(self) -> bool:
+        return False
+
+    @abstractmethod
+    def commit_refusal(self, group_id: str) -> KohortError | None:
+        """Why this member cannot commit now."""
+
+    @abstractmethod
+    def request_rejoin(self, reason: str) -> None:
+        """Join again at the next poll."""
+
+    @abstractmethod
+    def lose(self, loss: Loss, sent: MemberGeneration, reason: str) -> bool:
+        """Forget what a reaction says; whether there was a reset. Nothing is lost if ``sent`` is stale."""
+
+
+class Member(AbstractMember):
+    """A member of a classic group."""
 
     __slots__ = (
         "assignment_snapshot",
         "attempt",
         "awaits_topics",
-        "generation",
-        "group_subscription",
         "has_fresh_topics",
-        "is_leader",
         "join_not_before",
         "joined_subscription",
         "metadata_snapshot",
         "needs_join_prepare",
-        "rebalances_failed",
-        "rejoin_needed",
         "rejoin_reason",
         "state",
     )
 
     def __init__(self, now: Instant) -> None:
+        super().__init__()
         self.state = MemberState.UNJOINED
-        self.generation = NO_GENERATION
-        self.rejoin_needed = True
         self.rejoin_reason = ""
         self.needs_join_prepare = True
         self.attempt: JoinAttempt | None = None
         self.join_not_before = now
         self.joined_subscription: frozenset[TopicName] = frozenset()
-        self.is_leader = False
-        self.group_subscription: frozenset[TopicName] = frozenset()
         self.metadata_snapshot = MetadataSnapshot(0, {})
         self.assignment_snapshot: MetadataSnapshot | None = None  # what the leader assigned by
         self.awaits_topics = False  # a pattern joins only with what there is now
         self.has_fresh_topics = False
-        self.rebalances_failed = 0
 
     def __repr__(self) -> str:
         return f"<Member {self.state.name}, {self.generation}>"
@@ -206,6 +240,22 @@ class Member:
     def has_settled(self) -> bool:
         """In a generation, with its assignment taken over, and no reason known to join again."""
         return self.state is MemberState.STABLE and self.attempt is None and not self.rejoin_needed
+
+    @property
+    def state_name(self) -> str:
+        return self.state.name
+
+    @property
+    def is_preparing_rebalance(self) -> bool:
+        return self.state is MemberState.PREPARING_REBALANCE
+
+    def commit_refusal(self, group_id: str) -> KohortError | None:
+        """Between "rejoin needed" and JoinGroup a member is still STABLE, and may commit."""
+        if self.state is MemberState.STABLE:
+            return None
+        return (
+            RebalanceInProgressError(group_id) if self.state.is_rebalancing else CommitFailedError(group_id)
+        )
 
     def move_to(self, state: MemberState) -> None:
         assert state in TRANSITIONS[self.state], f"{self.state.name} is not followed by {state.name}"
@@ -229,7 +279,6 @@ class Member:
         self.request_rejoin(reason)
 
     def lose(self, loss: Loss, sent: MemberGeneration, reason: str) -> bool:
-        """Forget what a reaction says; whether there was a reset. Nothing is lost if ``sent`` is stale."""
         if loss is Loss.NOTHING or sent != self.generation:
             return False
         kept = sent.softly_reset() if loss is Loss.GENERATION else NO_GENERATION

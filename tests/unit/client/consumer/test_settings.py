@@ -9,6 +9,7 @@ from kohort.client.addresses import AddressError
 from kohort.client.consumer import Consumer
 from kohort.client.consumer.settings import (
     LEFT_OUT,
+    NOT_WITH_CONSUMER_PROTOCOL,
     ConsumerOptions,
     ConsumerSettings,
     consumer_settings,
@@ -42,9 +43,24 @@ def test_every_setting_of_kafkas_consumer_exists_or_says_why_not() -> None:
 
 
 def test_a_setting_that_was_left_out_says_what_to_do_instead() -> None:
-    with pytest.raises(SettingError, match=r"no setting 'group\.protocol'") as refused:
-        consumer_settings({"group.protocol": "consumer"})
-    assert refused.value.hint == "members speak the classic protocol only"
+    with pytest.raises(SettingError, match=r"no setting 'send\.buffer\.bytes'") as refused:
+        consumer_settings({"send.buffer.bytes": 1})
+    assert refused.value.hint == "the operating system sizes the buffers of sockets"
+
+
+@pytest.mark.parametrize("name", NOT_WITH_CONSUMER_PROTOCOL)
+def test_what_the_broker_decides_does_not_go_with_the_consumer_protocol(name: str) -> None:
+    """Even with the value that it would have anyway."""
+    given = {"group_id": "g", name: getattr(ConsumerSettings(), name)}
+    assert consumer_settings({**given, "group_protocol": "classic"}).group_protocol == "classic"
+    with pytest.raises(SettingError, match=f"{name} does not go with group_protocol='consumer'") as refused:
+        consumer_settings({**given, "group_protocol": "consumer"})
+    assert "broker" in refused.value.hint
+
+
+def test_the_assignor_of_a_broker_needs_the_consumer_protocol() -> None:
+    with pytest.raises(SettingError, match="group_remote_assignor needs group_protocol='consumer'"):
+        consumer_settings({"group_id": "g", "group_remote_assignor": "range"})
 
 
 @pytest.mark.parametrize(

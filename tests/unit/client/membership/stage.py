@@ -9,6 +9,7 @@ from kohort.assign.protocol import Assignment, Subscription, encode_assignment, 
 from kohort.assign.registry import choose_assignors
 from kohort.client.addresses import Address
 from kohort.client.errors import DisconnectedError, RequestTimeoutError
+from kohort.client.membership.classic.context import ClassicContext
 from kohort.client.membership.commands import (
     CallbackDone,
     Close,
@@ -45,7 +46,7 @@ from kohort.client.membership.state import ClusterTopics
 from kohort.client.subscription import OffsetAndMetadata, Position, Subscriptions
 from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
-from kohort.model.ids import GroupId, Instant, Partition, TopicName
+from kohort.model.ids import GroupId, Instant, MemberId, Partition, TopicId, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.wire.messages.find_coordinator import (
     Coordinator,
@@ -87,6 +88,10 @@ def topics(*names: str) -> frozenset[TopicName]:
     return frozenset(map(TopicName, names))
 
 
+def topic_id(name: str) -> TopicId:
+    return TopicId(name.encode().ljust(16, b"."))
+
+
 def assignment(names: str) -> bytes:
     """The blob that assigns ``t-0 t-1``."""
     return encode_assignment(Assignment(tps(names)))
@@ -121,9 +126,10 @@ class Stage:
         elif topics:
             self.subscriptions.subscribe(topics.split())
         settings.setdefault("enable_auto_commit", False)
+        chosen = MemberSettings(group_id=GroupId("g"), **settings)
         self.membership = Membership(
-            MemberSettings(group_id=GroupId("g"), **settings),
-            choose_assignors(assignors),
+            chosen,
+            MemberId("m") if chosen.uses_consumer_protocol else choose_assignors(assignors),
             self.subscriptions,
             dice=lambda: dice,
             now=Instant(0),
@@ -242,7 +248,9 @@ class Stage:
             "member_id": "" if code else "m",
             "leader": "" if code else "other",
             "protocol_type": None if code else "consumer",
-            "protocol_name": None if code else next(iter(self.membership._context.assignors)),
+            "protocol_name": None
+            if code
+            else next(iter(cast(ClassicContext, self.membership._context).assignors)),
         }
         self.answer(JoinGroupRequest, JoinGroupResponse(**(defaults | fields)))
 
@@ -279,7 +287,8 @@ class Stage:
         }
         asked = None if asks_all else frozenset(shapes)
         hidden = frozenset(map(TopicName, internal.split()))
-        self.handle(MetadataUpdated(ClusterTopics(self._version, shapes, hidden, asked)))
+        ids = {topic_id(name): name for name in shapes}
+        self.handle(MetadataUpdated(ClusterTopics(self._version, shapes, hidden, asked, ids)))
 
     # --- time ---------------------------------------------------------------------------------
 

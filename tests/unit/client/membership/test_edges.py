@@ -1,12 +1,14 @@
 """Corners of the machine that no scenario of the specification names."""
 
 from collections.abc import Collection
+from typing import cast
 
 import pytest
 from tests.unit.client.membership.stage import Stage, tp
 
 from kohort.assign.assignor import ClusterView, RebalanceProtocol, Subscriptions
 from kohort.assign.protocol import Assignment
+from kohort.client.membership.classic.context import ClassicContext
 from kohort.client.membership.commands import ConnectionLost, RequestFailed
 from kohort.client.membership.effects import CallbackKind
 from kohort.client.membership.errors import CallbackFailedError, IllegalMemberStateError
@@ -95,7 +97,7 @@ def test_offsets_of_an_older_broker_are_understood() -> None:
 
 def test_a_consumer_without_assignors_cannot_join() -> None:
     stage = Stage()
-    stage.membership._context.assignors.clear()
+    cast(ClassicContext, stage.membership._context).assignors.clear()
     with pytest.raises(IllegalMemberStateError, match=r"partition\.assignment\.strategy"):
         stage.poll()
 

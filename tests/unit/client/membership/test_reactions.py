@@ -153,6 +153,7 @@ def test_commits_react_as_the_table_says(asked: ApiKey, code: int | None, reacti
     check_loss(stage, reaction, "m")
     expected: dict[Then, type[KohortError]] = {
         Then.RETRY: RetriableCommitFailedError,
+        Then.FAIL_STALE: RetriableCommitFailedError,
         Then.FAIL: BrokerError,
         Then.FAIL_TOPICS: TopicAuthorizationFailedError,
         Then.FAIL_EXPELLED: CommitFailedError,

@@ -12,6 +12,7 @@ Read it from the top, as the seed of this project walks through Kafka's client::
          → auto_commits.maybe_auto_commit_offsets_async
 """
 
+from kohort.client.membership.classic.context import ClassicContext
 from kohort.client.membership.classic.heartbeat import (
     Heartbeats,
     leave_replied,
@@ -21,10 +22,10 @@ from kohort.client.membership.classic.heartbeat import (
 from kohort.client.membership.classic.join import JoinGroup, unanswered
 from kohort.client.membership.classic.rebalance import Rebalance
 from kohort.client.membership.commands import CallbackDone
-from kohort.client.membership.context import MemberContext, Pending
+from kohort.client.membership.context import Pending
 from kohort.client.membership.coordinator import AbstractCoordinator
 from kohort.client.membership.errors import IllegalMemberStateError
-from kohort.client.membership.state import ClusterTopics, JoinAttempt
+from kohort.client.membership.state import ClusterTopics, JoinAttempt, MemberState
 from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
 from kohort.model.ids import Instant, TopicName
@@ -38,12 +39,17 @@ from kohort.wire.messages.sync_group import SyncGroupResponse
 class ClassicCoordinator(AbstractCoordinator):
     """A member of the classic protocol: made of the parts, each of which has a file of its own."""
 
-    def __init__(self, context: MemberContext) -> None:
+    def __init__(self, context: ClassicContext) -> None:
         super().__init__(context)
+        self._context: ClassicContext = context
         self.heartbeats = Heartbeats(context, self.discovery)
         self.rebalance = Rebalance(context, self.auto_commits)
         self.join = JoinGroup(context, self.discovery, self.heartbeats, self.rebalance)
         self._seen: tuple[int, frozenset[TopicName]] | None = None  # behind the snapshot
+
+    @property
+    def state(self) -> MemberState:
+        return self._context.member.state
 
     def poll_group(self) -> bool:
         if not self._context.assignors:

@@ -8,7 +8,7 @@
 """
 
 from kohort.client.errors import BrokerError
-from kohort.client.membership.context import MemberContext
+from kohort.client.membership.classic.context import ClassicContext
 from kohort.client.membership.discovery import Discovery
 from kohort.client.membership.errors import STALLED_HINT, FencedInstanceIdError
 from kohort.client.membership.reactions import Loss, Reaction, Then, reaction_to, reaction_to_silence
@@ -26,7 +26,7 @@ from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 
-def maybe_leave_group(context: MemberContext, discovery: Discovery, reason: str) -> None:
+def maybe_leave_group(context: ClassicContext, discovery: Discovery, reason: str) -> None:
     """Tell the coordinator, if it is known and knows this member; forget the membership in any case.
 
     A static member says nothing: it may be back before its session expires, without a rebalance.
@@ -44,20 +44,20 @@ def maybe_leave_group(context: MemberContext, discovery: Discovery, reason: str)
     member.reset(NO_GENERATION, reason)
 
 
-def leave_replied(context: MemberContext, left: LeaveGroupResponse) -> None:
+def leave_replied(context: ClassicContext, left: LeaveGroupResponse) -> None:
     code = left.error_code or next((each.error_code for each in left.members if each.error_code), 0)
     if code:
         context.note(f"leaving was refused: {BrokerError(code, 'leave')}", is_warning=True)
 
 
-def leave_unanswered(context: MemberContext, error: KohortError) -> None:
+def leave_unanswered(context: ClassicContext, error: KohortError) -> None:
     context.note(f"leaving was not answered: {error}")
 
 
 class Heartbeats:
     """Kafka's heartbeat thread as deadlines: ``tick`` does what is due."""
 
-    def __init__(self, context: MemberContext, discovery: Discovery) -> None:
+    def __init__(self, context: ClassicContext, discovery: Discovery) -> None:
         self._context = context
         self._discovery = discovery
         self._enabled = False

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 from kohort.assign.protocol import PROTOCOL_TYPE, Subscription, encode_subscription
 from kohort.client.errors import BrokerError
+from kohort.client.membership.classic.context import ClassicContext
 from kohort.client.membership.classic.heartbeat import Heartbeats
 from kohort.client.membership.classic.leader import Leader
 from kohort.client.membership.classic.rebalance import Rebalance
 from kohort.client.membership.commands import CallbackDone
-from kohort.client.membership.context import MemberContext, OpenCallback
+from kohort.client.membership.context import OpenCallback
 from kohort.client.membership.discovery import Discovery
 from kohort.client.membership.errors import FencedInstanceIdError, IllegalMemberStateError
 from kohort.client.membership.reactions import Then, reaction_to, reaction_to_silence
@@ -30,7 +31,7 @@ from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestPr
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 
-def fail_attempt(context: MemberContext, attempt: JoinAttempt, error: KohortError, then: Then) -> None:
+def fail_attempt(context: ClassicContext, attempt: JoinAttempt, error: KohortError, then: Then) -> None:
     """The attempt is over; the next turn of poll sees what follows."""
     attempt.fail(error, then)
     if then is Then.JOIN_LATER:
@@ -39,7 +40,7 @@ def fail_attempt(context: MemberContext, attempt: JoinAttempt, error: KohortErro
 
 
 def refused(
-    context: MemberContext,
+    context: ClassicContext,
     discovery: Discovery,
     attempt: JoinAttempt,
     answer: tuple[ApiKey, int, MemberGeneration],
@@ -55,7 +56,7 @@ def refused(
 
 
 def unanswered(
-    context: MemberContext, discovery: Discovery, attempt: JoinAttempt, silence: tuple[ApiKey, KohortError]
+    context: ClassicContext, discovery: Discovery, attempt: JoinAttempt, silence: tuple[ApiKey, KohortError]
 ) -> None:
     """They were not answered at all; the member id survives that."""
     asked, error = silence
@@ -68,7 +69,7 @@ def unanswered(
     fail_attempt(context, attempt, error, reaction.then)
 
 
-def _error(context: MemberContext, asked: ApiKey, code: int, hint: str) -> BrokerError:
+def _error(context: ClassicContext, asked: ApiKey, code: int, hint: str) -> BrokerError:
     settings = context.settings
     if code == ErrorCode.FENCED_INSTANCE_ID:
         return FencedInstanceIdError(settings.group, settings.group_instance_id)
@@ -80,7 +81,7 @@ def _error(context: MemberContext, asked: ApiKey, code: int, hint: str) -> Broke
 class SyncGroup:
     """The second half of joining."""
 
-    def __init__(self, context: MemberContext, discovery: Discovery) -> None:
+    def __init__(self, context: ClassicContext, discovery: Discovery) -> None:
         self._context = context
         self._discovery = discovery
 
@@ -149,7 +150,7 @@ class JoinGroup:
     """Joining, from "a rejoin is needed" to a completed assignment."""
 
     def __init__(
-        self, context: MemberContext, discovery: Discovery, heartbeats: Heartbeats, rebalance: Rebalance
+        self, context: ClassicContext, discovery: Discovery, heartbeats: Heartbeats, rebalance: Rebalance
     ) -> None:
         self._context = context
         self._discovery = discovery

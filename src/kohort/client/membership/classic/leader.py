@@ -10,7 +10,7 @@ from dataclasses import replace
 from kohort.assign.assignor import Assignor, ClusterView, RebalanceProtocol
 from kohort.assign.cooperative import check_hand_over
 from kohort.assign.protocol import Assignment, Subscription, decode_subscription, encode_assignment
-from kohort.client.membership.context import MemberContext
+from kohort.client.membership.classic.context import ClassicContext
 from kohort.client.membership.errors import IllegalMemberStateError
 from kohort.client.membership.state import JoinAttempt
 from kohort.model.ids import InstanceId, MemberId, TopicName
@@ -24,7 +24,7 @@ BUILT_IN = frozenset({"range", "roundrobin", "sticky", COOPERATIVE_BUILT_IN})
 class Leader:
     """Kafka's ``onJoinLeader`` as far as it goes without sending anything."""
 
-    def __init__(self, context: MemberContext) -> None:
+    def __init__(self, context: ClassicContext) -> None:
         self._context = context
 
     def perform_assignment(

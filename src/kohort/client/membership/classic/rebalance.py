@@ -18,10 +18,11 @@ from typing import NamedTuple, assert_never
 
 from kohort.assign.assignor import Assignor, RebalanceProtocol
 from kohort.assign.protocol import Assignment, decode_assignment
+from kohort.client.membership.classic.context import ClassicContext
 from kohort.client.membership.classic.leader import Leader
 from kohort.client.membership.commands import CallbackDone
 from kohort.client.membership.commits import AutoCommits, RebalanceCommit
-from kohort.client.membership.context import CallbackStep, MemberContext, OpenCallback
+from kohort.client.membership.context import CallbackStep, OpenCallback
 from kohort.client.membership.effects import CallbackKind
 from kohort.client.membership.errors import (
     CallbackFailedError,
@@ -47,7 +48,7 @@ class TakingOver(NamedTuple):
 class Rebalance:
     """Prepare, complete, release. All of it runs inside calls of the application."""
 
-    def __init__(self, context: MemberContext, auto_commits: AutoCommits) -> None:
+    def __init__(self, context: ClassicContext, auto_commits: AutoCommits) -> None:
         self._context = context
         self._auto_commits = auto_commits
         self._leader = Leader(context)

@@ -1,0 +1,155 @@
+"""From the target to what is owned: commit, revoke, assign, and only then acknowledge. Inside poll alone.
+
+| event                                | callback                                                  |
+|--------------------------------------|-----------------------------------------------------------|
+| the target lacks owned partitions    | revoked(those), after their positions were committed      |
+| the target is reconciled             | assigned(the new ones, maybe none)                        |
+| fenced, refused, or stale            | lost(all), if any; then the member joins again            |
+| unsubscribe, close                   | revoked(all), if any; lost(all) if it is out of the group |
+
+Topics have ids here. One whose name is not known waits for newer metadata, the others do not wait for it.
+"""
+
+from typing import NamedTuple
+
+from kohort.client.membership.commands import CallbackDone
+from kohort.client.membership.commits import AutoCommits, RebalanceCommit
+from kohort.client.membership.consumer.context import ConsumerContext
+from kohort.client.membership.consumer.state import ConsumerMemberState, PartitionsById
+from kohort.client.membership.context import CallbackStep, OpenCallback
+from kohort.client.membership.effects import CallbackKind
+from kohort.client.membership.errors import CallbackFailedError, InterruptedCallbackError
+from kohort.model.ids import Instant, Partition
+from kohort.model.topics import TopicPartition
+
+
+class Reconciliation(NamedTuple):
+    """A target between its callbacks, as far as its topics have names."""
+
+    partitions: frozenset[TopicPartition]
+    by_id: PartitionsById
+    owned: frozenset[TopicPartition]
+    errors: list[BaseException]
+
+
+class Reconciler:
+    """Kafka's ``maybeReconcile`` and what it calls."""
+
+    def __init__(self, context: ConsumerContext, auto_commits: AutoCommits) -> None:
+        self._context = context
+        self._auto_commits = auto_commits
+        self._commit: RebalanceCommit | None = None
+        self._current: Reconciliation | None = None
+        self._going: frozenset[TopicPartition] = frozenset()  # nothing of these is handed out any more
+        self._asked_at = -1  # the version of the metadata that lacked a topic
+
+    @property
+    def is_revoking(self) -> bool:
+        return bool(self._going)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a revocation is held up by a commit."""
+        return self._commit is not None
+
+    def next_deadline(self) -> Instant | None:
+        """When a poll goes on although no commit was answered."""
+        commit = self._commit
+        if commit is None:
+            return None
+        return commit.not_before if commit.attempt is None else commit.deadline
+
+    def reconcile(self) -> None:
+        """Take the next step towards the target; a callback may be open afterwards."""
+        context, member = self._context, self._context.member
+        assert member.target is not None
+        by_id = self._resolved(member.target)
+        if by_id == member.owned:
+            return  # the rest has no names yet
+        names = context.cluster.ids
+        partitions = frozenset(
+            TopicPartition(names[topic_id], Partition(number))
+            for topic_id, numbers in by_id.items()
+            for number in numbers
+        )
+        owned = frozenset(context.subscriptions.assignment)
+        going = owned - partitions
+        self._mark(going)
+        if going and not self._has_committed(going):
+            return
+        self._commit = None
+        self._current = Reconciliation(partitions, by_id, owned, [])
+        if going:
+            context.call_back(CallbackKind.REVOKED, going, CallbackStep.REVOKE)
+        else:
+            self._take_over(self._current)
+
+    def _resolved(self, target: PartitionsById) -> PartitionsById:
+        context, known = self._context, self._context.cluster.ids
+        found = {topic_id: numbers for topic_id, numbers in target.items() if topic_id in known}
+        context.has_unknown_ids = len(found) < len(target) and _is_remote(context)
+        if len(found) < len(target) and self._asked_at != context.cluster.version:
+            self._asked_at = context.cluster.version
+            context.refresh_metadata()
+        return found
+
+    def _has_committed(self, going: frozenset[TopicPartition]) -> bool:
+        if self._commit is None:
+            limit = self._context.settings.max_poll_interval_ms
+            self._commit = RebalanceCommit(self._context.now, self._context.after(limit))
+        return self._auto_commits.commit_before_rebalance(self._commit, sorted(going))
+
+    def _take_over(self, current: Reconciliation) -> None:
+        subscriptions = self._context.subscriptions
+        if _is_remote(self._context):
+            subscriptions.set_matched_topics(each.topic for each in current.partitions)
+        self._mark(frozenset())
+        self._auto_commits.restart_interval()
+        subscriptions.assign_from_subscribed(current.partitions)
+        added = current.partitions - current.owned
+        self._context.call_back(CallbackKind.ASSIGNED, added, CallbackStep.ASSIGN)
+
+    def release(self) -> None:
+        """Say goodbye to everything on unsubscribe and close."""
+        context = self._context
+        self.reset()
+        if context.subscriptions.is_group_managed and context.subscriptions.assignment:
+            is_lost = not context.member.state.is_in_group
+            kind = CallbackKind.LOST if is_lost else CallbackKind.REVOKED
+            context.call_back(kind, context.subscriptions.assignment, CallbackStep.RELEASE)
+
+    def reset(self) -> None:
+        """What was under way is over: with the membership, or because the target is what is owned again."""
+        self._commit = self._current = None
+        self._mark(frozenset())
+        self._context.has_unknown_ids = False
+
+    def _mark(self, going: frozenset[TopicPartition]) -> None:
+        self._going = going
+        self._context.subscriptions.mark_pending_revocation(going)
+
+    def called_back(self, callback: OpenCallback, done: CallbackDone) -> None:
+        """Go on after a callback. Callbacks cannot veto: what they raise is raised when the step is done."""
+        if done.interrupted and done.error is not None:
+            raise InterruptedCallbackError(done.error)
+        errors = [] if self._current is None else self._current.errors
+        if done.error is not None:
+            errors.append(done.error)
+        is_current = self._context.member.state is ConsumerMemberState.RECONCILING
+        if callback.step is CallbackStep.REVOKE:
+            subscriptions = self._context.subscriptions
+            subscriptions.assign_from_subscribed(set(subscriptions.assignment) - callback.partitions)
+            if self._current is not None and is_current:
+                self._take_over(self._current)
+                return
+        elif callback.step is CallbackStep.ASSIGN and self._current is not None and is_current:
+            self._context.member.reconciled(self._current.by_id)
+        self._current = None
+        for error in errors:
+            failed = CallbackFailedError(f"a rebalance callback raised {error!r}")
+            failed.__cause__ = error
+            raise failed
+
+
+def _is_remote(context: ConsumerContext) -> bool:
+    return context.subscriptions.subscription.remote_pattern is not None
