@@ -5,15 +5,18 @@ from binascii import b2a_base64
 from typing import Any
 
 from kohort.groups.causes import as_json as cause_as_json
+from kohort.groups.consumer.assignment import CurrentAssignment, MemberState
 from kohort.groups.events import Event
 from kohort.groups.field_names import FieldNames
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import WallTime
+from kohort.model.topics import show_topic_id
 
 SCHEMA_VERSION = 1
 
 # Group and cause have places of their own; the name of a parked request means nothing outside the process.
 _DETAILS = FieldNames(left_out=("group_id", "cause", "reply_to"))
+_CURRENT = FieldNames()
 
 
 def event_document(event: Event, at: WallTime) -> bytes:
@@ -47,7 +50,7 @@ def _compact(document: dict[str, Any]) -> bytes:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any field of any event
-    """Bytes become base64, sets sorted lists, named tuples objects, error codes their names."""
+    """Bytes become base64, sets sorted lists, named tuples objects, codes their names, topics their ids."""
     if type(value) in _AS_IT_IS:
         return value
     if isinstance(value, bytes):
@@ -56,6 +59,12 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any field of any event
         return value.name
     if isinstance(value, frozenset):
         return sorted(value)
+    if isinstance(value, dict):
+        return {show_topic_id(topic): _plain(partitions) for topic, partitions in value.items()}
+    if isinstance(value, CurrentAssignment):
+        return {name: _plain(getattr(value, name)) for name in _CURRENT[CurrentAssignment]}
+    if isinstance(value, MemberState):
+        return value.name
     if isinstance(value, tuple):
         if (names := getattr(value, "_fields", None)) is not None:
             return {name: _plain(item) for name, item in zip(names, value, strict=True)}

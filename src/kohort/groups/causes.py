@@ -157,6 +157,31 @@ class DeletionRequested:
         return f"an administrator deleted {self.what}"
 
 
+@dataclass(frozen=True, slots=True)
+class SubscriptionChanged:
+    """A member of a consumer group sent other details about itself."""
+
+    member_id: MemberId
+    names: tuple[TopicName, ...]
+    expression: str
+
+    def __str__(self) -> str:
+        topics = ", ".join(self.names) or "no topics by name"
+        matching = f" and topics that match {self.expression}" if self.expression else ""
+        return f"{self.member_id} subscribes to {topics}{matching}"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPaused:
+    """A static member of a consumer group left and will be back: its partitions stay reserved."""
+
+    member_id: MemberId
+    instance_id: InstanceId
+
+    def __str__(self) -> str:
+        return f"{_named(self.member_id, self.instance_id)} left for a while; its partitions stay reserved"
+
+
 # --- timers -----------------------------------------------------------------------------------
 
 
@@ -241,6 +266,33 @@ class SyncTimedOut:
 
 
 @dataclass(frozen=True, slots=True)
+class RevocationTimedOut:
+    """A member of a consumer group did not give up partitions within its rebalance timeout."""
+
+    member_id: MemberId
+    timeout_ms: int
+    partitions: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.member_id} did not give up {self.partitions} partitions within the rebalance timeout "
+            f"of {self.timeout_ms:,} ms"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicMemberTimedOut:
+    """A classic member of a consumer group did not follow a rebalance in time."""
+
+    member_id: MemberId
+    awaited: str
+    timeout_ms: int
+
+    def __str__(self) -> str:
+        return f"no {self.awaited} from {self.member_id} within {self.timeout_ms:,} ms"
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionPassed:
     """Nothing kept these offsets, or this group, alive for longer than the retention."""
 
@@ -289,6 +341,68 @@ class AssignmentStored:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicsDiffer:
+    """A topic that a consumer group subscribes to was created or deleted, or has more partitions."""
+
+    member_id: MemberId  # whose heartbeat found it
+
+    def __str__(self) -> str:
+        return f"the subscribed topics have changed, as the heartbeat of {self.member_id} found"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionsMatched:
+    """The regular expressions of a consumer group were matched with the topics."""
+
+    expressions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"topics were matched with {', '.join(self.expressions)}"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetComputed:
+    """The assignor of the coordinator ran."""
+
+    epoch: int
+    assignor: str
+    members: int
+
+    def __str__(self) -> str:
+        return f"{self.assignor} assigned epoch {self.epoch} to {self.members} members"
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """A member of a consumer group made a step towards its target."""
+
+    member_id: MemberId
+    epoch: int
+    revokes: int
+    waits_for: tuple[MemberId, ...]  # members that own partitions of its target
+
+    def __str__(self) -> str:
+        if self.revokes:
+            return (
+                f"{self.member_id} has to give up {self.revokes} partitions and stays at epoch {self.epoch}"
+            )
+        if self.waits_for:
+            return f"{self.member_id} is at epoch {self.epoch} and waits for {', '.join(self.waits_for)}"
+        return f"{self.member_id} is at epoch {self.epoch}"
+
+
+@dataclass(frozen=True, slots=True)
+class KindChanged:
+    """A group changed between the classic and the consumer protocol."""
+
+    member_id: MemberId  # who joined or left
+    protocol: str  # what it speaks now
+
+    def __str__(self) -> str:
+        return f"the group became a {self.protocol} group with {self.member_id}"
+
+
+@dataclass(frozen=True, slots=True)
 class TopicGone:
     """A topic was deleted."""
 
@@ -330,16 +444,25 @@ Cause: TypeAlias = (
     | SyncReceived
     | CommitReceived
     | DeletionRequested
+    | SubscriptionChanged
+    | MemberPaused
     | SessionExpired
     | NewMemberExpired
     | PendingIdExpired
     | JoinTimedOut
     | InitialDelayPassed
     | SyncTimedOut
+    | RevocationTimedOut
+    | ClassicMemberTimedOut
     | RetentionPassed
     | EveryoneJoined
     | AppendRefused
     | AssignmentStored
+    | TopicsDiffer
+    | ExpressionsMatched
+    | TargetComputed
+    | Reconciled
+    | KindChanged
     | TopicGone
     | PartitionLoaded
     | PartitionUnloaded

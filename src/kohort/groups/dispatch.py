@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from kohort.groups.classic.admin import delete_groups, describe_group, list_groups
+from kohort.groups.admin import delete_groups, list_groups
+from kohort.groups.classic.admin import describe_group
 from kohort.groups.classic.expiry import expire_session, expire_sync
 from kohort.groups.classic.heartbeat import heartbeat
 from kohort.groups.classic.join import join
@@ -35,11 +36,11 @@ from kohort.groups.commands import (
     Unload,
 )
 from kohort.groups.consumer.admin import describe_consumer_group
+from kohort.groups.consumer.expressions import expressions_resolved
 from kohort.groups.consumer.heartbeat import consumer_heartbeat
 from kohort.groups.consumer.orders import (
     expire_classic_member,
     expire_revocation,
-    expressions_resolved,
     group_configured,
     topics_changed,
 )

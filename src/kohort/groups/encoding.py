@@ -1,8 +1,8 @@
 """Durable events as records of ``__consumer_offsets``, and back."""
 
 from collections.abc import Iterable, Iterator
-from typing import assert_never
 
+from kohort.groups.consumer.encoding import encode_event
 from kohort.groups.events import (
     DurableEvent,
     GroupImage,
@@ -47,7 +47,7 @@ def encode(events: Iterable[DurableEvent]) -> tuple[tuple[bytes, bytes | None], 
             case GroupTombstoned(group_id):
                 records.append((encode_key(GroupMetadataKey(group_id)), None))
             case _:
-                assert_never(event)
+                records.append(encode_event(event))
     return tuple(records)
 
 

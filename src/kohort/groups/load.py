@@ -4,27 +4,39 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeAlias
 
+from kohort.groups.apply import apply
 from kohort.groups.causes import PartitionLoaded
 from kohort.groups.classic.rebalance import prepare_rebalance
-from kohort.groups.classic.sessions import arm_session
 from kohort.groups.classic.state import Group
+from kohort.groups.consumer.apply import made as consumer_group_of
+from kohort.groups.consumer.encoding import decode_event
+from kohort.groups.consumer.state import ConsumerGroup
+from kohort.groups.consumer.timers import await_revocation, start_session
 from kohort.groups.encoding import decode_image
-from kohort.groups.events import GroupImage, GroupLoaded
+from kohort.groups.events import ConsumerGroupDropped, ConsumerGroupLoaded, GroupImage, GroupLoaded
 from kohort.groups.offsets.apply import drop_offset, end_transaction, put_offset, put_transactional_offset
 from kohort.groups.offsets.retention import schedule_sweep
 from kohort.groups.offsets.state import OffsetAddress, OffsetTable, StoredOffset, TransactionalOffset
 from kohort.groups.outcome import Outcome
+from kohort.groups.sessions import arm_session
+from kohort.groups.state import State
 from kohort.model.errors import KohortError
 from kohort.model.ids import GroupId, Partition, ProducerId, TopicName
 from kohort.primitives.buffers import Buffer
 from kohort.records.batch import BatchHeader, CorruptBatchError, read_payload, read_records
 from kohort.records.commits import take_commits
 from kohort.records.control import ControlType, control_type
-from kohort.records.group_records import GroupMetadataKey, OffsetCommitKey
+from kohort.records.group_records import (
+    ConsumerGroupPartitionMetadataKey,
+    GroupMetadataKey,
+    OffsetCommitKey,
+    RecordKey,
+)
 from kohort.records.offsets_topic import decode_commit, decode_key, read_names
 from kohort.records.record import Record
 
 NO_PRODUCER = ProducerId(-1)
+_FROM_THE_LOG = PartitionLoaded(0, 0)
 
 
 # What the log has of a group: its newest record, as it is or decoded; None if it has offsets alone.
@@ -66,10 +78,11 @@ class Loader:
     a million of them load in two seconds.
     """
 
-    __slots__ = ("_decoding", "_groups", "_offsets", "_places", "_too_large", "_waking", "skipped")
+    __slots__ = ("_decoding", "_groups", "_offsets", "_places", "_state", "_too_large", "_waking", "skipped")
 
-    def __init__(self, offsets: OffsetTable) -> None:
-        self._offsets = offsets
+    def __init__(self, state: State) -> None:
+        self._state = state
+        offsets = self._offsets = state.offsets
         self._groups: dict[GroupId, StoredGroup] = {}
         self._places = _Places(offsets, self._groups)
         self._decoding: Iterator[GroupId] | None = None
@@ -109,6 +122,8 @@ class Loader:
                 self._take_offset(address, record, producer)
             elif isinstance(decoded, GroupMetadataKey):
                 self._take_group(GroupId(decoded.group), record.value)
+            elif isinstance(decoded, RecordKey):
+                self._take_consumer_group(decoded, record.value)
             else:
                 self._skip(f"record of type {decoded.record_type}")
         except KohortError as error:
@@ -137,6 +152,17 @@ class Loader:
             self._places.clear()
         else:
             self._groups[group_id] = value
+
+    def _take_consumer_group(self, key: RecordKey, value: bytes | None) -> None:
+        """Records of consumer groups are applied one by one, as they were when they were written."""
+        event = decode_event(key, value, _FROM_THE_LOG)
+        if event is not None:
+            apply(self._state, event)
+            if isinstance(event, ConsumerGroupDropped):
+                self._groups.pop(event.group_id, None)
+                self._places.clear()
+        elif isinstance(key, ConsumerGroupPartitionMetadataKey):
+            consumer_group_of(self._state, GroupId(key.group_id)).has_partition_metadata = True
 
     def _end_transaction(self, producer: ProducerId, key: bytes | None) -> None:
         try:
@@ -171,15 +197,19 @@ class Loader:
         """Bring some of the decoded groups to life, in the order of the log; their sessions start now."""
         if self._waking is None:
             for group_id in tuple(self._offsets.groups):
-                if group_id not in self._groups:
+                if group_id not in self._groups and group_id not in self._state.groups:
                     del self._offsets.groups[group_id]  # its group was deleted, they were forgotten
+            consumers = [group for group in self._state.groups.values() if isinstance(group, ConsumerGroup)]
+            for consumer in consumers:
+                self._groups.pop(consumer.group_id, None)
+                _wake_consumer_group(consumer, out)
             self._waking = iter(self._groups.items())
         max_size = out.state.settings.max_size
         for group_id, image in islice(self._waking, most):
             assert not isinstance(image, bytes), "a group was not decoded"
             cause = PartitionLoaded(0 if image is None else len(image.members), max_size)
             out.emit(GroupLoaded(group_id, image, cause))
-            group = out.state.groups[group_id]
+            group = out.state.classic(group_id)
             _start_sessions(group, out)
             if len(group.members) > max_size:
                 self._too_large.append((group, cause))
@@ -197,3 +227,11 @@ class Loader:
 def _start_sessions(group: Group, out: Outcome) -> None:
     for member in group.members.values():
         arm_session(out.state, group.group_id, member.member_id, member.session_timeout_ms, out.now.instant)
+
+
+def _wake_consumer_group(group: ConsumerGroup, out: Outcome) -> None:
+    cause = PartitionLoaded(len(group.members), out.state.settings.consumer_max_size)
+    out.emit(ConsumerGroupLoaded(group.group_id, group.epoch, len(group.members), cause))
+    for member in group.members.values():
+        start_session(group, member, out)
+        await_revocation(group, member, out)

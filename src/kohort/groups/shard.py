@@ -29,6 +29,7 @@ from kohort.groups.availability import refuse_unstored
 from kohort.groups.classic.heartbeat import answer_heartbeat
 from kohort.groups.classic.state import Group
 from kohort.groups.commands import Command, GroupConfigured, Request, TopicsChanged, Unload
+from kohort.groups.consumer.state import ConsumerGroup
 from kohort.groups.dispatch import dispatch
 from kohort.groups.fingerprint import fingerprint
 from kohort.groups.load import NO_PRODUCER, Loader
@@ -69,7 +70,7 @@ class Shard:
         if topics is not None:
             self.state.topics.put(topics.topics, topics.version)
         self.state.configs.update((each.group_id, each) for each in configs)
-        self._loader = Loader(self.state.offsets)
+        self._loader = Loader(self.state)
 
     def handle(self, command: Command, now: Now) -> Outcome:
         """Do what ``command`` asks for."""
@@ -151,7 +152,7 @@ class Shard:
         """
         out = Outcome(self.state, now)
         self._loader.finish(out)
-        self._loader = Loader(self.state.offsets)
+        self._loader = Loader(self.state)
         out.close()
         return out
 
@@ -161,8 +162,13 @@ class Shard:
         return self._loader.skipped
 
     def group(self, group_id: GroupId) -> Group | None:
-        """A group, to look at."""
-        return self.state.groups.get(group_id)
+        """A classic group, to look at."""
+        found = self.state.groups.get(group_id)
+        return found if isinstance(found, Group) else None
+
+    def consumer_group(self, group_id: GroupId) -> ConsumerGroup | None:
+        """A consumer group, to look at."""
+        return self.state.consumer(group_id)
 
     def copy(self) -> "Shard":
         """A shard of its own in the same state."""

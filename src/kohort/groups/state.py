@@ -10,6 +10,7 @@ from kohort.coordination.purgatory import Purgatory
 from kohort.coordination.timers import TimingWheel
 from kohort.groups.classic.state import Group
 from kohort.groups.commands import GroupConfigured
+from kohort.groups.consumer.state import ConsumerGroup
 from kohort.groups.offsets.state import OffsetTable
 from kohort.groups.replies import ReplyBody
 from kohort.groups.settings import GroupSettings
@@ -32,10 +33,33 @@ class State:
     heartbeats: Purgatory[Outcome]  # sessions, keyed by group and member
     rebalances: Purgatory[Outcome]  # join phases and sync phases, keyed by group
     housekeeping: Purgatory[Outcome]  # the retention sweep
-    groups: dict[GroupId, Group] = field(default_factory=dict)
+    groups: dict[GroupId, Group | ConsumerGroup] = field(default_factory=dict)
     members_bytes: int = 0  # memory the members and handed-out ids of all groups take, about
     offsets: OffsetTable = field(default_factory=OffsetTable)
     topics: TopicCatalog = field(default_factory=TopicCatalog)
     configs: dict[GroupId, GroupConfigured] = field(default_factory=dict)
     deletion_time: SteadyTime = field(default_factory=SteadyTime)
     positions: Positions[ReplyBody] = field(default_factory=Positions)
+
+    def classic(self, group_id: GroupId) -> Group:
+        """A classic group that is known to be there."""
+        group = self.groups[group_id]
+        assert isinstance(group, Group), f"group {group_id!r} is a consumer group"
+        return group
+
+    def consumer(self, group_id: GroupId) -> ConsumerGroup | None:
+        """The consumer group of this id, if there is one."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def session_timeout_ms(self, group_id: GroupId) -> int:
+        """How long a member of a consumer group may be silent."""
+        config = self.configs.get(group_id)
+        own = None if config is None else config.session_timeout_ms
+        return self.settings.consumer_session_timeout_ms if own is None else own
+
+    def heartbeat_interval_ms(self, group_id: GroupId) -> int:
+        """How often a member of a consumer group is to send a heartbeat."""
+        config = self.configs.get(group_id)
+        own = None if config is None else config.heartbeat_interval_ms
+        return self.settings.consumer_heartbeat_interval_ms if own is None else own

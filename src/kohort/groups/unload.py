@@ -20,8 +20,9 @@ def unload(command: Unload, out: Outcome) -> None:
     refused = command.refused
     error = ErrorCode.NOT_COORDINATOR if refused is None else map_append_error(refused)
     cause: Cause = PartitionUnloaded() if refused is None else AppendRefused(refused)
-    for group in state.groups.values():
-        _send_away(group, error, out)
+    for group in tuple(state.groups.values()):
+        if isinstance(group, Group):
+            _send_away(group, error, out)
         out.emit(GroupDied(group.group_id, out.now.wall, cause))
     state.positions.parked.clear()
     for purgatory in (state.heartbeats, state.rebalances, state.housekeeping):

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kohort.groups.classic.rebalance import DelayedJoin, DelayedSync, InitialDelayedJoin
-from kohort.groups.classic.sessions import DelayedHeartbeat
 from kohort.groups.classic.state import Group, id_bytes, member_bytes
 from kohort.groups.classic.transitions import Phase
+from kohort.groups.consumer.state import ConsumerGroup
 from kohort.groups.events import GroupImage, OffsetRow
 from kohort.groups.offsets.state import PartitionKey
+from kohort.groups.sessions import DelayedHeartbeat
 from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
 from kohort.groups.state import State
@@ -22,7 +23,7 @@ from kohort.records.record import Record
 
 def broken_invariants(shard: Shard, waiting: Iterable[ReplyTo]) -> Iterator[str]:
     """What is wrong with a shard of which ``waiting`` requests have not been answered."""
-    for group in shard.state.groups.values():
+    for group in _classic_groups(shard.state):
         for complaint in _about_group(group):
             yield f"group {group.group_id!r}: {complaint}"
     taken = sum(group.members_bytes for group in shard.state.groups.values())
@@ -92,11 +93,13 @@ def _about_timers(state: State) -> Iterator[str]:
     sessions = {(each.group_id, each.member_id) for each in _operations(state.heartbeats, DelayedHeartbeat)}
     for group_id, member_id in sorted(sessions):
         group = state.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            continue
         if group is None or (member_id not in group.members and member_id not in group.pending):
             yield f"{member_id} is gone from {group_id!r} but has a timer"
     joining = {each.group_id for each in _operations(state.rebalances, DelayedJoin, InitialDelayedJoin)}
     syncing = {each.group_id for each in _operations(state.rebalances, DelayedSync)}
-    for group in state.groups.values():
+    for group in _classic_groups(state):
         yield from _about_group_timers(group, group.group_id in joining, group.group_id in syncing)
         for member in group.members.values():
             is_parked = member.parked_join is not None or member.parked_sync is not None
@@ -112,12 +115,16 @@ def _about_group_timers(group: Group, is_joining: bool, is_syncing: bool) -> Ite
         yield f"group {group.group_id!r}: expects syncs {list(group.pending_sync)}, sync timer: {is_syncing}"
 
 
+def _classic_groups(state: State) -> Iterator[Group]:
+    return (group for group in state.groups.values() if isinstance(group, Group))
+
+
 def _operations(purgatory: Iterable[Any], *kinds: type) -> list[Any]:
     return [operation for operation in purgatory if isinstance(operation, kinds)]
 
 
 def _requests_held(state: State) -> Iterator[ReplyTo]:
-    for group in state.groups.values():
+    for group in _classic_groups(state):
         for member in group.members.values():
             yield from (each for each in (member.parked_join, member.parked_sync) if each is not None)
     for replies in state.positions.parked.values():

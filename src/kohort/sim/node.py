@@ -5,14 +5,14 @@ from typing import Any
 
 from kohort.coordination.outcome import Append
 from kohort.coordination.positions import Reply
-from kohort.groups.commands import Command, Request
+from kohort.groups.commands import Command, Request, TopicDeleted, TopicImage, TopicsChanged
 from kohort.groups.events import Event
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import ReplyBody
 from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import Instant, ReplyTo
+from kohort.model.ids import Instant, ReplyTo, TopicId, TopicName
 from kohort.records.record import Record
 from kohort.sim.clock import VirtualClock
 
@@ -31,10 +31,28 @@ class SimulatedNode:
         self.failures = 0  # how often the shard was loaded again because an append failed
         self._waiting: dict[ReplyTo, Request] = {}
         self.events: list[Event] = []
+        self.effects: list[object] = []  # what the shard has asked for
+        self.topics: dict[TopicName, TopicImage] = {}
+        self._topic_changes = 0
         self.unsettled: deque[Append] = deque()  # handed to the log, not yet written
         self._holding = False
         self._failures: deque[ErrorCode] = deque()
         self.shard = self._load()
+
+    def put_topic(self, name: str, partitions: int) -> TopicId:
+        """Create a topic, or give it as many partitions."""
+        self._topic_changes += 1
+        topic = TopicName(name)
+        known = self.topics.get(topic)
+        topic_id = known.topic_id if known else TopicId(self._topic_changes.to_bytes(16, "big"))
+        self.topics[topic] = TopicImage(topic_id, topic, partitions)
+        self.handle(TopicsChanged((self.topics[topic],), self._topic_changes))
+        return topic_id
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic, and what was committed for it."""
+        del self.topics[TopicName(name)]
+        self.handle(TopicDeleted(TopicName(name)))
 
     def handle(self, command: Command) -> Outcome:
         """Give the shard a command, and do what the outcome asks for."""
@@ -94,13 +112,18 @@ class SimulatedNode:
         self.shard = self._load()
 
     def _load(self) -> Shard:
-        shard = Shard(self.settings, self.clock.instant)
+        shard = Shard(
+            self.settings,
+            self.clock.instant,
+            TopicsChanged(tuple(self.topics.values()), self._topic_changes),
+        )
         shard.replay(self.log)
         self._take(shard.finish_load(self.clock.now))
         return shard
 
     def _take(self, outcome: Outcome) -> None:
         self.events += outcome.events
+        self.effects += outcome.effects
         self._send(outcome.replies)
         if outcome.append is not None:
             self.unsettled.append(outcome.append)

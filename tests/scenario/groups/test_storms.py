@@ -75,12 +75,12 @@ class Storm:
 
     def rejoin(self) -> None:
         """The leader first, which starts the rebalance."""
-        leader = self.shard.state.groups[G].leader
+        leader = self.shard.state.classic(G).leader
         self.ids.sort(key=lambda member_id: member_id != leader)
         self.join()
 
     def sync(self) -> None:
-        group = self.shard.state.groups[G]
+        group = self.shard.state.classic(G)
         for number, member_id in enumerate(self.ids, 100_000):
             leads = member_id == group.leader
             assigned = tuple((each, b"partitions") for each in self.ids) if leads else ()

@@ -315,7 +315,7 @@ def test_groups_may_come_to_life_some_at_a_time_and_none_rebalances_before_all_h
     while (outcome := shard.load_more(START)) is not None:
         steps.append([event.group_id for event in outcome.events])
     assert steps == [[], [], [], ["a", "b"], ["c"]]  # each is decoded, then they come to life
-    assert {group.phase for group in shard.state.groups.values()} == {Phase.STABLE}
+    assert {group.state_name for group in shard.state.groups.values()} == {Phase.STABLE.value}
     rebalancing = [event.group_id for event in shard.finish_load(START).events]
     assert rebalancing == ["a", "b", "c"]
-    assert {group.phase for group in shard.state.groups.values()} == {Phase.PREPARING_REBALANCE}
+    assert {group.state_name for group in shard.state.groups.values()} == {Phase.PREPARING_REBALANCE.value}

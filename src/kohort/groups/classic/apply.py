@@ -111,7 +111,7 @@ def _member_of(stored: MemberImage, protocol: str | None) -> Member:
 
 
 def _group_stored(state: State, event: GroupStored) -> None:
-    _install(state.groups[event.group_id], event.image)
+    _install(state.classic(event.group_id), event.image)
 
 
 def _group_tombstoned(state: State, event: GroupTombstoned) -> None:
@@ -120,6 +120,11 @@ def _group_tombstoned(state: State, event: GroupTombstoned) -> None:
 
 def _group_died(state: State, event: GroupDied) -> None:
     group = state.groups[event.group_id]
+    if not isinstance(group, Group):
+        state.members_bytes -= group.members_bytes
+        del state.groups[event.group_id]
+        state.offsets.groups.pop(event.group_id, None)
+        return
     _turn(group, Phase.DEAD, event.at)
     for member in group.members.values():
         _park_join(group, member, None)
@@ -143,19 +148,19 @@ def _insert(state: State, group: Group, member: Member) -> None:
 
 
 def _id_reserved(state: State, event: IdReserved) -> None:
-    group = state.groups[event.group_id]
+    group = state.classic(event.group_id)
     group.pending[event.member_id] = None
     _weigh(state, group, id_bytes(event.member_id))
 
 
 def _id_dropped(state: State, event: IdDropped | MemberAdded) -> None:
-    group = state.groups[event.group_id]
+    group = state.classic(event.group_id)
     del group.pending[event.member_id]
     _weigh(state, group, -id_bytes(event.member_id))
 
 
 def _member_added(state: State, event: MemberAdded) -> None:
-    group = state.groups[event.group_id]
+    group = state.classic(event.group_id)
     member = Member(
         member_id=event.member_id,
         instance_id=event.instance_id,
@@ -177,7 +182,7 @@ def _member_added(state: State, event: MemberAdded) -> None:
 
 
 def _member_updated(state: State, event: MemberUpdated) -> None:
-    group = state.groups[event.group_id]
+    group = state.classic(event.group_id)
     member = group.members[event.member_id]
     _count_offers(group, event.protocols, 1)
     _count_offers(group, member.protocols, -1)
@@ -189,12 +194,12 @@ def _member_updated(state: State, event: MemberUpdated) -> None:
 
 
 def _join_parked(state: State, event: JoinParked) -> None:
-    group = state.groups[event.group_id]
+    group = state.classic(event.group_id)
     _park_join(group, group.members[event.member_id], event.reply_to)
 
 
 def _member_replaced(state: State, event: MemberReplaced) -> None:
-    group = state.groups[event.group_id]
+    group = state.classic(event.group_id)
     member = group.members.pop(event.old_member_id)
     _park_join(group, member, None)
     member.parked_sync = None
@@ -209,7 +214,7 @@ def _member_replaced(state: State, event: MemberReplaced) -> None:
 
 
 def _member_removed(state: State, event: MemberRemoved) -> None:
-    group = state.groups[event.group_id]
+    group = state.classic(event.group_id)
     member = group.members.pop(event.member_id)
     _weigh(state, group, -_bytes_of(member))
     _park_join(group, member, None)
@@ -222,24 +227,24 @@ def _member_removed(state: State, event: MemberRemoved) -> None:
 
 
 def _leader_chosen(state: State, event: LeaderChosen) -> None:
-    state.groups[event.group_id].leader = event.leader
+    state.classic(event.group_id).leader = event.leader
 
 
 # --- phases -----------------------------------------------------------------------------------
 
 
 def _rebalance_started(state: State, event: RebalanceStarted) -> None:
-    group = state.groups[event.group_id]
+    group = state.classic(event.group_id)
     _turn(group, Phase.PREPARING_REBALANCE, event.at)
     group.pending_sync.clear()
 
 
 def _initial_delay_extended(state: State, event: InitialDelayExtended) -> None:
-    state.groups[event.group_id].new_member_added = False
+    state.classic(event.group_id).new_member_added = False
 
 
 def _generation_started(state: State, event: GenerationStarted) -> None:
-    group = state.groups[event.group_id]
+    group = state.classic(event.group_id)
     _turn(group, Phase.COMPLETING_REBALANCE, event.at)
     group.generation = event.generation
     group.protocol = event.protocol
@@ -252,7 +257,7 @@ def _generation_started(state: State, event: GenerationStarted) -> None:
 
 
 def _generation_emptied(state: State, event: GenerationEmptied) -> None:
-    group = state.groups[event.group_id]
+    group = state.classic(event.group_id)
     _turn(group, Phase.EMPTY, event.at)
     group.generation = event.generation
     group.protocol = None
@@ -261,23 +266,23 @@ def _generation_emptied(state: State, event: GenerationEmptied) -> None:
 
 
 def _sync_parked(state: State, event: SyncParked) -> None:
-    group = state.groups[event.group_id]
+    group = state.classic(event.group_id)
     group.members[event.member_id].parked_sync = event.reply_to
     group.pending_sync.pop(event.member_id, None)
 
 
 def _sync_served(state: State, event: SyncServed) -> None:
-    state.groups[event.group_id].pending_sync.pop(event.member_id, None)
+    state.classic(event.group_id).pending_sync.pop(event.member_id, None)
 
 
 def _assignment_dropped(state: State, event: AssignmentDropped) -> None:
-    for member in state.groups[event.group_id].members.values():
+    for member in state.classic(event.group_id).members.values():
         member.assignment = b""
         member.parked_sync = None
 
 
 def _assignment_received(state: State, event: AssignmentReceived) -> None:
-    group = state.groups[event.group_id]
+    group = state.classic(event.group_id)
     _turn(group, Phase.STABLE, event.at)
     for member in group.members.values():
         member.parked_sync = None

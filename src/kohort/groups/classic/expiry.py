@@ -6,12 +6,17 @@ from kohort.groups.classic.rebalance import on_complete_join, prepare_rebalance
 from kohort.groups.classic.state import Group, Member
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import ExpireSession, ExpireSync
+from kohort.groups.consumer.orders import expire_consumer_session
+from kohort.groups.consumer.state import ConsumerGroup
 from kohort.groups.outcome import Outcome
 
 
 def expire_session(command: ExpireSession, out: Outcome) -> None:
     """A session timer fired for a member, a new member or a handed-out id."""
     group = out.state.groups.get(command.group_id)
+    if isinstance(group, ConsumerGroup):
+        expire_consumer_session(group, command, out)
+        return
     if group is None or group.phase is Phase.DEAD:
         return
     member = group.members.get(command.member_id)
@@ -49,7 +54,7 @@ def _complete_join_without_it(group: Group, cause: Cause, out: Outcome) -> None:
 def expire_sync(command: ExpireSync, out: Outcome) -> None:
     """Members of a generation never asked for their assignment: go on without them (classic-groups 4.4)."""
     group = out.state.groups.get(command.group_id)
-    if group is None or group.generation != command.generation or not group.pending_sync:
+    if not isinstance(group, Group) or group.generation != command.generation or not group.pending_sync:
         return
     if group.phase not in (Phase.COMPLETING_REBALANCE, Phase.STABLE):
         return

@@ -1,10 +1,12 @@
 """Heartbeat: the commonest request; it emits nothing and moves one deadline (classic-groups 5.1)."""
 
-from kohort.groups.classic.sessions import arm_session
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import Heartbeat
+from kohort.groups.consumer.classic_members import answer_classic_heartbeat
+from kohort.groups.consumer.state import ConsumerGroup
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import HeartbeatReply
+from kohort.groups.sessions import arm_session
 from kohort.groups.state import State
 from kohort.groups.validate import check_group_id
 from kohort.model.errors import ErrorCode
@@ -41,6 +43,8 @@ def answer_heartbeat(
     group = state.groups.get(group_id)
     if group is None or not group_id:
         return check_group_id(group_id) or ErrorCode.UNKNOWN_MEMBER_ID
+    if isinstance(group, ConsumerGroup):
+        return answer_classic_heartbeat(state, group, member_id, generation, instance_id, now)
     member = group.members.get(member_id)
     if instance_id is not None or member is None or group.phase is Phase.DEAD:
         if group.phase is Phase.DEAD:

@@ -7,15 +7,16 @@ of a static member that comes back without its id in ``static.py``.
 from kohort.groups.causes import CapacityReached, FirstJoin, IdRequested, MemberArrived, MemberRejoined
 from kohort.groups.classic.membership import drop_pending_id, remove_member
 from kohort.groups.classic.rebalance import join_key, join_reply, maybe_prepare_rebalance
-from kohort.groups.classic.sessions import arm_session
 from kohort.groups.classic.state import Group, Member, member_bytes
 from kohort.groups.classic.static import replace_static_member
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.classic.vote import supports_protocols
 from kohort.groups.commands import NO_MEMBER, Join
+from kohort.groups.consumer.classic_members import empty_to_classic, join_classic_member
 from kohort.groups.events import GroupCreated, IdReserved, JoinParked, MemberAdded, MemberUpdated
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import JoinReply
+from kohort.groups.sessions import arm_session
 from kohort.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from kohort.groups.validate import check_join
 from kohort.model.errors import ErrorCode
@@ -24,8 +25,22 @@ from kohort.model.ids import MemberId
 
 def join(command: Join, out: Outcome) -> None:
     """Decide a JoinGroup, in the order of classic-groups 3.1."""
+    consumer = out.state.consumer(command.group_id)
     error = check_join(command, out.state.settings)
-    group = out.state.groups.get(command.group_id)
+    if consumer is None:
+        _join_classic_group(command, error, out)
+    elif error:
+        _refuse(command, error, out)
+    elif consumer.members:
+        join_classic_member(consumer, command, out)
+    else:
+        empty_to_classic(consumer, command, out)
+        _join_classic_group(command, error, out)
+
+
+def _join_classic_group(command: Join, error: ErrorCode, out: Outcome) -> None:
+    found = out.state.groups.get(command.group_id)
+    group = found if isinstance(found, Group) else None
     if not error and group is None and command.member_id:
         error = ErrorCode.UNKNOWN_MEMBER_ID
     if not error and not _has_memory(group, command, out.state.settings.max_bytes):
@@ -36,7 +51,7 @@ def join(command: Join, out: Outcome) -> None:
     if group is None:
         cause = FirstJoin(command.client_id, command.reason)
         out.emit(GroupCreated(command.group_id, out.now.wall, cause))
-        group = out.state.groups[command.group_id]
+        group = out.state.classic(command.group_id)
     if not _has_room(group, command.member_id, out.state.settings.max_size):
         _turn_away(group, command, out)
     elif group.phase is Phase.DEAD:

@@ -6,6 +6,8 @@ from kohort.groups.classic.rebalance import join_key, prepare_rebalance
 from kohort.groups.classic.state import Group
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import Leave, Leaver
+from kohort.groups.consumer.classic_members import leave_by_request
+from kohort.groups.consumer.state import ConsumerGroup
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import LeaveReply, LeftMember
 from kohort.groups.validate import check_group_id
@@ -15,6 +17,10 @@ from kohort.model.errors import ErrorCode
 def leave(command: Leave, out: Outcome) -> None:
     """Take every leaver out, then rebalance once."""
     group = out.state.groups.get(command.group_id)
+    if isinstance(group, ConsumerGroup):
+        errors = leave_by_request(group, command, out)
+        out.reply(command.reply_to, _reply(command, errors), out.position)
+        return
     error = check_group_id(command.group_id)
     if not error and group is not None and group.phase is Phase.DEAD:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE

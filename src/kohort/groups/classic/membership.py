@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 from kohort.coordination.positions import NOTHING
 from kohort.groups.causes import Cause
-from kohort.groups.classic.sessions import arm_session, cancel_session
 from kohort.groups.classic.state import Group, Member
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.events import AssignmentDropped, GroupTombstoned, IdDropped, LeaderChosen, MemberRemoved
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import JoinedMember, JoinReply, SyncReply
+from kohort.groups.sessions import arm_session, cancel_session
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import MemberId, ReplyTo
 

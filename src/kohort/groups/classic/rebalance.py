@@ -11,7 +11,6 @@ from kohort.groups.classic.membership import (
     remove_member,
     reset_and_propagate_assignment_error,
 )
-from kohort.groups.classic.sessions import arm_session
 from kohort.groups.classic.state import Group, Member
 from kohort.groups.classic.subscription import subscribed_topics
 from kohort.groups.classic.transitions import CAN_REBALANCE, Phase
@@ -28,6 +27,7 @@ from kohort.groups.events import (
 )
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import JoinReply
+from kohort.groups.sessions import arm_session
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, Instant
 
@@ -56,12 +56,12 @@ class DelayedJoin(DelayedOperation[Outcome]):
 
     def try_complete(self, context: Outcome) -> bool:
         """Complete if everyone has joined."""
-        group = context.state.groups[self.group_id]
+        group = context.state.classic(self.group_id)
         return group.everyone_has_joined and self.force_complete(context)
 
     def on_complete(self, context: Outcome) -> None:
         """End the join phase, whoever is missing."""
-        group = context.state.groups[self.group_id]
+        group = context.state.classic(self.group_id)
         if group.everyone_has_joined:
             on_complete_join(group, EveryoneJoined(len(group.members)), context)
         else:
@@ -84,7 +84,7 @@ class InitialDelayedJoin(DelayedOperation[Outcome]):
 
     def on_complete(self, context: Outcome) -> None:
         """Wait once more if members came since, and there is time left; else end the join phase."""
-        group = context.state.groups[self.group_id]
+        group = context.state.classic(self.group_id)
         cause = InitialDelayPassed(self.delay_ms, self.remaining_ms, len(group.members))
         if not (group.new_member_added and self.remaining_ms):
             on_complete_join(group, cause, context)
@@ -108,7 +108,7 @@ class DelayedSync(DelayedOperation[Outcome]):
 
     def try_complete(self, context: Outcome) -> bool:
         """Complete if nobody is missing."""
-        return not context.state.groups[self.group_id].pending_sync and self.force_complete(context)
+        return not context.state.classic(self.group_id).pending_sync and self.force_complete(context)
 
     def on_expiration(self, context: Outcome) -> None:
         """Tell that members are missing; ``expiry.py`` removes them."""

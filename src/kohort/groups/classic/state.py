@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kohort.groups.classic.transitions import Phase
-from kohort.groups.commands import Protocol
+from kohort.groups.commands import CommitOffsets, FetchOffsets, Protocol
 from kohort.groups.events import GroupImage, MemberImage
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, ReplyTo, TopicName, WallTime
 
+CLASSIC = "classic"  # the type, as ListGroups shows it
 CONSUMER = "consumer"  # the protocol type whose metadata names topics
 UNKNOWN_TIME = WallTime(-1)
 FIRST_GENERATION = Generation(0)
@@ -103,6 +104,68 @@ class Group:
         if self.protocol_type != CONSUMER:
             return False
         return self.subscribed is None or topic in self.subscribed
+
+    # --- what is asked about offsets ------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        return self.phase is Phase.EMPTY
+
+    @property
+    def state_name(self) -> str:
+        return self.phase.value
+
+    @property
+    def type_name(self) -> str:
+        return CLASSIC
+
+    @property
+    def listed_protocol_type(self) -> str:
+        return self.protocol_type or ""
+
+    def check_commit(self, command: CommitOffsets) -> ErrorCode:
+        """The table of offsets-and-log 2.3: the first line that fits decides."""
+        if self.phase is Phase.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if self.phase is Phase.EMPTY and command.generation < 0:
+            return ErrorCode.NONE
+        if command.generation < 0 and not command.member_id and command.instance_id is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID  # not a member, and the group has some
+        error = self.fence(command.member_id, command.instance_id)
+        if error:
+            return error
+        if command.generation != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        is_completing = self.phase is Phase.COMPLETING_REBALANCE
+        return ErrorCode.REBALANCE_IN_PROGRESS if is_completing else ErrorCode.NONE
+
+    def check_fetch(self, command: FetchOffsets) -> ErrorCode:
+        """Everyone may see the offsets of a classic group."""
+        return ErrorCode.NONE
+
+    def check_delete_offsets(self) -> ErrorCode:
+        if self.phase is Phase.DEAD:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if self.phase is not Phase.EMPTY and self.protocol_type != CONSUMER:
+            return ErrorCode.NON_EMPTY_GROUP  # only its members know what it consumes
+        return ErrorCode.NONE
+
+    @property
+    def may_expire_offsets(self) -> bool:
+        if self.phase is Phase.EMPTY:
+            return True
+        return self.phase is Phase.STABLE and self.protocol_type == CONSUMER and self.subscribed is not None
+
+    def is_consuming(self, topic: TopicName) -> bool:
+        return self.phase is Phase.STABLE and self.is_subscribed_to(topic)
+
+    @property
+    def unused_since(self) -> WallTime | None:
+        """A group that was used lives on from when it became empty, whatever its last commits were."""
+        return self.state_timestamp if self.protocol_type is not None and self.phase is Phase.EMPTY else None
+
+    def session_kept_by_commit(self, member_id: MemberId) -> int | None:
+        return None if self.phase is Phase.EMPTY else self.members[member_id].session_timeout_ms
 
     def fence(self, member_id: MemberId, instance_id: InstanceId | None) -> ErrorCode:
         """Whether (member id, instance id) names a member: NONE, 25, or 82 for an id that was replaced."""

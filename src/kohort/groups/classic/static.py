@@ -4,7 +4,6 @@ classic-groups 3.8)."""
 from kohort.groups.causes import Cause, InstanceReturned
 from kohort.groups.classic.membership import joined_members
 from kohort.groups.classic.rebalance import maybe_prepare_rebalance
-from kohort.groups.classic.sessions import arm_session, cancel_session
 from kohort.groups.classic.state import Group, Member
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.classic.vote import select_protocol
@@ -12,6 +11,7 @@ from kohort.groups.commands import NO_MEMBER, Join
 from kohort.groups.events import GroupStored, JoinParked, MemberReplaced, MemberUpdated
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import JoinReply, SyncReply
+from kohort.groups.sessions import arm_session, cancel_session
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import MemberId
 

@@ -4,13 +4,15 @@ from kohort.groups.append_errors import map_append_error
 from kohort.groups.causes import AppendRefused, AssignmentStored, SyncReceived
 from kohort.groups.classic.membership import propagate_assignment, reset_and_propagate_assignment_error
 from kohort.groups.classic.rebalance import prepare_rebalance, sync_key
-from kohort.groups.classic.sessions import arm_session
 from kohort.groups.classic.state import Group, Member
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import Sync
+from kohort.groups.consumer.classic_members import sync_classic_member
+from kohort.groups.consumer.state import ConsumerGroup
 from kohort.groups.events import AssignmentReceived, GroupStored, SyncParked, SyncServed
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import SyncReply
+from kohort.groups.sessions import arm_session
 from kohort.groups.validate import check_group_id, check_sync
 from kohort.model.errors import ErrorCode
 
@@ -18,6 +20,9 @@ from kohort.model.errors import ErrorCode
 def sync(command: Sync, out: Outcome) -> None:
     """Decide a SyncGroup, in the order of classic-groups 4.1, then by phase."""
     group = out.state.groups.get(command.group_id)
+    if isinstance(group, ConsumerGroup):
+        sync_classic_member(group, command, out)
+        return
     error = _check(group, command)
     if error:
         out.reply(command.reply_to, SyncReply(error=error))

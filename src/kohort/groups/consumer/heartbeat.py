@@ -1,13 +1,301 @@
-"""ConsumerGroupHeartbeat."""
+"""ConsumerGroupHeartbeat: join, go on, or leave (modern-groups 3 to 9)."""
 
+from typing import NamedTuple
+
+from kohort.assign.server.group import TopicPartitions
+from kohort.groups.classic.state import Group
 from kohort.groups.commands import ConsumerHeartbeat
+from kohort.groups.consumer.assignment import JOINING, LEFT_FOR_A_WHILE, contains
+from kohort.groups.consumer.expressions import maybe_resolve
+from kohort.groups.consumer.leave import leave_consumer_group
+from kohort.groups.consumer.migration import can_upgrade, upgrade
+from kohort.groups.consumer.state import ConsumerGroup, ConsumerMember, details_bytes
+from kohort.groups.consumer.timers import (
+    JOIN_AWAITED,
+    SYNC_AWAITED,
+    await_revocation,
+    has_come,
+    start_session,
+)
+from kohort.groups.consumer.update import FRESH, MemberUpdate, update_member
+from kohort.groups.events import ConsumerMemberDetails
 from kohort.groups.outcome import Outcome
-from kohort.groups.replies import ConsumerHeartbeatReply
-from kohort.groups.validate import check_consumer_heartbeat
+from kohort.groups.replies import AssignedTopic, ConsumerHeartbeatReply
+from kohort.groups.sessions import cancel_session
+from kohort.groups.validate import UNCHANGED, check_consumer_heartbeat
 from kohort.model.errors import ErrorCode
+from kohort.model.ids import MemberId
+
+
+class _Refusal(NamedTuple):
+    error: ErrorCode
+    message: str
 
 
 def consumer_heartbeat(command: ConsumerHeartbeat, out: Outcome) -> None:
-    """Consumer groups are not served yet."""
+    """Decide a heartbeat. A refused one changes nothing."""
     invalid = check_consumer_heartbeat(command, out.state.settings)
-    out.reply(command.reply_to, invalid or ConsumerHeartbeatReply(error=ErrorCode.UNSUPPORTED_VERSION))
+    if invalid is not None:
+        out.reply(command.reply_to, invalid)
+    elif command.member_epoch < JOINING:
+        leave_consumer_group(command, out)
+    else:
+        _beat(command, out)
+
+
+def _beat(command: ConsumerHeartbeat, out: Outcome) -> None:
+    group = _find_group(command, out)
+    if isinstance(group, _Refusal):
+        _refuse(command, group, out)
+        return
+    member_id = command.member_id or MemberId(command.fresh_id)
+    replaced = _find_member(group, member_id, command)
+    refusal = replaced if isinstance(replaced, _Refusal) else None
+    details = _details(group, member_id, replaced if isinstance(replaced, ConsumerMember) else None, command)
+    refusal = (
+        refusal or _check_expression(group, details, command) or _check_room(group, member_id, details, out)
+    )
+    if refusal is not None:
+        _refuse(command, refusal, out)
+        return
+    assert not isinstance(replaced, _Refusal)
+    _update(
+        command,
+        MemberUpdate(
+            group=group,
+            member_id=member_id,
+            details=details,
+            owned=_owned(command),
+            replaced=replaced,
+        ),
+        out,
+    )
+
+
+def _refuse(command: ConsumerHeartbeat, refusal: _Refusal, out: Outcome) -> None:
+    reply = ConsumerHeartbeatReply(error=refusal.error, error_message=refusal.message)
+    out.reply(command.reply_to, reply)
+
+
+# --- the group and the member (modern-groups 4) -------------------------------------------------------------
+
+
+def _find_group(command: ConsumerHeartbeat, out: Outcome) -> ConsumerGroup | _Refusal:
+    """The group to use: one that is there, or one that the first event makes."""
+    group_id = command.group_id
+    found = out.state.groups.get(group_id)
+    if isinstance(found, ConsumerGroup):
+        group = found
+    elif command.member_epoch != JOINING:
+        return _Refusal(
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            f"Group {group_id} is not a consumer group."
+            if found is not None
+            else f"Consumer group {group_id} not found.",
+        )
+    else:
+        why_not = can_upgrade(found, out) if found is not None else None
+        if why_not is not None:
+            return _Refusal(ErrorCode.GROUP_ID_NOT_FOUND, why_not)
+        group = ConsumerGroup(group_id=group_id)
+    size = len(found.members) if found is not None else 0
+    is_known = command.member_id in (found.members if found is not None else ())
+    if (
+        size >= out.state.settings.consumer_max_size
+        and not is_known
+        and (command.instance_id is None or command.instance_id not in group.instances)
+    ):
+        return _Refusal(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {out.state.settings.consumer_max_size}"
+            " members.",
+        )
+    return group
+
+
+def _find_member(
+    group: ConsumerGroup, member_id: MemberId, command: ConsumerHeartbeat
+) -> ConsumerMember | _Refusal | None:
+    """The static member that this one replaces, if it does; or why the request is refused."""
+    epoch, instance = command.member_epoch, command.instance_id
+    if instance is None:
+        member = group.members.get(member_id)
+        if member is None:
+            return None if epoch == JOINING else _unknown(group, member_id)
+        return _check_epoch(member, command)
+    owner = group.instances.get(instance)
+    if owner is None:
+        if epoch == JOINING:
+            return None
+        return _Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance} is unknown.")
+    old = group.members[owner]
+    if epoch == JOINING:
+        if old.current.member_epoch != LEFT_FOR_A_WHILE and not old.is_classic:
+            return _Refusal(
+                ErrorCode.UNRELEASED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {instance} cannot join the group because the "
+                f"instance id is used by another member {owner}.",
+            )
+        return old
+    if owner != member_id:
+        return _Refusal(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance} was fenced by member {owner}.",
+        )
+    return _check_epoch(old, command)
+
+
+def _unknown(group: ConsumerGroup, member_id: MemberId) -> _Refusal:
+    return _Refusal(
+        ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}."
+    )
+
+
+def _check_epoch(member: ConsumerMember, command: ConsumerHeartbeat) -> _Refusal | None:
+    received, current = command.member_epoch, member.current
+    if received in (JOINING, current.member_epoch):
+        return None
+    if received > current.member_epoch:
+        return _Refusal(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The consumer group member has a greater member epoch ({received}) than the one known by the "
+            f"group coordinator ({current.member_epoch}). The member must abandon all its partitions and "
+            "rejoin.",
+        )
+    owned = _owned(command)
+    if received == current.previous_epoch and owned is not None and contains(current.assigned, owned):
+        return None  # the reply with the newer epoch was lost
+    return _Refusal(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a smaller member epoch ({received}) than the one known by the group "
+        f"coordinator ({current.member_epoch}). The member must abandon all its partitions and rejoin.",
+    )
+
+
+def _check_expression(
+    group: ConsumerGroup, details: ConsumerMemberDetails, command: ConsumerHeartbeat
+) -> _Refusal | None:
+    """An expression that a member uses already was compiled then, and is not looked at again."""
+    if not command.expression or command.expression_error is None or group.users_of(details.expression):
+        return None
+    return _Refusal(
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
+        f"SubscribedTopicRegex `{command.expression}` is not a valid regular expression: "
+        f"{command.expression_error}.",
+    )
+
+
+def _check_room(
+    group: ConsumerGroup, member_id: MemberId, details: ConsumerMemberDetails, out: Outcome
+) -> _Refusal | None:
+    """Whether what the member says about itself fits beside the others. Kafka has its heap as the bound."""
+    known = group.members.get(member_id)
+    has = 0 if known is None else details_bytes(member_id, known.details)
+    wanted = details_bytes(member_id, details)
+    if wanted <= has or group.members_bytes - has + wanted <= out.state.settings.max_bytes:
+        return None
+    return _Refusal(
+        ErrorCode.GROUP_MAX_SIZE_REACHED, f"The members of group {group.group_id} take too much memory."
+    )
+
+
+# --- what the request says ------------------------------------------------------------------------
+
+
+def _details(
+    group: ConsumerGroup, member_id: MemberId, replaced: ConsumerMember | None, command: ConsumerHeartbeat
+) -> ConsumerMemberDetails:
+    known = replaced or group.members.get(member_id)
+    details = known.details if known is not None else FRESH
+    if (
+        command.names is None
+        and command.expression is None
+        and command.client_id == details.client_id
+        and command.client_host == details.client_host
+        and command.rebalance_timeout_ms == UNCHANGED
+        and command.rack_id is None
+        and command.server_assignor is None
+        and command.instance_id in (None, details.instance_id)
+        and details.classic is None
+    ):
+        return details
+    return details._replace(
+        instance_id=command.instance_id or details.instance_id,
+        rack_id=command.rack_id or details.rack_id,
+        client_id=command.client_id,
+        client_host=command.client_host,
+        names=details.names if command.names is None else tuple(sorted(set(command.names))),
+        expression=details.expression if command.expression is None else command.expression,
+        rebalance_timeout_ms=(
+            details.rebalance_timeout_ms
+            if command.rebalance_timeout_ms == UNCHANGED
+            else command.rebalance_timeout_ms
+        ),
+        server_assignor=command.server_assignor or details.server_assignor,
+        classic=None,
+    )
+
+
+def _owned(command: ConsumerHeartbeat) -> TopicPartitions | None:
+    if command.owned is None:
+        return None
+    return {topic: frozenset(numbers) for topic, numbers in command.owned if numbers}
+
+
+def _is_full(command: ConsumerHeartbeat) -> bool:
+    """Whether the request says everything about the member: it wants everything in return."""
+    return (
+        command.rebalance_timeout_ms != UNCHANGED
+        and (command.names is not None or command.expression is not None)
+        and command.owned is not None
+    )
+
+
+# --- what follows ---------------------------------------------------------------------------------
+
+
+def _update(command: ConsumerHeartbeat, update: MemberUpdate, out: Outcome) -> None:
+    group_id, member_id = command.group_id, update.member_id
+    classic = out.state.groups.get(group_id)
+    if isinstance(classic, Group):
+        upgrade(classic, member_id, out)
+        converted = out.state.consumer(group_id)
+        if converted is not None:
+            update.group = converted
+    known = update.known
+    before = known.current if known is not None else None
+    settled = update_member(update, out)
+    if isinstance(settled, ErrorCode):
+        message = f"The assignment of group {group_id} could not be made."
+        _refuse(command, _Refusal(settled, message), out)
+        return
+    group = out.state.consumer(group_id)
+    assert group is not None
+    group.seen_changes = update.group.seen_changes
+    member = group.members[member_id]
+    if update.replaced is not None and update.replaced.member_id != member_id:
+        cancel_session(out.state, group_id, update.replaced.member_id)
+    if update.replaced is not None or settled is not before:
+        await_revocation(group, member, out)
+    for awaited in (JOIN_AWAITED, SYNC_AWAITED):
+        has_come(group, member_id, awaited, out)
+    start_session(group, member, out)
+    maybe_resolve(group, command, out)
+    shows = (
+        command.member_epoch == JOINING
+        or _is_full(command)
+        or before is None
+        or before.assigned != settled.assigned
+    )
+    reply = ConsumerHeartbeatReply(
+        member_id=member_id,
+        member_epoch=settled.member_epoch,
+        heartbeat_interval_ms=out.state.heartbeat_interval_ms(group_id),
+        assignment=show_assignment(settled.assigned) if shows else None,
+    )
+    out.reply(command.reply_to, reply, out.rests_on(group_id))
+
+
+def show_assignment(assigned: TopicPartitions) -> tuple[AssignedTopic, ...]:
+    """An assignment in order."""
+    return tuple(AssignedTopic(topic, tuple(sorted(assigned[topic]))) for topic in sorted(assigned))

@@ -1,12 +1,15 @@
-"""What the shell tells a shard: topics, configurations, resolved expressions, timers."""
+"""What the shell tells a shard of consumer groups, and timers that fired."""
 
+from kohort.groups.causes import ClassicMemberTimedOut, RevocationTimedOut, SessionExpired
 from kohort.groups.commands import (
     ExpireClassicMember,
     ExpireRevocation,
-    ExpressionsResolved,
+    ExpireSession,
     GroupConfigured,
     TopicsChanged,
 )
+from kohort.groups.consumer.migration import remove_or_downgrade
+from kohort.groups.consumer.state import ConsumerGroup
 from kohort.groups.outcome import Outcome
 
 
@@ -20,13 +23,30 @@ def group_configured(command: GroupConfigured, out: Outcome) -> None:
     out.state.configs[command.group_id] = command
 
 
-def expressions_resolved(command: ExpressionsResolved, out: Outcome) -> None:
-    """Nothing yet."""
+def expire_consumer_session(group: ConsumerGroup, command: ExpireSession, out: Outcome) -> None:
+    """Nothing was heard of a member for its session timeout."""
+    member = group.members.get(command.member_id)
+    if member is not None:
+        silent = out.now.instant - (command.deadline - command.timeout_ms)
+        cause = SessionExpired(command.member_id, silent, command.timeout_ms)
+        remove_or_downgrade(group, (member,), cause, out)
 
 
 def expire_revocation(command: ExpireRevocation, out: Outcome) -> None:
-    """Nothing yet."""
+    """A member that still has to give up partitions goes; one that has moved on stays."""
+    group = out.state.consumer(command.group_id)
+    member = None if group is None else group.members.get(command.member_id)
+    if group is None or member is None or member.current.member_epoch != command.member_epoch:
+        return
+    partitions = sum(map(len, member.current.pending_revocation.values()))
+    cause = RevocationTimedOut(command.member_id, command.timeout_ms, partitions)
+    remove_or_downgrade(group, (member,), cause, out)
 
 
 def expire_classic_member(command: ExpireClassicMember, out: Outcome) -> None:
-    """Nothing yet."""
+    """A classic member did not send what was waited for."""
+    group = out.state.consumer(command.group_id)
+    member = None if group is None else group.members.get(command.member_id)
+    if group is not None and member is not None:
+        cause = ClassicMemberTimedOut(command.member_id, command.awaited, command.timeout_ms)
+        remove_or_downgrade(group, (member,), cause, out)

@@ -2,14 +2,13 @@
 
 from kohort.groups.append_errors import map_append_error
 from kohort.groups.causes import CommitReceived
-from kohort.groups.classic.sessions import arm_session
-from kohort.groups.classic.state import Group
-from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import CommitOffsets
 from kohort.groups.encoding import is_storable
 from kohort.groups.events import GroupCreated, OffsetRow, OffsetsCommitted
+from kohort.groups.group import AnyGroup
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import CommitReply, CommittedRow
+from kohort.groups.sessions import arm_session
 from kohort.model.errors import ErrorCode
 from kohort.primitives.strings import utf16_length
 
@@ -19,8 +18,8 @@ _LATEST = 2**63 - 1  # what a timestamp can say
 
 def commit_offsets(command: CommitOffsets, out: Outcome) -> None:
     """Store the offsets of a request, or refuse all of them, or those with too much metadata."""
-    group = out.state.groups.get(command.group_id)
-    error = _check_missing(command) if group is None else check_committer(group, command)
+    group: AnyGroup | None = out.state.groups.get(command.group_id)
+    error = _check_missing(command) if group is None else group.check_commit(command)
     if error:
         out.reply(command.reply_to, refuse_commit(command, error))
         return
@@ -34,9 +33,10 @@ def commit_offsets(command: CommitOffsets, out: Outcome) -> None:
     if group is None:
         # A simple group: known by its offsets alone, nothing but them is written.
         out.emit(GroupCreated(command.group_id, out.now.wall, cause))
-    elif group.phase is not Phase.EMPTY:
-        timeout = group.members[command.member_id].session_timeout_ms
-        arm_session(out.state, group.group_id, command.member_id, timeout, out.now.instant)
+    else:
+        timeout = group.session_kept_by_commit(command.member_id)
+        if timeout is not None:
+            arm_session(out.state, group.group_id, command.member_id, timeout, out.now.instant)
     if accepted:
         out.emit(committed)
     out.reply(command.reply_to, reply, out.position)
@@ -57,24 +57,6 @@ def _check_missing(command: CommitOffsets) -> ErrorCode:
     if command.generation < 0:
         return ErrorCode.NONE
     return ErrorCode.GROUP_ID_NOT_FOUND if command.version >= 9 else ErrorCode.ILLEGAL_GENERATION
-
-
-def check_committer(group: Group, command: CommitOffsets) -> ErrorCode:
-    """The table of offsets-and-log 2.3: the first line that fits decides."""
-    phase = group.phase
-    if phase is Phase.DEAD:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if phase is Phase.EMPTY and command.generation < 0:
-        return ErrorCode.NONE
-    if command.generation >= 0 or command.member_id or command.instance_id is not None:
-        error = group.fence(command.member_id, command.instance_id)
-        if error:
-            return error
-        if command.generation != group.generation:
-            return ErrorCode.ILLEGAL_GENERATION
-    else:
-        return ErrorCode.UNKNOWN_MEMBER_ID  # nobody, and somebody is in the group
-    return ErrorCode.REBALANCE_IN_PROGRESS if phase is Phase.COMPLETING_REBALANCE else ErrorCode.NONE
 
 
 def _sort_out(command: CommitOffsets, out: Outcome) -> tuple[tuple[OffsetRow, ...], CommitReply]:

@@ -2,10 +2,9 @@
 
 from kohort.groups.append_errors import map_append_error
 from kohort.groups.causes import DeletionRequested, TopicGone
-from kohort.groups.classic.state import CONSUMER, Group
-from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import DeleteOffsets, TopicDeleted
 from kohort.groups.events import OffsetsDeleted
+from kohort.groups.group import AnyGroup
 from kohort.groups.offsets.state import PartitionKey
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import DeletedOffset, DeleteOffsetsReply
@@ -17,7 +16,7 @@ from kohort.model.ids import GroupId
 
 def delete_offsets(command: DeleteOffsets, out: Outcome) -> None:
     """Delete what no member may be consuming."""
-    group = out.state.groups.get(command.group_id)
+    group: AnyGroup | None = out.state.groups.get(command.group_id)
     error = check_group_id(command.group_id) or _check_group(group)
     if error:
         out.reply(command.reply_to, DeleteOffsetsReply(error=error))
@@ -47,12 +46,8 @@ def delete_offsets(command: DeleteOffsets, out: Outcome) -> None:
     out.reply(command.reply_to, reply, after)
 
 
-def _check_group(group: Group | None) -> ErrorCode:
-    if group is None or group.phase is Phase.DEAD:
-        return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.phase is not Phase.EMPTY and group.protocol_type != CONSUMER:
-        return ErrorCode.NON_EMPTY_GROUP  # nobody but its members knows what it consumes
-    return ErrorCode.NONE
+def _check_group(group: AnyGroup | None) -> ErrorCode:
+    return ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.check_delete_offsets()
 
 
 def offsets_of(state: State, group_id: GroupId) -> dict[PartitionKey, None]:

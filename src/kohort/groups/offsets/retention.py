@@ -2,13 +2,12 @@
 
 from kohort.coordination.purgatory import DelayedOperation
 from kohort.groups.causes import RetentionPassed
-from kohort.groups.classic.membership import remove_group
-from kohort.groups.classic.state import CONSUMER, Group
-from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import SweepOffsets
 from kohort.groups.events import OffsetsDeleted
+from kohort.groups.group import AnyGroup
 from kohort.groups.offsets.state import PartitionKey, StoredOffset
 from kohort.groups.outcome import Outcome
+from kohort.groups.removal import remove_group
 from kohort.model.ids import GroupId, Instant, Partition, TopicName
 from kohort.records.offsets_topic import decode_commit
 
@@ -49,13 +48,13 @@ def sweep_offsets(command: SweepOffsets, out: Outcome) -> None:
         if seen >= OFFSETS_AT_A_TIME:
             schedule_sweep(out, groups[index:])
             return
-        group = out.state.groups.get(group_id)
+        group: AnyGroup | None = out.state.groups.get(group_id)
         if group is not None:
             seen += 1 + _sweep_group(group, out)
     schedule_sweep(out)
 
 
-def _sweep_group(group: Group, out: Outcome) -> int:
+def _sweep_group(group: AnyGroup, out: Outcome) -> int:
     """Expire one group's offsets, and the group if nothing holds it; returns how many were looked at."""
     table = out.state.offsets
     kept = dict.fromkeys(table.open_partitions(group.group_id) if table.open_offsets else ())
@@ -68,25 +67,24 @@ def _sweep_group(group: Group, out: Outcome) -> int:
     cause = RetentionPassed(len(expired), out.state.settings.offsets_retention_ms)
     if expired:
         out.emit(OffsetsDeleted(group.group_id, expired, cause))
-    if group.phase is Phase.EMPTY and len(expired) == len(stored) and not kept:
+    if group.is_empty and len(expired) == len(stored) and not kept:
         remove_group(group, cause, out)
     return len(stored)
 
 
 def _expired(
-    group: Group,
+    group: AnyGroup,
     stored: list[tuple[TopicName, Partition, StoredOffset]],
     kept: dict[PartitionKey, None],
     out: Outcome,
 ) -> tuple[PartitionKey, ...]:
-    if not _may_expire(group):
+    if not group.may_expire_offsets:
         return ()
     now, retention = out.state.deletion_time.at(out.now), out.state.settings.offsets_retention_ms
-    # A group that was used lives on from when it became empty, whatever its last commits were.
-    since = group.state_timestamp if group.protocol_type is not None and group.phase is Phase.EMPTY else None
+    since = group.unused_since
     gone: list[PartitionKey] = []
     for topic, partition, offset in stored:
-        if (topic, partition) in kept or (group.phase is Phase.STABLE and group.is_subscribed_to(topic)):
+        if (topic, partition) in kept or group.is_consuming(topic):
             continue
         kept_offset = decode_commit(offset) if isinstance(offset, bytes) else offset
         if kept_offset.expire_timestamp != _NO_EXPIRY:
@@ -96,9 +94,3 @@ def _expired(
         if over:
             gone.append((topic, partition))
     return tuple(gone)
-
-
-def _may_expire(group: Group) -> bool:
-    if group.phase is Phase.EMPTY:
-        return True
-    return group.phase is Phase.STABLE and group.protocol_type == CONSUMER and group.subscribed is not None

@@ -1,0 +1,198 @@
+"""A consumer group and its members. Only ``apply`` writes here, live and from the log."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kohort.assign.server.group import NO_PARTITIONS, TopicPartitions
+from kohort.groups.commands import CommitOffsets, FetchOffsets
+from kohort.groups.consumer.assignment import CurrentAssignment, MemberState
+from kohort.groups.events import ConsumerMemberDetails, ResolvedExpression
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import GroupId, InstanceId, Instant, MemberId, Partition, TopicId, TopicName, WallTime
+
+CONSUMER_TYPE = "consumer"
+EPOCHS_IN_COMMITS_SINCE = 9  # the version of OffsetCommit
+_MEMBER_OVERHEAD = 2_000  # bytes a member takes apart from what it says
+_NAME_OVERHEAD = 60
+
+
+@dataclass(slots=True)
+class ConsumerMember:
+    """One member: what it says about itself, and what it has."""
+
+    member_id: MemberId
+    details: ConsumerMemberDetails = field(default_factory=ConsumerMemberDetails)
+    current: CurrentAssignment = field(default_factory=CurrentAssignment)
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it speaks the classic protocol (modern-groups 14.2)."""
+        return self.details.classic is not None
+
+    def check_epoch(self, received: int) -> ErrorCode:
+        """Whether a request about offsets has the member's epoch, as it was told the epoch last."""
+        if received == self.current.member_epoch:
+            return ErrorCode.NONE
+        return ErrorCode.ILLEGAL_GENERATION if self.is_classic else ErrorCode.STALE_MEMBER_EPOCH
+
+
+def details_bytes(member_id: str, details: ConsumerMemberDetails) -> int:
+    """About the memory that a member takes."""
+    names = sum(_NAME_OVERHEAD + len(name) for name in details.names)
+    protocols = sum(_NAME_OVERHEAD + len(each.metadata) for each in details.protocols)
+    return _MEMBER_OVERHEAD + 2 * len(member_id) + len(details.expression) + names + protocols
+
+
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroup:
+    """One consumer group (modern-groups 1)."""
+
+    group_id: GroupId
+    epoch: int = 0
+    metadata_hash: int = 0
+    target_epoch: int = 0
+    members: dict[MemberId, ConsumerMember] = field(default_factory=dict)
+    instances: dict[InstanceId, MemberId] = field(default_factory=dict)
+    targets: dict[MemberId, TopicPartitions] = field(default_factory=dict)
+    expressions: dict[str, ResolvedExpression] = field(default_factory=dict)
+    owners: dict[TopicId, dict[Partition, MemberId]] = field(default_factory=dict)
+    has_partition_metadata: bool = False  # the log has a record of type 4, from Kafka 4.0 or older
+    members_bytes: int = 0
+    # What heartbeats note beside the events: it is not stored, and begins afresh when a group is loaded.
+    seen_changes: int = -1  # how many changes of topics were looked at
+    is_resolving: bool = False  # an answer to ``ResolveExpressions`` is to come
+    resolved_at: Instant | None = None  # when ``ResolveExpressions`` was asked for last
+    topics_cache: frozenset[TopicName] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def state_name(self) -> str:
+        """Kafka's name for the state of the group."""
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.target_epoch:
+            return "Assigning"
+        if all(member.current.is_reconciled(self.target_epoch) for member in self.members.values()):
+            return "Stable"
+        return "Reconciling"
+
+    @property
+    def type_name(self) -> str:
+        return CONSUMER_TYPE
+
+    @property
+    def listed_protocol_type(self) -> str:
+        return CONSUMER_TYPE
+
+    # --- who and what ---------------------------------------------------------------------------
+
+    def fence(self, member_id: MemberId, instance_id: InstanceId | None) -> ErrorCode:
+        """Whether (member id, instance id) names a member: NONE, 25, or 82 for an id that was replaced."""
+        if instance_id is not None:
+            owner = self.instances.get(instance_id)
+            if owner is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if owner != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def owner(self, topic: TopicId, partition: Partition) -> MemberId | None:
+        """The member that has the partition, or has yet to give it up."""
+        return self.owners.get(topic, {}).get(partition)
+
+    def is_owned(self, topic: TopicId, partition: Partition) -> bool:
+        return partition in self.owners.get(topic, ())
+
+    def target_of(self, member_id: MemberId) -> TopicPartitions:
+        return self.targets.get(member_id, NO_PARTITIONS)
+
+    def users_of(self, expression: str) -> int:
+        """How many members subscribe with this expression."""
+        return sum(member.details.expression == expression for member in self.members.values())
+
+    def used_expressions(self) -> tuple[str, ...]:
+        """The expressions of all members, each once, in order."""
+        return tuple(sorted({m.details.expression for m in self.members.values() if m.details.expression}))
+
+    def topics_of(self, details: ConsumerMemberDetails) -> Iterator[TopicName]:
+        """The topics that a member with these details subscribes to, existing or not, some perhaps twice."""
+        yield from details.names
+        resolved = self.expressions.get(details.expression) if details.expression else None
+        if resolved is not None:
+            yield from resolved.topics
+
+    def subscribed(self, everyone: Iterable[ConsumerMemberDetails] | None = None) -> frozenset[TopicName]:
+        """The topics of all members, or of those who are given."""
+        if everyone is not None:
+            kinds = {(details.names, details.expression): details for details in everyone}
+            return frozenset(name for details in kinds.values() for name in self.topics_of(details))
+        if self.topics_cache is None:
+            self.topics_cache = self.subscribed([member.details for member in self.members.values()])
+        return self.topics_cache
+
+    def preferred_assignor(
+        self, assignors: tuple[str, ...], members: Mapping[MemberId, ConsumerMemberDetails] | None = None
+    ) -> str:
+        """The assignor that most members name; the first of the configured ones if no member names any."""
+        everyone = [m.details for m in self.members.values()] if members is None else members.values()
+        votes = Counter(details.server_assignor for details in everyone)
+        return max(assignors, key=lambda name: votes[name])
+
+    # --- what is asked about offsets --------------------------------------------------------------
+
+    def check_commit(self, command: CommitOffsets) -> ErrorCode:
+        """Whether this commit is taken: of a member with its epoch, or of an administrator if it is empty."""
+        if command.generation < 0 and not self.members:
+            return ErrorCode.NONE
+        member = self.members.get(command.member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if not member.is_classic and command.version < EPOCHS_IN_COMMITS_SINCE:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return member.check_epoch(command.generation)
+
+    def check_fetch(self, command: FetchOffsets) -> ErrorCode:
+        """Whether offsets are shown: to members with their epoch, and to those who name no member."""
+        if command.member_id is None and command.member_epoch < 0:
+            return ErrorCode.NONE
+        member = self.members.get(command.member_id or MemberId(""))
+        return ErrorCode.UNKNOWN_MEMBER_ID if member is None else member.check_epoch(command.member_epoch)
+
+    def check_delete_offsets(self) -> ErrorCode:
+        return ErrorCode.NONE
+
+    def is_subscribed_to(self, topic: TopicName) -> bool:
+        return topic in self.subscribed()
+
+    @property
+    def may_expire_offsets(self) -> bool:
+        return True
+
+    def is_consuming(self, topic: TopicName) -> bool:
+        """Whether offsets of the topic are kept whatever their age."""
+        return self.is_subscribed_to(topic)
+
+    @property
+    def unused_since(self) -> WallTime | None:
+        """Offsets of a consumer group expire by their own age."""
+        return None
+
+    def session_kept_by_commit(self, member_id: MemberId) -> int | None:
+        """A commit keeps no session of a consumer group alive."""
+        return None
+
+
+def is_waited_for(group: ConsumerGroup, member: ConsumerMember) -> tuple[MemberId, ...]:
+    """The members that hold up this one: they own partitions of its target."""
+    if member.current.state is not MemberState.UNRELEASED_PARTITIONS:
+        return ()
+    found = {
+        group.owner(topic, number)
+        for topic, numbers in group.target_of(member.member_id).items()
+        for number in numbers
+    }
+    return tuple(sorted(each for each in found if each is not None and each != member.member_id))
