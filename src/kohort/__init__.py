@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from kohort.client.admin.results import NewTopic
     from kohort.client.consumer import AsyncConsumer, Consumer
     from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, WakeupError
-    from kohort.client.errors import BrokerError, NoBrokerError, UnknownTopicError
+    from kohort.client.errors import (
+        AuthenticationError,
+        AuthorizationError,
+        BrokerError,
+        NoBrokerError,
+        TlsError,
+        UnknownTopicError,
+    )
     from kohort.client.fetching.records import BadRecordError, ConsumerRecord
     from kohort.client.membership.errors import CommitFailedError, RebalanceInProgressError
     from kohort.client.producer import (
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
     from kohort.client.subscription import OffsetAndMetadata
     from kohort.model.errors import KohortError
     from kohort.model.topics import TopicPartition
+    from kohort.security.secret import Secret
 
 __version__ = "0.1.0"
 
@@ -39,6 +47,8 @@ __all__ = [
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
+    "AuthenticationError",
+    "AuthorizationError",
     "BadRecordError",
     "BrokerError",
     "BufferFullError",
@@ -58,7 +68,9 @@ __all__ = [
     "RebalanceInProgressError",
     "RecordMetadata",
     "RecordTooLargeError",
+    "Secret",
     "SentRecord",
+    "TlsError",
     "TopicPartition",
     "UnknownTopicError",
     "WakeupError",
@@ -83,7 +95,14 @@ _HOMES = {
     "kohort.client.admin": ["Admin", "AsyncAdmin"],
     "kohort.client.consumer": ["AsyncConsumer", "Consumer"],
     "kohort.client.consumer.errors": ["ConcurrentUseError", "ConsumerClosedError", "WakeupError"],
-    "kohort.client.errors": ["BrokerError", "NoBrokerError", "UnknownTopicError"],
+    "kohort.client.errors": [
+        "AuthenticationError",
+        "AuthorizationError",
+        "BrokerError",
+        "NoBrokerError",
+        "TlsError",
+        "UnknownTopicError",
+    ],
     "kohort.client.fetching.records": ["BadRecordError", "ConsumerRecord"],
     "kohort.client.membership.errors": ["CommitFailedError", "RebalanceInProgressError"],
     "kohort.client.producer": [
@@ -101,6 +120,7 @@ _HOMES = {
     "kohort.client.subscription": ["OffsetAndMetadata"],
     "kohort.model.errors": ["KohortError"],
     "kohort.model.topics": ["TopicPartition"],
+    "kohort.security.secret": ["Secret"],
 }
 
 __getattr__ = import_on_demand(__name__, {name: home for home, names in _HOMES.items() for name in names})

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,13 +76,19 @@ class KafkaBroker:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-LOG_TAIL:])
 
 
-def properties_for(home: Path, ports: tuple[int, int], settings: Mapping[str, str]) -> str:
-    """The text of server.properties; ``settings`` override everything but the addresses."""
+def properties_for(
+    home: Path, ports: tuple[int, int], settings: Mapping[str, str], more: Mapping[str, int] | None = None
+) -> str:
+    """The text of server.properties; ``settings`` override everything but the addresses.
+
+    ``more`` has the ports of other listeners by their names.
+    """
     broker_port, controller_port = ports
+    others = "".join(f",{name}://127.0.0.1:{port}" for name, port in (more or {}).items())
     values = {
         **PROPERTIES,
         **settings,
-        "listeners": f"PLAINTEXT://127.0.0.1:{broker_port},CONTROLLER://127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{broker_port},CONTROLLER://127.0.0.1:{controller_port}{others}",
         "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
         "log.dirs": str(home / "data"),
     }
@@ -95,8 +101,10 @@ def new_cluster_id() -> str:
     return "k" + text[1:]
 
 
-def _format(home: Path, log_config: Path) -> None:
+def _format(home: Path, log_config: Path, users: Sequence[str] = ()) -> None:
+    """``users`` are credentials as ``--add-scram`` takes them."""
     args = ["format", "-t", new_cluster_id(), "-c", str(home / "server.properties")]
+    args += [part for user in users for part in ("--add-scram", user)]
     tool = jvm.command(
         class_path(Peer.KAFKA), "kafka.tools.StorageTool", *args, options=[jvm.logging_to(log_config)]
     )
@@ -176,6 +184,77 @@ def kafka_broker(
     finally:
         if home is None:
             shutil.rmtree(where, ignore_errors=True)
+
+
+SECURED = {
+    "SSL": "SSL",
+    "MTLS": "SSL",
+    "SASL_PLAINTEXT": "SASL_PLAINTEXT",
+    "SASL_SSL": "SASL_SSL",
+}
+"""The listeners of a secured broker beside PLAINTEXT, and the protocol of each."""
+
+_LOGIN = "org.apache.kafka.common.security"
+
+
+@dataclass(frozen=True, slots=True)
+class SecuredKafka:
+    """A broker with an authorizer and a listener for each way in; ``admin`` and ANONYMOUS are super users."""
+
+    broker: KafkaBroker
+    ports: Mapping[str, int]
+    certificates: Path
+    passwords: Mapping[str, str]
+
+    def bootstrap(self, listener: str, host: str = "localhost") -> str:
+        return f"{host}:{self.ports[listener]}"
+
+
+def _security(certificates: Path, passwords: Mapping[str, str]) -> dict[str, str]:
+    plain = " ".join(f'user_{name}="{password}"' for name, password in passwords.items())
+    settings = {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
+        + ",".join(f"{name}:{protocol}" for name, protocol in SECURED.items()),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin;User:ANONYMOUS",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(certificates / "broker.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(certificates / "ca.pem"),
+        "listener.name.mtls.ssl.client.auth": "required",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+    }
+    for listener in ("sasl_plaintext", "sasl_ssl"):
+        prefix = f"listener.name.{listener}"
+        settings[f"{prefix}.plain.sasl.jaas.config"] = f"{_LOGIN}.plain.PlainLoginModule required {plain};"
+        for number in (256, 512):
+            key = f"{prefix}.scram-sha-{number}.sasl.jaas.config"
+            settings[key] = f"{_LOGIN}.scram.ScramLoginModule required;"
+        settings[f"{prefix}.oauthbearer.sasl.jaas.config"] = (
+            f"{_LOGIN}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub=broker;"
+        )
+    return settings
+
+
+@contextmanager
+def secured_kafka(
+    certificates: Path, passwords: Mapping[str, str], home: Path, settings: Mapping[str, str] | None = None
+) -> Iterator[SecuredKafka]:
+    """A broker with the ``ca.pem`` and ``broker.pem`` of ``certificates``, and users for SCRAM and PLAIN."""
+    home.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        held = [stack.enter_context(HeldPort()).number for _ in range(2 + len(SECURED))]
+        ports = dict(zip(SECURED, held[2:], strict=True))
+        values = {**_security(certificates, passwords), **(settings or {})}
+        (home / "server.properties").write_text(properties_for(home, (held[0], held[1]), values, ports))
+        users = [
+            f"SCRAM-SHA-{number}=[name={name},password={password}]"
+            for name, password in passwords.items()
+            for number in (256, 512)
+        ]
+        _format(home, jvm.write_log_config(home), users)
+        broker = stack.enter_context(running(home, held[0]))
+        yield SecuredKafka(broker, ports, certificates, passwords)
 
 
 def main() -> int:

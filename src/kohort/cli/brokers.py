@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from kohort.cli.command_config import CommandConfig
+from kohort.cli.command_config import CommandConfig, Properties
 from kohort.cli.screen import Column, Table, show_bytes, show_facts, show_json, show_table
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, talk
@@ -54,7 +54,10 @@ _OTHER_NAMES = {
 
 
 def cluster(
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, command_config: CommandConfig = None, as_json: AsJson = False
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    properties: Properties = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show the brokers of the cluster, its controller, and their disks."""
 
@@ -67,7 +70,7 @@ def cluster(
             _show_cluster(found, directories)
         return OK
 
-    talk(bootstrap, command, command_config)
+    talk(bootstrap, command, command_config, properties)
 
 
 async def _log_dirs(admin: AsyncAdmin) -> list[LogDir]:
@@ -144,6 +147,7 @@ def apis(
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Show which APIs a broker serves, and in which versions."""
@@ -159,7 +163,7 @@ def apis(
             _show_apis(connection)
         return OK
 
-    talk(bootstrap, command, command_config)
+    talk(bootstrap, command, command_config, properties)
 
 
 def _name(key: int) -> str:

@@ -1,7 +1,7 @@
 """``--command-config FILE``: settings of the client from a file, as Kafka's own tools take them."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated
@@ -10,14 +10,26 @@ import typer
 
 from kohort.cli.screen import note
 from kohort.cli.settings_text import InputError, SettingsClass
-from kohort.client.settings import ClientOptions
+from kohort.client.security.names import is_secret_name, is_security_name
+from kohort.client.settings import ClientOptions, secured
+from kohort.security.secret import Secret
 
 CommandConfig = Annotated[
     Path | None,
     typer.Option(
         "--command-config",
         metavar="FILE",
+        envvar="KOHORT_COMMAND_CONFIG",
         help="Settings of the client, NAME=VALUE in each line, as for Kafka's tools.",
+    ),
+]
+Properties = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--property",
+        "-X",
+        metavar="NAME=VALUE",
+        help="A setting of the client, such as security.protocol=SSL; may be repeated.",
     ),
 ]
 
@@ -32,16 +44,28 @@ _NUMBERS = {
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def client_options(file: Path | None, defaults: ClientOptions) -> ClientOptions:
-    """``defaults`` with what the file says. Raises InputError; names what has no effect on standard error."""
-    if file is None:
+def client_options(
+    file: Path | None, defaults: ClientOptions, properties: Sequence[str] | None = None
+) -> ClientOptions:
+    """``defaults`` with what the file and ``-X`` say, which wins. Raises InputError or SettingError.
+
+    Names what has no effect on standard error.
+    """
+    settings = {} if file is None else read_properties(file)
+    warn_of_visible_secrets(properties or ())
+    settings |= dict(_split(text) for text in properties or ())
+    if not settings:
         return defaults
-    settings = without_security(file, read_properties(file))
+    where = "-X" if file is None else f"--command-config {file}"
     settings.pop("bootstrap.servers", None)  # --bootstrap says it
-    numbers = {_NUMBERS[name]: _number(file, name, settings.pop(name)) for name in _NUMBERS & settings.keys()}
-    options = replace(defaults, client_id=settings.pop("client.id", defaults.client_id), **numbers)
-    _note_unused(file, settings)
-    return options
+    security = {name: settings.pop(name) for name in tuple(settings) if is_security_name(name)}
+    numbers = {
+        _NUMBERS[name]: _number(where, name, settings.pop(name)) for name in _NUMBERS & settings.keys()
+    }
+    client_id = settings.pop("client.id", defaults.client_id)
+    options = replace(defaults, client_id=client_id, **numbers)  # type: ignore[arg-type]  # numbers only
+    _note_unused(where, settings)
+    return secured(options, security, is_text=True)
 
 
 def settings_texts(file: Path | None, known: type[SettingsClass]) -> list[str]:
@@ -49,36 +73,36 @@ def settings_texts(file: Path | None, known: type[SettingsClass]) -> list[str]:
     if file is None:
         return []
     names = {each.name.replace("_", ".") for each in fields(known)} - {"bootstrap.servers"}
-    settings = without_security(file, read_properties(file))
+    settings = read_properties(file)
     settings.pop("bootstrap.servers", None)
-    _note_unused(file, settings.keys() - names)
-    return [f"{name}={value}" for name, value in settings.items() if name in names]
+    used = {name: value for name, value in settings.items() if name in names or is_security_name(name)}
+    _note_unused(f"--command-config {file}", settings.keys() - used.keys())
+    return [f"{name}={value}" for name, value in used.items()]
 
 
-def _note_unused(file: Path, names: Iterable[str]) -> None:
+def warn_of_visible_secrets(properties: Iterable[str]) -> None:
+    """Name each secret of the command line that the list of processes shows."""
+    for text in properties:
+        name, _, value = text.partition("=")
+        if is_secret_name(name.strip()) and Secret.parse(value.strip()).is_literal:
+            note(f"-X {name.strip()}: other users can see it in the list of processes; use @FILE or env:NAME")
+
+
+def _split(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name.strip() or not equals:
+        raise InputError(f"-X {name!r} is not NAME=VALUE", hint="for example -X security.protocol=SSL")
+    return name.strip(), value.strip()
+
+
+def _note_unused(where: str, names: Iterable[str]) -> None:
     if unused := ", ".join(sorted(names)):
-        note(f"--command-config {file}: without effect here: {unused}")
+        note(f"{where}: without effect here: {unused}")
 
 
-def without_security(file: Path, settings: dict[str, str]) -> dict[str, str]:
-    """The settings but ``security.protocol=PLAINTEXT``. Any other security is refused: nothing goes out in
-    the clear by mistake."""
-    rest = dict(settings)
-    protocol = rest.pop("security.protocol", "PLAINTEXT")
-    secured = sorted(name for name in rest if name.startswith(("ssl.", "sasl.")))
-    if protocol.upper() != "PLAINTEXT":
-        secured.insert(0, f"security.protocol={protocol}")
-    if secured:
-        raise InputError(
-            f"--command-config {file}: {secured[0]}: Kohort's clients do not speak TLS or SASL yet",
-            hint="use a listener with security.protocol=PLAINTEXT and remove the settings of ssl and sasl",
-        )
-    return rest
-
-
-def _number(file: Path, name: str, text: str) -> int:
+def _number(where: str, name: str, text: str) -> int:
     if not text.isdecimal():
-        raise InputError(f"--command-config {file}: {name} is a number of milliseconds, not {text!r}")
+        raise InputError(f"{where}: {name} is a number of milliseconds, not {text!r}")
     return int(text)
 
 

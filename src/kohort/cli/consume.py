@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kohort.cli.command_config import CommandConfig, settings_texts
+from kohort.cli.command_config import CommandConfig, settings_texts, warn_of_visible_secrets
 from kohort.cli.commentary import Commentary
 from kohort.cli.consume_places import GROUP, StartAt, parse_place
 from kohort.cli.consuming import Consuming, Wish
@@ -182,6 +182,7 @@ def consume(
         )
         _needs_group("--instance", instance, group)
         _needs_group("--assignor", assignor, group)
+        warn_of_visible_secrets(settings or ())
         texts = [*settings_texts(command_config, ConsumerSettings), *(settings or ())]
         chosen = _settings(wish, bootstrap, texts)
         if instance is not None:

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from kohort.cli import groups_views as views
-from kohort.cli.command_config import CommandConfig
+from kohort.cli.command_config import CommandConfig, Properties
 from kohort.cli.groups_lookup import (
     GroupInUseError,
     UnknownGroupError,
@@ -76,6 +76,7 @@ def list_(
     watch: Watch = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """List groups with their state, their type, how many members they have, and how far behind they are."""
@@ -89,14 +90,19 @@ def list_(
         )
         return OK
 
-    _talk_on(bootstrap, command, watch, as_json, command_config)
+    _talk_on(bootstrap, command, watch, as_json, command_config, properties)
 
 
 def _talk_on(
-    bootstrap: str, command: Command, watch: float | None, as_json: bool, config: Path | None
+    bootstrap: str,
+    command: Command,
+    watch: float | None,
+    as_json: bool,
+    config: Path | None,
+    properties: list[str] | None,
 ) -> None:
     """As ``talk``; with ``--watch`` again and again."""
-    talk(bootstrap, lambda admin: repeat(lambda: command(admin), watch, as_json), config)
+    talk(bootstrap, lambda admin: repeat(lambda: command(admin), watch, as_json), config, properties)
 
 
 class _Style(NamedTuple):
@@ -128,6 +134,7 @@ def describe(
     watch: Watch = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Show every partition of groups: what is committed, how far behind it is, and whose it is."""
@@ -151,7 +158,7 @@ def describe(
             note(f"kohort: error: {error}")
         return FAILED if missing else OK
 
-    _talk_on(bootstrap, command, watch, as_json, command_config)
+    _talk_on(bootstrap, command, watch, as_json, command_config, properties)
 
 
 async def _find(admin: AsyncAdmin, names: Sequence[str]) -> tuple[list[GroupInfo], list[KohortError]]:
@@ -181,6 +188,7 @@ def members(
     watch: Watch = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Show who is in a group, from where, and with how many partitions."""
@@ -192,7 +200,7 @@ def members(
         _show(views.members_json(group), table, _Style(as_json, watch is not None, empty))
         return OK
 
-    _talk_on(bootstrap, command, watch, as_json, command_config)
+    _talk_on(bootstrap, command, watch, as_json, command_config, properties)
 
 
 @app.command()
@@ -200,6 +208,7 @@ def offsets(
     name: Name,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a group has committed, with the metadata, and where the logs begin and end."""
@@ -215,7 +224,7 @@ def offsets(
         )
         return OK
 
-    talk(bootstrap, command, command_config)
+    talk(bootstrap, command, command_config, properties)
 
 
 @app.command(cls=WatchCommand)
@@ -224,6 +233,7 @@ def state(
     watch: Watch = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a group's coordinator, assignor, state and size."""
@@ -233,7 +243,7 @@ def state(
         _show(views.state_json(group), views.state_table(group), _Style(as_json, watch is not None, ""))
         return OK
 
-    _talk_on(bootstrap, command, watch, as_json, command_config)
+    _talk_on(bootstrap, command, watch, as_json, command_config, properties)
 
 
 app.command("why")(why)
@@ -246,6 +256,7 @@ def delete(
     yes: Yes = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete groups with all their offsets. Asks first when typed at a terminal."""
@@ -259,7 +270,7 @@ def delete(
                 note(f"kohort: error: {await _explained(admin, group, error)}")
         return FAILED if any(results.values()) else OK
 
-    talk(bootstrap, command, command_config)
+    talk(bootstrap, command, command_config, properties)
 
 
 async def _explained(admin: AsyncAdmin, group: GroupId, error: BrokerError) -> KohortError:
@@ -282,6 +293,7 @@ def delete_offsets(
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete what a group has committed for topics or partitions that no member subscribes to."""
@@ -302,7 +314,7 @@ def delete_offsets(
                 say(f"deleted the offset of {name} for {one}: it was {_offset(committed.get(one))}")
         return FAILED if any(results.values()) else OK
 
-    talk(bootstrap, command, command_config)
+    talk(bootstrap, command, command_config, properties)
 
 
 def _offset(committed: CommittedOffset | None) -> object:

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from kohort.cli.command_config import CommandConfig
+from kohort.cli.command_config import CommandConfig, Properties
 from kohort.cli.groups_lookup import GroupInUseError, UnknownGroupError, find_group, log_ranges
 from kohort.cli.groups_reset_plan import (
     Facts,
@@ -111,6 +111,7 @@ def reset_offsets(
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Set a group's offsets. A dry run unless --execute is given; the group must have no members."""
@@ -151,7 +152,7 @@ def reset_offsets(
             note(f"kohort: error: {error}")
         return FAILED if any(results.values()) else OK
 
-    talk(bootstrap, command, command_config)
+    talk(bootstrap, command, command_config, properties)
 
 
 class _Order(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kohort.cli.command_config import CommandConfig, settings_texts
+from kohort.cli.command_config import CommandConfig, settings_texts, warn_of_visible_secrets
 from kohort.cli.commentary import Commentary
 from kohort.cli.produce_input import Pace, Synthetic, chunks_of, records_of
 from kohort.cli.produce_receipts import Receipts
@@ -190,6 +190,7 @@ def produce(
         style = InputStyle(format_, key_separator, headers, partition, null)
         given = [parse_record(value, style) for value in values or []]
         _check_one_source(given, file, made_up)
+        warn_of_visible_secrets(settings or ())
         texts = [*settings_texts(command_config, ProducerSettings), *(settings or ())]
         chosen = _settings(compression, acks, texts)
     except KohortError as error:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -41,10 +41,12 @@ _Name = TypeVar("_Name", bound=str)
 Command = Callable[[AsyncAdmin], Coroutine[None, None, int]]
 
 
-def talk(bootstrap: str, command: Command, config: Path | None) -> None:
-    """Run a command with an AsyncAdmin that has the settings of ``config``; leave with its exit code."""
+def talk(
+    bootstrap: str, command: Command, config: Path | None, properties: Sequence[str] | None = None
+) -> None:
+    """Run a command with an AsyncAdmin that has the settings of ``config`` and ``-X``; exit with its code."""
     try:
-        options = client_options(config, PATIENCE)
+        options = client_options(config, PATIENCE, properties)
     except KohortError as error:
         raise refuse(str(error.args[0]), error.hint) from None
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import Field, fields
 from typing import Any, ClassVar, Protocol
 
+from kohort.client.security.names import is_security_name, security_arguments
 from kohort.model.errors import KohortError
 
 _YES, _NO = ("true", "yes", "1"), ("false", "no", "0")
@@ -23,13 +24,17 @@ def parse_settings(texts: Iterable[str], known: type[SettingsClass]) -> dict[str
     """Settings as the class takes them; names it does not have are left to it. Raises InputError."""
     kinds = {each.name: each.type for each in fields(known)}
     parsed: dict[str, Any] = {}
+    security: dict[str, object] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         name = name.strip().replace(".", "_").replace("-", "_")
         if not name or not equals:
             raise InputError(f"{text!r} is not NAME=VALUE", hint="for example -X fetch_max_wait_ms=100")
-        parsed[name] = _value(name, value.strip(), kinds.get(name, str))
-    return parsed
+        if is_security_name(name):
+            security[name] = value.strip()
+        else:
+            parsed[name] = _value(name, value.strip(), kinds.get(name, str))
+    return parsed | security_arguments(security, is_text=True)
 
 
 def _value(name: str, text: str, kind: object) -> object:

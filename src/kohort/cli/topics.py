@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kohort.cli import topic_views
-from kohort.cli.command_config import CommandConfig
+from kohort.cli.command_config import CommandConfig, Properties
 from kohort.cli.screen import counted, note, say, show_json
 from kohort.cli.serve import FAILED, OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, confirm, refuse, show_deleted, talk
@@ -36,6 +36,7 @@ def list_(
     internal: Annotated[bool, typer.Option("--internal", help="Show internal topics too.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """List topics with their partitions, records and size."""
@@ -50,7 +51,7 @@ def list_(
             topic_views.show_list(topics)
         return OK
 
-    talk(bootstrap, command, command_config)
+    talk(bootstrap, command, command_config, properties)
 
 
 @app.command()
@@ -61,6 +62,7 @@ def describe(
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Show leaders, replicas, offsets, sizes and configs of topics."""
@@ -79,7 +81,7 @@ def describe(
             note(f"kohort: error: {error}")
         return FAILED if missing else OK
 
-    talk(bootstrap, command, command_config)
+    talk(bootstrap, command, command_config, properties)
 
 
 @app.command()
@@ -100,6 +102,7 @@ def create(
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a topic."""
@@ -127,7 +130,7 @@ def create(
             _show_created(result, as_json, created=True)
         return OK
 
-    talk(bootstrap, command, command_config)
+    talk(bootstrap, command, command_config, properties)
 
 
 def _show_created(topic: CreatedTopic, as_json: bool, *, created: bool) -> None:
@@ -161,6 +164,7 @@ def alter(
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Add partitions to a topic, set configs, or put them back to their defaults."""
@@ -183,7 +187,7 @@ def alter(
             say(f"altered topic {name}: {topic_views.one_line(topic)}")
         return OK
 
-    talk(bootstrap, command, command_config)
+    talk(bootstrap, command, command_config, properties)
 
 
 async def describe_grown(admin: AsyncAdmin, name: str, partitions: int) -> TopicInfo:
@@ -209,6 +213,7 @@ def delete(
     yes: Yes = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete topics with everything in them. Asks first when typed at a terminal."""
@@ -222,7 +227,7 @@ def delete(
             note(f"kohort: error: {error}")
         return FAILED if failed else OK
 
-    talk(bootstrap, command, command_config)
+    talk(bootstrap, command, command_config, properties)
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:

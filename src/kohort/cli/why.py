@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from kohort.cli.command_config import CommandConfig
+from kohort.cli.command_config import CommandConfig, Properties
 from kohort.cli.groups_lookup import UnknownGroupError, find_group
 from kohort.cli.screen import show_json
 from kohort.cli.serve import OK
@@ -22,6 +22,7 @@ def why(
     ] = DEFAULT_LAST,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell why a group rebalanced: what started it, who came when, how long it took, what moved."""
@@ -47,7 +48,7 @@ def why(
             show_story(story, group, is_all=found.is_all and story is found.story)
         return OK
 
-    talk(bootstrap, command, command_config)
+    talk(bootstrap, command, command_config, properties)
 
 
 async def _present(admin: AsyncAdmin, name: str) -> GroupInfo | None:

@@ -13,7 +13,14 @@ from typing import NamedTuple, Self, TypeVar
 
 from kohort.client.addresses import Address, parse_bootstrap
 from kohort.client.connection import Connection, Dial, dial_tcp
-from kohort.client.errors import BrokerError, ClientClosedError, ConnectError, NoBrokerError, check
+from kohort.client.errors import (
+    BrokerError,
+    ClientClosedError,
+    ConnectError,
+    NoBrokerError,
+    SecurityError,
+    check,
+)
 from kohort.client.metadata import NO_NODE, Metadata, Node, coordinator_in, merge
 from kohort.client.pool import Pool, Purpose, reason
 from kohort.client.settings import DEFAULTS, ClientOptions, Dice, backoff_ms
@@ -270,6 +277,8 @@ class Cluster:
         for node in self.metadata.nodes.values():
             try:
                 return await self._pool.to_node(node)
+            except SecurityError:
+                raise  # another broker would refuse as well, and some lock the account
             except KohortError as error:
                 reasons.append(reason(error))
         for address in self.bootstrap:

@@ -6,6 +6,7 @@ its owner (``kohort.client.pool``) opens another.
 """
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
 from struct import Struct
@@ -15,11 +16,15 @@ from kohort import __version__
 from kohort.client.addresses import Address
 from kohort.client.errors import (
     ApiNotServedError,
+    AuthenticationError,
     ConnectError,
     DisconnectedError,
     RequestTimeoutError,
+    SecurityError,
     check,
 )
+from kohort.client.security.entry import ClientSecurity
+from kohort.client.security.sasl import Session
 from kohort.client.settings import DEFAULTS, ClientOptions
 from kohort.codec.compiled import decode, encode_parts
 from kohort.codec.schema import Message, Versions
@@ -34,7 +39,10 @@ _LARGEST = 256 * 1024 * 1024
 
 _FOREIGN = {
     b"HTTP": ("speaks HTTP", "this is a web server's address; a broker's is usually on port 9092"),
-    b"\x15\x03": ("answered with a TLS alert", "the listener expects TLS; use its plaintext listener"),
+    b"\x15\x03": (
+        "answered with a TLS alert",
+        "it is a TLS listener: set security_protocol to SSL or SASL_SSL",
+    ),
 }
 
 
@@ -124,6 +132,8 @@ class Connection(asyncio.Protocol):
         self._correlation_id = 0
         self._transport: asyncio.Transport | None = None
         self._ended: KohortError | None = None
+        self._session: Session | None = None
+        self._replies = 0
 
     def __repr__(self) -> str:
         state = "open" if self.is_open else "closed"
@@ -160,12 +170,16 @@ class Connection(asyncio.Protocol):
         """
         assert request.api_key is not None, "only requests can be sent"
         version = self.version_of(request.api_key, highest)
+        if self._session is not None and not self._session.is_ready:
+            await self._log_in_again()
         patience = self._options.request_timeout_ms if timeout_ms is None else timeout_ms
         return cast(R, await self._exchange(request, version, patience / 1_000))
 
-    def post(self, request: Message, *, highest: int | None = None) -> None:
-        """Write a request that has no reply: Produce with acks=0. Raises as ``send`` does, but at once."""
+    async def post(self, request: Message, *, highest: int | None = None) -> None:
+        """Write a request that has no reply: Produce with acks=0. Raises as ``send`` does."""
         assert request.api_key is not None, "only requests can be sent"
+        if self._session is not None and not self._session.is_ready:
+            await self._log_in_again()
         self._transmit(request, self.version_of(request.api_key, highest))
 
     async def negotiate(self) -> None:
@@ -187,6 +201,33 @@ class Connection(asyncio.Protocol):
             feature.name: Versions(feature.min_version, feature.max_version)
             for feature in response.supported_features
         }
+
+    async def log_in(self, security: ClientSecurity) -> None:
+        """Start a session, if the settings ask for one. Raises AuthenticationError."""
+        self._session = await security.log_in(self)
+
+    async def _log_in_again(self) -> None:
+        assert self._session is not None
+        try:
+            await self._session.ready()
+        except AuthenticationError as error:
+            self._end(error)
+            raise
+
+    # What a log-in needs
+
+    async def exchange(self, request: Message, expect: type[R]) -> R:
+        """Send, also while a log-in lets other requests wait; else like ``send``."""
+        assert request.api_key is not None
+        version = self.version_of(request.api_key)
+        return cast(R, await self._exchange(request, version, self._options.request_timeout_ms / 1_000))
+
+    async def drained(self) -> None:
+        """Wait for the replies to all that was sent; a failed one is for its own caller."""
+        while self._awaited:
+            await asyncio.wait([self._awaited[-1].reply])
+            if self._awaited and self._awaited[-1].reply.done():
+                return  # cancelled: its reply is still to come, in its turn
 
     def close(self) -> None:
         """Close it; requests in flight fail with DisconnectedError."""
@@ -236,27 +277,39 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         why = f" ({exc})" if exc is not None else ""
+        security = self._options.security
+        if security is not None and isinstance(exc, ssl.SSLError):
+            self._end(security.explained(exc, self.address) or DisconnectedError(str(exc)))
+            return
         if not self._awaited:
             self._end(DisconnectedError(f"{self.address} closed the connection{why}"))
             return
         asked = self._awaited[0]
-        hint = "the broker stopped, or refused the request; its log says which"
-        if not self.api_versions:
-            hint = "is it a Kafka broker, and is this its plaintext listener?"
         self._end(
             DisconnectedError(
                 f"{self.address} closed the connection before it answered {asked.spec.name} "
                 f"v{asked.version}{why}",
-                hint=hint,
+                hint=self._why_closed(),
             )
         )
 
     # What we do with it
 
+    def _why_closed(self) -> str:
+        security = self._options.security
+        if self._replies == 0:
+            if security is not None and security.uses_tls:
+                return "does the broker require a client certificate (ssl_certfile)?"
+            return "is it a Kafka broker, and is this its plaintext listener? For TLS set security_protocol"
+        if self._replies == 1 and (security is None or not security.uses_sasl):
+            return "does the listener require a log-in (security_protocol=SASL_SSL or SASL_PLAINTEXT)?"
+        return "the broker stopped, or refused the request; its log says which"
+
     def _receive(self, frame: bytes) -> None:
         if not self._awaited:
             raise ProtocolError("the peer sent a reply without a request")
         correlation_id, spec, version, reply = self._awaited.popleft()
+        self._replies += 1
         if reply.done():
             return  # cancelled: it is not awaited any more
         try:
@@ -291,7 +344,45 @@ def _is_refused_version(frame: bytes, position: int) -> bool:
 async def open_connection(
     address: Address, options: ClientOptions = DEFAULTS, *, dial: Dial = dial_tcp
 ) -> Connection:
-    """Connect and negotiate versions; raises ConnectError, or what went wrong after connecting."""
+    """Connect, negotiate versions and log in.
+
+    Raises ConnectError, SecurityError, or what went wrong after connecting.
+    """
+    if options.security is not None:
+        return await _open_secured(address, options, options.security, dial)
+    connection = await _connected(address, options, dial)
+    try:
+        await connection.negotiate()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+async def _open_secured(
+    address: Address, options: ClientOptions, security: ClientSecurity, dial: Dial
+) -> Connection:
+    """One clock for all steps; after a refusal the same client waits before it dials there again."""
+    await security.pause(address)
+    connection: Connection | None = None
+    try:
+        async with asyncio.timeout(options.connect_timeout_ms / 1_000):
+            connection = await _connected(address, options, security.dial if security.uses_tls else dial)
+            await connection.negotiate()
+            await connection.log_in(security)
+    except BaseException as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, TimeoutError):
+            late = f"no TLS connection and log-in within {options.connect_timeout_ms} ms"
+            raise _unreachable(address, late) from None
+        if isinstance(error, SecurityError):
+            security.refused(address, options.retry_backoff_max_ms)
+        raise
+    return connection
+
+
+async def _connected(address: Address, options: ClientOptions, dial: Dial) -> Connection:
     connection = Connection(address, options)
     try:
         async with asyncio.timeout(options.connect_timeout_ms / 1_000):
@@ -299,12 +390,10 @@ async def open_connection(
     except TimeoutError:
         raise _unreachable(address, f"no answer within {options.connect_timeout_ms} ms") from None
     except OSError as error:
+        explained = None if options.security is None else options.security.explained(error, address)
+        if explained is not None:
+            raise explained from error
         raise _unreachable(address, _reason(error)) from error
-    try:
-        await connection.negotiate()
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 

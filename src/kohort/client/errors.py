@@ -8,8 +8,17 @@ KohortError
  ├── DisconnectedError      the connection ended while a reply was awaited
  ├── RequestTimeoutError    no reply in time; the connection is given up, for replies come in order
  ├── ApiNotServedError      the broker lacks the API, or has only versions we do not speak
+ ├── SettingError           a setting that does not exist, or a value it cannot have
+ ├── SecurityError          the client cannot enter: never tried again by itself
+ │    ├── TlsError          the broker's certificate, its host name, or the TLS version is wrong
+ │    └── AuthenticationError  the broker does not accept the log-in, or is not the right one
  └── BrokerError            the broker answered with an error code
-      └── UnknownTopicError ... namely that there is no such topic
+      ├── UnknownTopicError    ... namely that there is no such topic
+      └── AuthorizationError   ... namely that the user may not do this
+           ├── TopicAuthorizationError
+           ├── GroupAuthorizationError
+           ├── ClusterAuthorizationError
+           └── TransactionalIdAuthorizationError
 """
 
 from collections.abc import Sequence
@@ -34,6 +43,22 @@ _HINTS = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "ask for the right to administer this cluster",
     ErrorCode.MESSAGE_TOO_LARGE: "raise max.message.bytes of the topic, or send smaller records",
 }
+
+
+class SettingError(KohortError, ValueError):
+    """A setting that does not exist, or a value it cannot have."""
+
+
+class SecurityError(KohortError):
+    """The client cannot enter the cluster with its settings; another try would fail as well."""
+
+
+class TlsError(SecurityError):
+    """No trusted TLS connection: certificate, host name, authority or TLS version."""
+
+
+class AuthenticationError(SecurityError):
+    """The broker does not accept the log-in, or could not prove that it knows the password."""
 
 
 class ClientClosedError(KohortError):
@@ -90,7 +115,13 @@ class ApiNotServedError(KohortError):
 
 
 class BrokerError(KohortError):
-    """The broker refused ``what`` was asked (a verb phrase), with its code and its own words, if any."""
+    """The broker refused ``what`` was asked (a verb phrase), with its code and its own words, if any.
+
+    ``BrokerError(code, …)`` is an AuthorizationError for the codes of missing rights.
+    """
+
+    def __new__(cls, code: int, *_: object, **__: object) -> "BrokerError":
+        return super().__new__(_BY_CODE.get(code, cls) if cls is BrokerError else cls)
 
     def __init__(self, code: int, what: str, message: str | None = None) -> None:
         known = _known(code)
@@ -105,6 +136,34 @@ class BrokerError(KohortError):
             hint=_HINTS.get(known, "") if known is not None else "",
             retriable=known is not None and known.retriable,
         )
+
+
+class AuthorizationError(BrokerError):
+    """The user who is logged in may not do this."""
+
+
+class TopicAuthorizationError(AuthorizationError):
+    """The user may not use this topic in this way."""
+
+
+class GroupAuthorizationError(AuthorizationError):
+    """The user may not use this group in this way."""
+
+
+class ClusterAuthorizationError(AuthorizationError):
+    """The user may not administer this cluster in this way."""
+
+
+class TransactionalIdAuthorizationError(AuthorizationError):
+    """The user may not use this transactional id."""
+
+
+_BY_CODE: dict[int, type[AuthorizationError]] = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: TopicAuthorizationError,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: GroupAuthorizationError,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ClusterAuthorizationError,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: TransactionalIdAuthorizationError,
+}
 
 
 class UnknownTopicError(BrokerError):

@@ -1,12 +1,15 @@
 """Settings that all clients share: timeouts, backoff, the client id; and how settings are checked. No I/O."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Protocol, Union, get_args, get_origin
 
-from kohort.model.errors import KohortError
+from kohort.client.errors import SettingError as SettingError
+from kohort.client.security.entry import ClientSecurity, client_security
+from kohort.client.security.names import security_arguments
+from kohort.client.security.settings import SecuritySettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +22,19 @@ class ClientOptions:
     api_timeout_ms: int = 60_000  # default.api.timeout.ms: a call with all its retries
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
+    security: ClientSecurity | None = None  # None: plaintext, without log-in
 
 
 DEFAULTS = ClientOptions()
+
+
+def secured(options: ClientOptions, given: Mapping[str, object], *, is_text: bool) -> ClientOptions:
+    """The options with security settings in any spelling; raises SettingError."""
+    if not given:
+        return options
+    settings = SecuritySettings(**security_arguments(given, is_text=is_text))
+    return replace(options, security=client_security(settings))
+
 
 Dice = Callable[[], float]
 """A number from 0 (included) to 1 (not included) with every call."""
@@ -53,8 +66,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 LARGEST = 2**31 - 1
-_TRANSPORT_SETTINGS = ("security_", "ssl_", "sasl_")
-_PLAINTEXT = "connections are plaintext: keep brokers on a network you trust"
 
 
 def _fits(value: object, kind: Any) -> bool:  # noqa: ANN401 (an annotation of any form)
@@ -83,10 +94,6 @@ def _words(kind: Any) -> list[str]:  # noqa: ANN401 (an annotation of any form)
     return ["a list of text" if get_args(kind)[0] is str else "a list"]
 
 
-class SettingError(KohortError, ValueError):
-    """A setting that does not exist, or a value it cannot have."""
-
-
 def check_names(client: str, given: Iterable[str], known: Sequence[str], instead: Mapping[str, str]) -> None:
     """Raise SettingError for the first name that does not exist, with what to write or do instead of it."""
     for name in given:
@@ -96,8 +103,6 @@ def check_names(client: str, given: Iterable[str], known: Sequence[str], instead
 
 
 def _instead_of(plain: str, known: Sequence[str], instead: Mapping[str, str]) -> str:
-    if plain.startswith(_TRANSPORT_SETTINGS):
-        return _PLAINTEXT
     found = instead.get(plain, "")
     if found and found not in known:
         return found

@@ -7,7 +7,8 @@ import pytest
 from kohort.cli.command_config import client_options, read_properties, settings_texts
 from kohort.cli.settings_text import InputError
 from kohort.client.consumer.settings import ConsumerSettings
-from kohort.client.settings import ClientOptions
+from kohort.client.settings import ClientOptions, SettingError
+from kohort.security.secret import Secret
 
 DEFAULTS = ClientOptions(client_id="kohort-cli")
 
@@ -68,17 +69,43 @@ def test_without_a_file_nothing_changes() -> None:
     assert client_options(None, DEFAULTS) is DEFAULTS
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("security.protocol=SASL_SSL", "security.protocol=SASL_SSL"),
-        ("sasl.mechanism=PLAIN", "sasl.mechanism"),
-        ("ssl.truststore.location=x", "ssl.truststore.location"),
-    ],
-)
-def test_security_that_our_clients_do_not_have_is_refused(tmp_path: Path, text: str, named: str) -> None:
-    with pytest.raises(InputError, match=f"{named}.*do not speak TLS or SASL yet"):
-        client_options(written(tmp_path, text), DEFAULTS)
+def test_security_settings_of_java_have_an_effect(tmp_path: Path) -> None:
+    password = written(tmp_path, "canary\n").rename(tmp_path / "password")
+    file = written(
+        tmp_path,
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
+        f'  username="alice" password="@{password}";\n',
+    )
+    security = client_options(file, DEFAULTS).security
+    assert security is not None
+    assert (security.settings.security_protocol, security.settings.sasl_plain_username) == (
+        "SASL_PLAINTEXT",
+        "alice",
+    )
+    assert security.settings.secret("sasl_plain_password") == Secret.file(password)
+    assert "canary" not in repr(security.settings) + repr(security)
+
+
+def test_properties_of_the_command_line_win_and_secrets_in_it_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=bob\n")
+    given = ["sasl.username=alice", "sasl.password=canary", "ssl.key.password=env:HOME", "client.id=me"]
+    options = client_options(file, DEFAULTS, given)
+    assert options.security is not None
+    assert (options.client_id, options.security.settings.sasl_plain_username) == ("me", "alice")
+    said = capsys.readouterr().err
+    assert "-X sasl.password: other users can see it" in said
+    assert "canary" not in said
+    assert "ssl.key.password" not in said
+
+
+def test_a_mistake_in_security_settings_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="sasl_mechanism"):
+        client_options(written(tmp_path, "security.protocol=SASL_SSL"), DEFAULTS)
+    with pytest.raises(InputError, match="is not NAME=VALUE"):
+        client_options(None, DEFAULTS, ["ssl"])
 
 
 def test_a_value_that_is_no_number_is_refused(tmp_path: Path) -> None:

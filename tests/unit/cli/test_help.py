@@ -10,7 +10,7 @@ from kohort.cli.app import command_line, flowing
 from kohort.cli.serve_options import OPTIONS
 
 app = command_line()
-SHARED = {"--bootstrap", "-b", "--command-config", "--json", "--help"}
+SHARED = {"--property", "--bootstrap", "-b", "--command-config", "--json", "--help"}
 COMMANDS = {
     "": {"--version", "--help", "--install-completion", "--show-completion"},
     "up": {"--port", "--data", "--memory", "--archive", "--no-archive", "--help"},
@@ -42,13 +42,13 @@ COMMANDS = {
     "produce": {
         *("--file", "--max", "--format", "--key-separator", "--null", "--header"),
         *("--random", "--size", "--keys", "--seed"),
-        *("--partition", "--compression", "--acks", "--rate", "--property", "--quiet"),
+        *("--partition", "--compression", "--acks", "--rate", "--quiet"),
         *SHARED,
     },
     "consume": {
         *("--pattern", "--from", "--to", "--until-end", "--max", "--timeout", "--partition", "--isolation"),
         *("--group", "--commit", "--no-commit", "--instance", "--assignor"),
-        *("--format", "--quiet", "--property"),
+        *("--format", "--quiet"),
         *SHARED,
     },
     "cluster": SHARED,
@@ -57,7 +57,7 @@ COMMANDS = {
     "pipeline archive": {
         *("--topics", "--to", "--group", "--values", "--from", "--trigger", "--once"),
         *("--max-records-per-trigger", "--instance", "--master", "--memory"),
-        *SHARED - {"--command-config"},
+        *SHARED - {"--command-config", "--property"},
     },
     "pipeline status": {"--to", "--partitions", "--json", "--help"},
     "pipeline compact": {"--to", "--target", "--json", "--help"},

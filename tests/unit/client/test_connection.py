@@ -218,13 +218,13 @@ async def test_a_request_without_a_reply_leaves_the_order_of_replies_alone() -> 
     connection = await opened(brokers)
     first = asyncio.ensure_future(connection.send(MetadataRequest(topics=None), MetadataResponse))
     await asyncio.sleep(0)
-    connection.post(ProduceRequest(acks=0), highest=9)
+    await connection.post(ProduceRequest(acks=0), highest=9)
     assert (await connection.send(MetadataRequest(topics=None), MetadataResponse)).cluster_id == "scripted"
     assert (await first).cluster_id == "scripted"
     assert brokers.asked(ProduceRequest)[0].header.api_version == 9
     connection.close()
     with pytest.raises(DisconnectedError, match="is closed"):
-        connection.post(ProduceRequest(acks=0))
+        await connection.post(ProduceRequest(acks=0))
 
 
 @on_loop

@@ -28,7 +28,7 @@ def test_several_replies_of_one_read_come_out_one_by_one() -> None:
     ("start", "message", "hint"),
     [
         (b"HTTP/1.1 400", "speaks HTTP", "web server"),
-        (b"\x15\x03\x01\x00", "TLS alert", "expects TLS"),
+        (b"\x15\x03\x01\x00", "TLS alert", "TLS listener"),
         (b"\xff\xff\xff\xfe", "-2 bytes", "Kafka broker"),
         (b"SSH-2.0-", "bytes", "Kafka broker"),
     ],

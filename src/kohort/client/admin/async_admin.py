@@ -6,7 +6,7 @@ Calls about one thing raise. Whatever fails for a passing reason is repeated wit
 
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TypeVar, Unpack
 
 from kohort.client.admin import configs, groups
 from kohort.client.admin import topics as topic_calls
@@ -27,7 +27,8 @@ from kohort.client.connection import Connection
 from kohort.client.errors import BrokerError
 from kohort.client.metadata import Node, TopicInfo
 from kohort.client.partitions import AnyPartition, PartitionKey, as_partition, as_partitions
-from kohort.client.settings import DEFAULTS, ClientOptions
+from kohort.client.security.settings import SecurityOptions
+from kohort.client.settings import DEFAULTS, ClientOptions, secured
 from kohort.model.ids import GroupId, Offset, TopicName
 from kohort.model.topics import TopicPartition
 
@@ -37,17 +38,21 @@ T = TypeVar("T")
 class AsyncAdmin:
     """``async with AsyncAdmin("host:9092") as admin``; or on a Cluster that its owner closes.
 
-    A partition may be a plain pair of topic and number.
+    A partition may be a plain pair of topic and number. Security settings are keyword arguments, as those of
+    consumers.
     """
 
     def __init__(
-        self, bootstrap_servers: str | Sequence[str] | Cluster, options: ClientOptions = DEFAULTS
+        self,
+        bootstrap_servers: str | Sequence[str] | Cluster,
+        options: ClientOptions = DEFAULTS,
+        **security: Unpack[SecurityOptions],
     ) -> None:
         if isinstance(bootstrap_servers, Cluster):
             self.cluster = bootstrap_servers
         else:
             servers = [bootstrap_servers] if isinstance(bootstrap_servers, str) else bootstrap_servers
-            self.cluster = Cluster(",".join(servers), options)
+            self.cluster = Cluster(",".join(servers), secured(options, security, is_text=False))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {','.join(map(str, self.cluster.bootstrap))}>"

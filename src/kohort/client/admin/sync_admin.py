@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from kohort.client.admin.async_admin import AsyncAdmin
 from kohort.client.admin.results import (
@@ -22,6 +22,7 @@ from kohort.client.errors import BrokerError, ClientClosedError
 from kohort.client.loop_thread import LoopThread, OwnerProcess
 from kohort.client.metadata import Node, TopicInfo
 from kohort.client.partitions import AnyPartition, PartitionKey
+from kohort.client.security.settings import SecurityOptions
 from kohort.client.settings import DEFAULTS, ClientOptions
 from kohort.model.ids import GroupId, Offset, TopicName
 from kohort.model.topics import TopicPartition
@@ -35,8 +36,13 @@ class Admin:
     Each call is described at the one of the same name of :class:`AsyncAdmin`.
     """
 
-    def __init__(self, bootstrap_servers: str | Sequence[str], options: ClientOptions = DEFAULTS) -> None:
-        self._admin = AsyncAdmin(bootstrap_servers, options)
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        options: ClientOptions = DEFAULTS,
+        **security: Unpack[SecurityOptions],
+    ) -> None:
+        self._admin = AsyncAdmin(bootstrap_servers, options, **security)
         self._loop: LoopThread | None = None
         self._owner_process = OwnerProcess("admin client")
 

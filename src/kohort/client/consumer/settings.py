@@ -3,13 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import count
-from typing import Any, TypedDict
+from typing import Any
 
 from kohort.assign.registry import AssignorChoice
 from kohort.client.addresses import parse_bootstrap
 from kohort.client.fetching.positions import ResetPolicy
 from kohort.client.fetching.records import Deserializer, Reading
 from kohort.client.membership.settings import MemberSettings
+from kohort.client.security.entry import client_security
+from kohort.client.security.names import is_security_name, security_arguments
+from kohort.client.security.settings import SecurityOptions, SecuritySettings
 from kohort.client.settings import (
     ClientOptions,
     SettingError,
@@ -53,7 +56,7 @@ NOT_WITH_CONSUMER_PROTOCOL = {
 }
 
 
-class ConsumerOptions(TypedDict, total=False):
+class ConsumerOptions(SecurityOptions, total=False):
     """What a consumer is made with; ``ConsumerSettings`` has the defaults."""
 
     bootstrap_servers: str | Sequence[str]
@@ -92,8 +95,8 @@ class ConsumerOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerSettings(MemberSettings):
-    """Those of a member and these; see the table in ``docs/howto/consume.md``."""
+class ConsumerSettings(MemberSettings, SecuritySettings):
+    """Those of a member, those of security, and these; see the table in ``docs/howto/consume.md``."""
 
     bootstrap_servers: str | Sequence[str] = "localhost:9092"
     client_id: str = ""  # "": consumer-<group>-<number>
@@ -115,6 +118,7 @@ class ConsumerSettings(MemberSettings):
     interceptors: Sequence[object] = ()
 
     def __post_init__(self) -> None:
+        self.check_security()
         check_kinds(self)
         MemberSettings.__post_init__(self)
         parse_bootstrap(self.bootstrap)
@@ -166,17 +170,22 @@ class ConsumerSettings(MemberSettings):
             api_timeout_ms=self.default_api_timeout_ms,
             retry_backoff_ms=self.retry_backoff_ms,
             retry_backoff_max_ms=self.retry_backoff_max_ms,
+            security=client_security(self),
         )
 
 
 def consumer_settings(given: Mapping[str, Any]) -> ConsumerSettings:
     """Settings from keyword arguments; a name that does not exist is refused with the nearest that does."""
     names = [each.name for each in fields(ConsumerSettings)]
-    check_names("consumer", given, names, LEFT_OUT | _ELSEWHERE)
+    security = security_arguments(
+        {name: given[name] for name in given if is_security_name(name)}, is_text=False
+    )
+    others = {name: value for name, value in given.items() if not is_security_name(name)}
+    check_names("consumer", others, names, LEFT_OUT | _ELSEWHERE)
     if given.get("group_protocol") == "consumer":
         for name, reason in NOT_WITH_CONSUMER_PROTOCOL.items():
             _check(name not in given, f"{name} does not go with group_protocol='consumer'", reason)
-    return ConsumerSettings(**given)
+    return ConsumerSettings(**others, **security)
 
 
 def _check(holds: bool, message: str, hint: str) -> None:

@@ -17,7 +17,7 @@ KohortError
 
 from collections.abc import Iterable
 
-from kohort.client.errors import BrokerError
+from kohort.client.errors import BrokerError, TopicAuthorizationError
 from kohort.model.errors import ErrorCode, KohortError
 
 STALLED_HINT = (
@@ -124,7 +124,7 @@ class FencedInstanceIdError(BrokerError):
         self.hint = "give every running consumer a group.instance.id of its own"
 
 
-class TopicAuthorizationFailedError(BrokerError):
+class TopicAuthorizationFailedError(TopicAuthorizationError):
     """Some topics of a request may not be used."""
 
     def __init__(self, what: str, topics: Iterable[str]) -> None:

@@ -192,7 +192,7 @@ class Sender:
         assert connection is not None
         try:
             if self._settings.acks_on_wire == 0:
-                connection.post(outgoing.request, highest=outgoing.highest)
+                await connection.post(outgoing.request, highest=outgoing.highest)
                 reply = ProduceResponse()
             else:
                 patience = min(self._settings.request_timeout_ms, self._left(batches))

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import Any, Literal, Self, Unpack
 
 from kohort.client.addresses import parse_bootstrap
+from kohort.client.security.entry import client_security
+from kohort.client.security.names import is_security_name, security_arguments
+from kohort.client.security.settings import SecurityOptions, SecuritySettings
 from kohort.client.settings import (
     LARGEST,
     ClientOptions,
@@ -45,7 +48,7 @@ _INSTEAD = {  # what other libraries have, and its name here or what to do inste
 }
 
 
-class SettingNames(TypedDict, total=False):
+class SettingNames(SecurityOptions, total=False):
     """The settings of :class:`ProducerSettings` as keyword arguments, for type checkers and editors."""
 
     bootstrap_servers: str | Sequence[str]
@@ -71,7 +74,7 @@ class SettingNames(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerSettings:
+class ProducerSettings(SecuritySettings):
     """Kafka's settings of the same names, with Kafka's defaults unless a line says otherwise."""
 
     bootstrap_servers: str | Sequence[str] = "localhost:9092"  # host:port, several separated by commas
@@ -98,10 +101,13 @@ class ProducerSettings:
     @classmethod
     def from_kwargs(cls, **settings: Unpack[SettingNames]) -> Self:
         """From keyword arguments; one that does not exist is refused with the name that was meant."""
-        check_names("producer", settings, [one.name for one in fields(cls)], _INSTEAD)
-        return cls(**settings)
+        given: dict[str, Any] = dict(settings)
+        security = {name: given.pop(name) for name in tuple(given) if is_security_name(name)}
+        check_names("producer", given, [one.name for one in fields(cls)], _INSTEAD)
+        return cls(**given, **security_arguments(security, is_text=False))
 
     def __post_init__(self) -> None:
+        self.check_security()
         self._check_choices()
         self._check_numbers()
         check_kinds(self)
@@ -142,6 +148,7 @@ class ProducerSettings:
             api_timeout_ms=self.max_block_ms,
             retry_backoff_ms=self.retry_backoff_ms,
             retry_backoff_max_ms=self.retry_backoff_max_ms,
+            security=client_security(self),
         )
 
     @property

@@ -154,7 +154,7 @@ def test_commits_react_as_the_table_says(asked: ApiKey, code: int | None, reacti
     expected: dict[Then, type[KohortError]] = {
         Then.RETRY: RetriableCommitFailedError,
         Then.FAIL_STALE: RetriableCommitFailedError,
-        Then.FAIL: BrokerError,
+        Then.FAIL: type(BrokerError(code or 0, "commit")),
         Then.FAIL_TOPICS: TopicAuthorizationFailedError,
         Then.FAIL_EXPELLED: CommitFailedError,
         Then.FAIL_FENCED: FencedInstanceIdError,
