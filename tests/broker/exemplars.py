@@ -19,6 +19,7 @@ from kohort.codec.schema import Message
 from kohort.wire.apis import ApiKey
 from kohort.wire.messages import (
     alter_configs,
+    alter_user_scram_credentials,
     api_versions,
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -36,6 +37,7 @@ from kohort.wire.messages import (
     describe_log_dirs,
     describe_topic_partitions,
     describe_transactions,
+    describe_user_scram_credentials,
     elect_leaders,
     find_coordinator,
     incremental_alter_configs,
@@ -287,6 +289,21 @@ EXEMPLARS: dict[ApiKey, Callable[[bytes], Message]] = {
     ),
     # Its one array has bytes, and there are only 256 of them.
     ApiKey.LIST_CONFIG_RESOURCES: lambda _: list_config_resources.ListConfigResourcesRequest(),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda _: (
+        describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
+            users=[describe_user_scram_credentials.UserName(name="u")]
+        )
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda _: (
+        alter_user_scram_credentials.AlterUserScramCredentialsRequest(
+            deletions=[alter_user_scram_credentials.ScramCredentialDeletion(name="u", mechanism=1)],
+            upsertions=[
+                alter_user_scram_credentials.ScramCredentialUpsertion(
+                    name="v", mechanism=1, iterations=4_096, salt=b"s", salted_password=bytes(32)
+                )
+            ],
+        )
+    ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _pages,
     ApiKey.DESCRIBE_TRANSACTIONS: lambda _: describe_transactions.DescribeTransactionsRequest(
         transactional_ids=["x"]

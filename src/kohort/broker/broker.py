@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from collections.abc import Mapping
 from functools import cached_property
+from secrets import token_bytes
 from typing import TYPE_CHECKING
 
 from kohort.broker.clock import Clock
@@ -24,6 +25,7 @@ from kohort.model.topics import CONSUMER_OFFSETS
 
 if TYPE_CHECKING:
     from kohort.broker.coordinator import GroupCoordinator
+    from kohort.broker.sasl_mechanisms import Users
 
 
 class Broker:
@@ -46,6 +48,7 @@ class Broker:
         self.heavy_work = HeavyWork()
         self.notices = Notices(clock)
         self.endpoints = tuple(Endpoint(one, settings.overrides, self.budget) for one in settings.endpoints())
+        self.users: Users
         storage.on_advance(self.fetch_waiters.look_again)
 
     @property
@@ -88,6 +91,19 @@ class Broker:
         coordinator.start()
         return coordinator
 
+    async def prepare_users(self) -> None:
+        """Make the users of the settings, and what log-ins need."""
+        if self.settings.users:
+            from kohort.broker.scram_users import add_users
+
+            await add_users(self.catalog, self.settings.users)
+        if any(endpoint.sasl is not None for endpoint in self.endpoints):
+            from kohort.broker.sasl_mechanisms import Users
+
+            if not self.catalog.secret:
+                await self.catalog.set_secret(token_bytes(32))
+            self.users = Users(self.catalog.credentials, self.catalog.secret)
+
     def start(self) -> None:
         """Open what is stored and begin to work."""
         self.topics.open_all()
@@ -104,6 +120,8 @@ class Broker:
         """Answer whoever waits, write what is left to write, close the data cleanly."""
         await self.stop_coordinating()
         self.heavy_work.close()
+        if hasattr(self, "users"):
+            self.users.close()
         await self.storage.close()
 
     async def set_group_configs(self, group: str, configs: Mapping[str, str]) -> None:

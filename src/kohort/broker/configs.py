@@ -307,6 +307,16 @@ _SECURITY_CONFIGS = (
     _setting("ssl.principal.mapping.rules", "DEFAULT"),
     _fixed(_flag("ssl.allow.dn.changes", False)),
     _fixed(_flag("ssl.allow.san.changes", False)),
+    _setting("sasl.enabled.mechanisms"),
+    _secret("sasl.jaas.config"),
+    _fixed(_int("sasl.server.max.receive.size", 524_288, allowed=_Range(1, _INT_MAX))),
+    _fixed(_long("connections.max.reauth.ms", 0)),
+    _fixed(_int("connection.failed.authentication.delay.ms", 100)),
+    _fixed(_long("kohort.authentication.timeout.ms", 10_000, allowed=_Range(100))),
+    _setting("authorizer", "", _one_of("", "acl")),
+    _setting("authorizer.class.name"),
+    _setting("super.users"),
+    _fixed(_flag("allow.everyone.if.no.acl.found", False)),
 )
 
 _LISTENER_PREFIX = "listener.name."
@@ -325,7 +335,9 @@ def find_broker_config(name: str) -> ConfigKey | None:
 
 
 LISTENER_CONFIGS: dict[str, ConfigKey] = {
-    key.name: key for key in _SECURITY_CONFIGS if key.name.startswith(("ssl.", "sasl.", "connection"))
+    key.name: key
+    for key in _SECURITY_CONFIGS
+    if key.name.startswith(("ssl.", "sasl.", "connection", "kohort."))
 }
 BROKER_CONFIGS: dict[str, ConfigKey] = {
     **{

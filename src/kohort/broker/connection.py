@@ -110,6 +110,8 @@ class Connection(asyncio.Protocol):
         self._opened(self)
         if self._open and self.endpoint.tls is not None:
             self._read_certificate()
+        if self._open and self.endpoint.sasl is not None:
+            self.endpoint.sasl.half_open.add(self)
 
     def data_received(self, data: bytes) -> None:
         self.last_active = self._loop.time()
@@ -129,6 +131,8 @@ class Connection(asyncio.Protocol):
             self._parked.abandon()
             self._parked = None
         self._budget.forget(self)
+        if self.endpoint.sasl is not None:
+            self.endpoint.sasl.half_open.remove(self)
         self._closed(self)
 
     def pause_writing(self) -> None:
@@ -160,6 +164,12 @@ class Connection(asyncio.Protocol):
         """Close at once, dropping what is queued."""
         self._open = False
         self._transport.abort()
+
+    def authenticated(self, principal: str, requests: Requests) -> None:
+        """The peer has logged in: ``requests`` answers it from now on."""
+        self.principal = principal
+        self._requests = requests
+        self._frames.set_limits(self.endpoint.request_limits)
 
     def _read_certificate(self) -> None:
         """The peer's principal, which SASL may replace."""

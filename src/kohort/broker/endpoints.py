@@ -2,13 +2,17 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.listening import check_advertised
 from kohort.broker.memory_budget import MemoryBudget
 from kohort.broker.tls import ListenerTls
 from kohort.model.errors import KohortError
 from kohort.security.listeners import Listener, find_setting, is_loopback, show, split
+from kohort.wire.framing import FrameBuffer
+
+if TYPE_CHECKING:
+    from kohort.broker.sasl_settings import SaslSettings
 
 logger = logging.getLogger("kohort.listening")
 
@@ -31,7 +35,15 @@ class Endpoint:
         self.listener = listener
         self.budget = budget
         self.tls = ListenerTls(listener, settings) if listener.protocol.has_tls else None
+        self.sasl = _sasl_settings(listener, settings) if listener.protocol.has_sasl else None
+        self.request_limits: Mapping[int, int] = {}  # the bytes of a request by the key of its API
         self.bound = self.advertised = Address("", 0)  # known once it is open
+
+    def frames(self) -> FrameBuffer:
+        """Cuts the bytes of a new connection; until its peer has logged in, no request may be large."""
+        if self.sasl is None:
+            return FrameBuffer(self.request_limits)
+        return FrameBuffer(default=self.sasl.max_frame)
 
     def opened(self, port: int) -> None:
         """The socket has this port."""
@@ -42,6 +54,12 @@ class Endpoint:
     def __str__(self) -> str:
         """The address with the name of the listener, unless it was given without one."""
         return str(self.bound) if self.listener.is_bare else f"{self.listener.name}://{self.bound}"
+
+
+def _sasl_settings(listener: Listener, settings: Mapping[str, str]) -> "SaslSettings":
+    from kohort.broker.sasl_settings import SaslSettings  # few brokers need it
+
+    return SaslSettings(listener.name, settings)
 
 
 def check_risks(listeners: Sequence[Listener], settings: Mapping[str, str], *, insecure: bool) -> None:

@@ -104,11 +104,15 @@ class Listener:
         """Peers that never finish must not keep others out: the oldest gives way."""
         of_one = [other for other, peer in self._handshakes.items() if peer == host]
         if len(of_one) >= _MOST_HANDSHAKES_OF_ONE:
-            of_one[0].cancel()
+            self._give_up(of_one[0])
         elif len(self._handshakes) >= _MOST_HANDSHAKES:
-            next(iter(self._handshakes)).cancel()
+            self._give_up(next(iter(self._handshakes)))
         self._handshakes[task] = host
         task.add_done_callback(lambda done: self._handshakes.pop(done, None))
+
+    def _give_up(self, handshake: asyncio.Task[object]) -> None:
+        del self._handshakes[handshake]
+        handshake.cancel()
 
     async def _shake_hands(self, client: socket.socket, host: str, context: ssl.SSLContext) -> None:
         try:

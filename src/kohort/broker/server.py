@@ -8,7 +8,7 @@ from functools import partial
 from kohort.broker.broker import Broker
 from kohort.broker.clock import Clock, RealClock
 from kohort.broker.config_values import check_start_configs
-from kohort.broker.connection import Connection
+from kohort.broker.connection import Connection, Requests
 from kohort.broker.dispatch import Dispatch
 from kohort.broker.endpoints import Address, Endpoint, check_risks
 from kohort.broker.handlers import request_limits
@@ -19,7 +19,6 @@ from kohort.broker.storage import open_data
 from kohort.broker.tls import handshake_error
 from kohort.log.disk import Disk
 from kohort.model.errors import KohortError
-from kohort.wire.framing import FrameBuffer
 
 logger = logging.getLogger("kohort.server")
 
@@ -32,7 +31,6 @@ class Server:
 
     def __init__(self, settings: Settings, *, clock: Clock | None = None, disk: Disk | None = None) -> None:
         self._settings = settings
-        self._limits = request_limits(settings.max_produce_frame)
         self._clock = clock or RealClock()
         self._disk = disk
         self._connections: set[Connection] = set()
@@ -61,7 +59,10 @@ class Server:
             for repair in storage.take_repairs():
                 logger.warning("recovered %s: %s", repair.directory, repair.what)
             self.dispatch = Dispatch(self.broker)
+            await self.broker.prepare_users()
+            limits = request_limits(settings.max_produce_frame)
             for endpoint in self.broker.endpoints:
+                endpoint.request_limits = limits
                 await self._listen(endpoint)
         except BaseException:
             await self._close_listeners()
@@ -133,8 +134,14 @@ class Server:
             self._certificates_check = later(_CERTIFICATES_CHECK_S, self._watch_certificates)
 
     def _connect(self, endpoint: Endpoint) -> Connection:
-        frames = FrameBuffer(self._limits)
-        return Connection(self.dispatch, frames, endpoint, opened=self._opened, closed=self._gone)
+        sasl = endpoint.sasl
+        if sasl is None:
+            requests: Requests = self.dispatch
+        else:
+            from kohort.broker.gate import Gate
+
+            requests = Gate(self.broker, self.dispatch, sasl)
+        return Connection(requests, endpoint.frames(), endpoint, opened=self._opened, closed=self._gone)
 
     def _opened(self, connection: Connection) -> None:
         if len(self._connections) >= self._settings.max_connections:

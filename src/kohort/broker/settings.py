@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kohort.log.log import SyncPolicy
 from kohort.security.listeners import Listener, SecurityProtocol
+from kohort.security.secret import Secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,7 @@ class Settings:
     advertised_port: int | None = None
     listeners: tuple[Listener, ...] = ()
     insecure: bool = False  # allow combinations of listeners and settings that expose data or passwords
+    users: Mapping[str, Secret] = field(default_factory=dict)  # made at the start if they are not there yet
     node_id: int = 1
     data: Path | None = None
     fsync: SyncPolicy = SyncPolicy.INTERVAL

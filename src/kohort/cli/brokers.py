@@ -27,8 +27,6 @@ _OTHER_NAMES = {
     45: "AlterPartitionReassignments",
     48: "DescribeClientQuotas",
     49: "AlterClientQuotas",
-    50: "DescribeUserScramCredentials",
-    51: "AlterUserScramCredentials",
     55: "DescribeQuorum",
     57: "UpdateFeatures",
     64: "UnregisterBroker",

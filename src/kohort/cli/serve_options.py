@@ -13,6 +13,7 @@ from kohort.security.listeners import NamedAddress
 
 if TYPE_CHECKING:
     from kohort.broker.settings import Settings
+    from kohort.security.secret import Secret
 
 POLICIES = ("never", "interval", "commit")
 LOG_FORMATS = ("human", "json")
@@ -89,6 +90,12 @@ OPTIONS = (
     Option("--fsync-interval-ms", "milliseconds between two rounds of `interval`", "MS", 1_000),
     Option("--node-id", "number of this broker in its cluster", "N", 1),
     Option("--set", "a broker setting by its Kafka name, e.g. num.partitions=3", "NAME=VALUE", repeated=True),
+    Option(
+        "--user",
+        "a user who can log in, made if there is none of that name; the password is in FILE",
+        "NAME:@FILE",
+        repeated=True,
+    ),
     Option("--log-format", "how log lines look", "FORMAT", "human", LOG_FORMATS),
     Option("--log-level", "the least important lines to log", "LEVEL", "info", LOG_LEVELS),
 )
@@ -110,6 +117,7 @@ class ServeOptions(NamedTuple):
     fsync_interval_ms: int
     node_id: int
     settings: dict[str, str]
+    users: "dict[str, Secret]"
     log_format: str
     log_level: str
 
@@ -141,6 +149,7 @@ def parse(arguments: Sequence[str]) -> ServeOptions:
         fsync_interval_ms=given.fsync_interval_ms,
         node_id=given.node_id,
         settings=dict(_split(text) for text in given.set),
+        users=dict(_user(text) for text in given.user),
         log_format=given.log_format,
         log_level=given.log_level,
     )
@@ -197,6 +206,15 @@ def _split(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
+def _user(text: str) -> "tuple[str, Secret]":
+    from kohort.security.secret import Secret
+
+    name, colon, password = text.partition(":")
+    if not name or not colon or not password:
+        raise UsageError("--user is not NAME:@FILE", hint="write the password into FILE, and chmod 600 FILE")
+    return name, Secret.parse(password)
+
+
 def broker_settings(options: ServeOptions) -> "Settings":
     """The broker's settings, with Kafka's own ones checked; raises UsageError. Loads the broker's code."""
     from pathlib import Path
@@ -220,6 +238,7 @@ def broker_settings(options: ServeOptions) -> "Settings":
         fsync_internal=SyncPolicy(options.fsync_internal),
         fsync_interval_ms=options.fsync_interval_ms,
         overrides=options.settings,
+        users=options.users,
     )
 
 

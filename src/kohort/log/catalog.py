@@ -1,19 +1,25 @@
-"""What exists: topics and their ids, configs, leader epochs, producer ids.
+"""What exists: topics and their ids, configs, leader epochs, producer ids, users, ACLs.
 
 A Protocol, so that several nodes can share a catalog one day. Reads come from memory and never wait; a change
 is awaited and is durable when it returns. The catalog is deterministic: ids and random names come from the
 caller.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from kohort.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId, TopicName
 from kohort.model.topics import TopicPartition
+from kohort.security.acls import Acl
+from kohort.security.scram import ScramCredential, ScramMechanism
 
 CLUSTER_DEFAULT = ""
 """The name under which ``broker_configs`` keeps what holds for every broker; others go by node id."""
+
+
+UserKey = tuple[str, ScramMechanism]
+"""A user has one credential for each mechanism."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,21 @@ class Catalog(Protocol):
     @property
     def deleted(self) -> Mapping[TopicId, TopicName]:
         """Topics that are gone but whose files may not be; see ``forget_deleted``."""
+        ...
+
+    @property
+    def credentials(self) -> Mapping[UserKey, ScramCredential]:
+        """What is kept of the passwords of users: not for any output."""
+        ...
+
+    @property
+    def secret(self) -> bytes:
+        """Random bytes that only this cluster knows; empty until they are set."""
+        ...
+
+    @property
+    def acls(self) -> Collection[Acl]:
+        """All ACLs, in the order of their creation."""
         ...
 
     def topic_by_id(self, topic_id: TopicId) -> Topic | None: ...
@@ -94,6 +115,18 @@ class Catalog(Protocol):
 
     async def set_group_configs(self, group: str, configs: Mapping[str, str]) -> None:
         """Replace all configs of one group."""
+        ...
+
+    async def change_credentials(
+        self, removed: Iterable[UserKey], stored: Mapping[UserKey, ScramCredential]
+    ) -> None:
+        """Remove and store credentials in one step."""
+        ...
+
+    async def set_secret(self, secret: bytes) -> None: ...
+
+    async def change_acls(self, removed: Iterable[Acl], added: Iterable[Acl]) -> None:
+        """Remove and add ACLs in one step."""
         ...
 
     async def next_producer_id(self) -> ProducerId:

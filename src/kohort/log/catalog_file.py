@@ -6,13 +6,21 @@ anew and renamed into place.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import NamedTuple
 
 from kohort.log.background import describe, finish, in_thread
-from kohort.log.catalog import Topic
-from kohort.log.catalog_state import CATALOG, CatalogState, Record, decode, encode
+from kohort.log.catalog import Topic, UserKey
+from kohort.log.catalog_state import (
+    CATALOG,
+    CatalogState,
+    Record,
+    acls_record,
+    credentials_record,
+    decode,
+    encode,
+)
 from kohort.log.directory import DataDirectory, repair_hint
 from kohort.log.disk import File, write_all, write_aside
 from kohort.log.log import Repair
@@ -20,6 +28,8 @@ from kohort.model.errors import ErrorCode, KohortError, RefusedError
 from kohort.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId, TopicName
 from kohort.model.topics import TopicPartition, collision_key, show_topic_id
 from kohort.primitives.crc import crc32c
+from kohort.security.acls import Acl
+from kohort.security.scram import ScramCredential
 
 logger = logging.getLogger("kohort.catalog")
 
@@ -109,6 +119,18 @@ class FileCatalog:
     def deleted(self) -> Mapping[TopicId, TopicName]:
         return self._state.deleted
 
+    @property
+    def credentials(self) -> Mapping[UserKey, ScramCredential]:
+        return self._state.credentials
+
+    @property
+    def secret(self) -> bytes:
+        return self._state.secret
+
+    @property
+    def acls(self) -> Collection[Acl]:
+        return self._state.acls
+
     def topic_by_id(self, topic_id: TopicId) -> Topic | None:
         name = self._state.names.get(topic_id)
         return None if name is None else self._state.topics[name]
@@ -174,6 +196,17 @@ class FileCatalog:
 
     async def set_group_configs(self, group: str, configs: Mapping[str, str]) -> None:
         await self._change(lambda: {"type": "group-configs", "group": group, "configs": dict(configs)})
+
+    async def change_credentials(
+        self, removed: Iterable[UserKey], stored: Mapping[UserKey, ScramCredential]
+    ) -> None:
+        await self._change(lambda: credentials_record(removed, stored))
+
+    async def set_secret(self, secret: bytes) -> None:
+        await self._change(lambda: {"type": "secret", "value": secret.hex()})
+
+    async def change_acls(self, removed: Iterable[Acl], added: Iterable[Acl]) -> None:
+        await self._change(lambda: acls_record(removed, added))
 
     async def next_producer_id(self) -> ProducerId:
         async with self._numbering:

@@ -1,15 +1,17 @@
 """What a catalog knows, and the records it is made of: pure, the same live and in replay."""
 
-from base64 import urlsafe_b64decode
-from collections.abc import Callable, Iterator, Mapping
+from base64 import b64decode, b64encode, urlsafe_b64decode
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from json import dumps, loads
 from typing import Any
 
-from kohort.log.catalog import Topic
+from kohort.log.catalog import Topic, UserKey
 from kohort.model.ids import LeaderEpoch, NodeId, TopicId, TopicName
 from kohort.model.topics import collision_key, show_topic_id
 from kohort.primitives.crc import crc32c
+from kohort.security.acls import Acl, Operation, PatternType, Permission, ResourceType
+from kohort.security.scram import ScramCredential, ScramMechanism
 
 CATALOG = "kohort.catalog"
 
@@ -44,6 +46,9 @@ class CatalogState:
         self.deleted: dict[TopicId, TopicName] = {}
         self.broker_configs: dict[str, Mapping[str, str]] = {}
         self.group_configs: dict[str, Mapping[str, str]] = {}
+        self.credentials: dict[UserKey, ScramCredential] = {}
+        self.secret = b""
+        self.acls: dict[Acl, None] = {}
         self.next_producer_id = 0
         self._births: dict[TopicId, int] = {}  # the start at which the topic's epoch was, or would be, 0
 
@@ -72,6 +77,12 @@ class CatalogState:
                 yield {"type": "broker-configs", "resource": resource, "configs": configs}
         for group, configs in self.group_configs.items():
             yield {"type": "group-configs", "group": group, "configs": configs}
+        if self.credentials:
+            yield credentials_record((), self.credentials)
+        if self.secret:
+            yield {"type": "secret", "value": self.secret.hex()}
+        if self.acls:
+            yield acls_record((), self.acls)
         yield {"type": "producer-ids", "next": self.next_producer_id}
 
     def topic_record(self, topic: Topic, epoch: LeaderEpoch) -> Record:
@@ -128,6 +139,23 @@ class CatalogState:
         else:
             self.group_configs.pop(record["group"], None)
 
+    def _change_credentials(self, record: Record) -> None:
+        for user, mechanism in record["removed"]:
+            self.credentials.pop((user, ScramMechanism(mechanism)), None)
+        for one in record["stored"]:
+            salt, stored_key, server_key = (b64decode(one[key]) for key in _KEYS)
+            credential = ScramCredential(salt, stored_key, server_key, one["iterations"])
+            self.credentials[one["user"], ScramMechanism(one["mechanism"])] = credential
+
+    def _set_secret(self, record: Record) -> None:
+        self.secret = bytes.fromhex(record["value"])
+
+    def _change_acls(self, record: Record) -> None:
+        for one in record["removed"]:
+            self.acls.pop(_read_acl(one), None)
+        for one in record["added"]:
+            self.acls[_read_acl(one)] = None
+
     def _reserve_producer_ids(self, record: Record) -> None:
         self.next_producer_id = record["next"]
 
@@ -143,6 +171,9 @@ _CHANGES: Mapping[str, Callable[[CatalogState, Record], None]] = {
     "topic-configs": CatalogState._set_topic_configs,
     "broker-configs": CatalogState._set_broker_configs,
     "group-configs": CatalogState._set_group_configs,
+    "scram": CatalogState._change_credentials,
+    "secret": CatalogState._set_secret,
+    "acls": CatalogState._change_acls,
     "producer-ids": CatalogState._reserve_producer_ids,
 }
 
@@ -150,3 +181,37 @@ _CHANGES: Mapping[str, Callable[[CatalogState, Record], None]] = {
 def read_id(text: str) -> TopicId:
     """The id that ``show_topic_id`` wrote."""
     return TopicId(urlsafe_b64decode(text + "=="))
+
+
+_KEYS = ("salt", "stored_key", "server_key")
+
+
+def credentials_record(removed: Iterable[UserKey], stored: Mapping[UserKey, ScramCredential]) -> Record:
+    """One line for all changes of a request: they are done or not done together."""
+    return {
+        "type": "scram",
+        "removed": [[user, mechanism.value] for user, mechanism in removed],
+        "stored": [
+            {"user": user, "mechanism": mechanism.value, "iterations": one.iterations}
+            | {key: b64encode(getattr(one, key)).decode() for key in _KEYS}
+            for (user, mechanism), one in stored.items()
+        ],
+    }
+
+
+def acls_record(removed: Iterable[Acl], added: Iterable[Acl]) -> Record:
+    """One line for all changes of a request; a rule is a list in the order of its fields."""
+    return {"type": "acls", "removed": [list(one) for one in removed], "added": [list(one) for one in added]}
+
+
+def _read_acl(fields: list[Any]) -> Acl:
+    kind, name, pattern, principal, host, operation, permission = fields
+    return Acl(
+        ResourceType(kind),
+        name,
+        PatternType(pattern),
+        principal,
+        host,
+        Operation(operation),
+        Permission(permission),
+    )

@@ -32,14 +32,18 @@ class FrameBuffer:
 
     def __init__(self, limits: Mapping[int, int] = _NO_LIMITS, default: int = DEFAULT_LIMIT) -> None:
         """``limits``: the bytes of a request by the key of its API; any other API has ``default``."""
-        self._limits = limits
-        self._default = default
-        self._largest = max((default, *limits.values()))
+        self.set_limits(limits, default)
         self._chunk = b""  # what was fed and is being cut
         self._position = 0  # up to here it has been cut
         self._later: deque[bytes] = deque()  # what was fed after it
         self._partial = bytearray()  # the start of a frame that continues in the next chunk
         self._failure: ProtocolError | None = None
+
+    def set_limits(self, limits: Mapping[int, int], default: int = DEFAULT_LIMIT) -> None:
+        """Let other limits hold from the next frame on."""
+        self._limits = limits
+        self._default = default
+        self._largest = max((default, *limits.values()))
 
     @classmethod
     def for_replies(cls, max_size: int = MAX_REPLY) -> "FrameBuffer":

@@ -7,13 +7,20 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.broker.raw import Raw
+from tests.broker.raw import Raw, Reply
 
+from kohort.broker.clock import Clock
 from kohort.broker.server import Server
 from kohort.broker.settings import Settings
 from kohort.client.loop_thread import LoopThread
 from kohort.security.certs import DevAuthority
 from kohort.security.listeners import NamedAddress, build_listeners
+from kohort.security.scram import ScramClient, ScramMechanism, salted_password
+from kohort.security.secret import Secret
+from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest
+
+USERS = {"alice": "alice-secret", "bob": "bob-secret", "admin": "admin-secret"}
 
 
 class RunningServer:
@@ -29,13 +36,18 @@ class RunningServer:
 
 
 @contextmanager
-def serving(*listen: str, settings: Mapping[str, str], data: Path | None = None) -> Iterator[RunningServer]:
+def serving(
+    *listen: str, settings: Mapping[str, str], data: Path | None = None, clock: Clock | None = None
+) -> Iterator[RunningServer]:
     """A broker with these listeners (names of protocols) on free ports of the loopback address."""
     named = [NamedAddress(name, "127.0.0.1", 0) for name in listen]
     listeners = build_listeners(named, [], settings)
     loop = LoopThread("kohort broker", asyncio.new_event_loop)
     try:
-        server = Server(Settings(listeners=listeners, data=data, overrides=settings))
+        users = {user: Secret(password) for user, password in USERS.items()}
+        server = Server(
+            Settings(listeners=listeners, data=data, overrides=settings, users=users), clock=clock
+        )
         loop.submit(server.start()).result()
         try:
             yield RunningServer(server, loop)
@@ -85,3 +97,34 @@ class RawTls(Raw):
     def __init__(self, address: str, context: ssl.SSLContext) -> None:
         super().__init__(address)
         self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
+
+
+class Login:
+    """SASL with a raw connection: each step is one request."""
+
+    def __init__(self, raw: Raw, *, version: int = 2) -> None:
+        self.raw = raw
+        self.version = version
+
+    def handshake(self, mechanism: str, version: int = 1) -> Reply:
+        return self.raw.send(SaslHandshakeRequest(mechanism=mechanism), version)
+
+    def token(self, token: bytes) -> Reply:
+        return self.raw.send(SaslAuthenticateRequest(auth_bytes=token), self.version)
+
+    def plain(self, user: str, password: str) -> Reply:
+        assert self.handshake("PLAIN").error_code == 0
+        return self.token(f"\0{user}\0{password}".encode())
+
+    def scram(self, mechanism: ScramMechanism, user: str, password: str) -> Reply:
+        """Run the whole exchange; the server's signature is checked."""
+        client = ScramClient(mechanism, user, "clientnonce")
+        assert self.handshake(mechanism.value).error_code == 0
+        reply = self.token(client.first())
+        if reply.error_code:
+            return reply
+        client.challenge(reply.auth_bytes)
+        reply = self.token(client.final(salted_password(mechanism, password, client.salt, client.iterations)))
+        if not reply.error_code:
+            client.verify(reply.auth_bytes)
+        return reply

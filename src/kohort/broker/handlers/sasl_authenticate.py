@@ -1,4 +1,4 @@
-"""SaslAuthenticate (36): refused as SaslHandshake is, which comes first.
+"""SaslAuthenticate (36): the gate of a SASL listener answers log-ins; here it is out of place.
 
 v1: session lifetime; v2: flexible.
 """
@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
 _PLAINTEXT = "This listener is plaintext: nobody logs in here."
+_ALREADY = "SaslAuthenticate request received after successful authentication"
 
 
 def handle(
-    _broker: "Broker", _request: SaslAuthenticateRequest, _context: Context
+    _broker: "Broker", _request: SaslAuthenticateRequest, context: Context
 ) -> SaslAuthenticateResponse:
-    return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=_PLAINTEXT)
+    text = _PLAINTEXT if context.connection.endpoint.sasl is None else _ALREADY
+    return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=text)
 
 
 def refuse(_request: SaslAuthenticateRequest, code: ErrorCode) -> SaslAuthenticateResponse:

@@ -1,7 +1,7 @@
-"""SaslHandshake (17): this listener is plaintext, and has nobody log in.
+"""SaslHandshake (17): the gate of a SASL listener answers log-ins; here it is out of place.
 
-Kafka serves it on such a listener too: a client that is set to SASL is told so at once, where Java's would
-otherwise try to connect until its time is over.
+Kafka serves it on a plaintext listener too: a client that is set to SASL is told so at once, where Java's
+would otherwise try to connect until its time is over.
 """
 
 from typing import TYPE_CHECKING

@@ -1,0 +1,68 @@
+"""Limits on peers that have not logged in: how many, how long, and how often they may fail (security 8)."""
+
+import asyncio
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kohort.broker.connection import Connection
+
+_MOST = 256  # peers that have not logged in, of one listener
+_MOST_OF_ONE = 32  # the same from one address
+_FREE_FAILURES = 5  # within the window, before the delay grows
+_WINDOW_S = 60.0
+_LONGEST_DELAY_S = 5.0
+_MOST_ADDRESSES = 10_000
+
+
+class HalfOpen:
+    """The connections of a listener that have not logged in; the oldest gives way to a new one."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._waiting: OrderedDict[Connection, asyncio.TimerHandle] = OrderedDict()
+
+    def add(self, connection: "Connection") -> None:
+        host = connection.client_host
+        of_one = [other for other in self._waiting if other.client_host == host]
+        if len(of_one) >= _MOST_OF_ONE:
+            of_one[0].abort()
+            self.remove(of_one[0])
+        elif len(self._waiting) >= _MOST:
+            oldest = next(iter(self._waiting))
+            oldest.abort()
+            self.remove(oldest)
+        later = asyncio.get_running_loop().call_later
+        self._waiting[connection] = later(self._patience_s, self._too_late, connection)
+
+    def remove(self, connection: "Connection") -> None:
+        timer = self._waiting.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _too_late(self, connection: "Connection") -> None:
+        self.remove(connection)
+        connection.close(f"it did not log in within {self._patience_s:g} s")
+
+
+class FailedLogins:
+    """How long the answer to a failed log-in waits: longer and longer for an address that goes on failing.
+
+    Counted for addresses, not for users: otherwise one peer could lock out another.
+    """
+
+    def __init__(self, delay_s: float) -> None:
+        self._delay_s = delay_s
+        self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()  # when the first was, how many
+
+    def delay(self, host: str, now: float) -> float:
+        """Note a failure, and say how long to wait."""
+        since, count = self._failures.pop(host, (now, 0))
+        if now - since > _WINDOW_S:
+            since, count = now, 0
+        count += 1
+        self._failures[host] = since, count
+        if len(self._failures) > _MOST_ADDRESSES:
+            self._failures.popitem(last=False)
+        doublings = max(count - _FREE_FAILURES, 0)
+        return max(min(self._delay_s * (1 << min(doublings, 16)), _LONGEST_DELAY_S), self._delay_s)

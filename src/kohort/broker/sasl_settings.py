@@ -1,0 +1,64 @@
+"""The SASL settings of a listener: mechanisms, users of its configuration, and limits (security 3)."""
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kohort.broker.login_limits import FailedLogins, HalfOpen
+from kohort.broker.sasl_mechanisms import PLAIN, SCRAM, Exchange, PlainExchange, ScramExchange
+from kohort.model.errors import KohortError
+from kohort.security.jaas import parse_jaas
+from kohort.security.listeners import find_setting, split
+
+if TYPE_CHECKING:
+    from kohort.broker.sasl_mechanisms import Users
+
+logger = logging.getLogger("kohort.sasl")
+
+MECHANISMS = (PLAIN, *SCRAM)
+
+
+class SaslSettings:
+    """What the connections of one SASL listener share."""
+
+    def __init__(self, name: str, settings: Mapping[str, str]) -> None:
+        listed = split(find_setting(settings, name, "sasl.enabled.mechanisms") or "")
+        self.mechanisms = list(dict.fromkeys(listed))
+        unknown = [one for one in self.mechanisms if one not in MECHANISMS]
+        if unknown or not self.mechanisms:
+            wrong = f"{', '.join(unknown)} is not supported" if unknown else "no mechanism is enabled"
+            raise KohortError(
+                f"listener {name}: {wrong}",
+                hint=f"set sasl.enabled.mechanisms to some of {', '.join(MECHANISMS)}",
+            )
+        self.fixed_users = _fixed_users(settings, name)
+        self.max_session_ms = _number(settings, name, "connections.max.reauth.ms", 0)
+        self.max_frame = _number(settings, name, "sasl.server.max.receive.size", 524_288)
+        self.half_open = HalfOpen(_number(settings, name, "kohort.authentication.timeout.ms", 10_000) / 1_000)
+        delay_ms = _number(settings, name, "connection.failed.authentication.delay.ms", 100)
+        self.failed = FailedLogins(delay_ms / 1_000)
+
+    def exchange(self, mechanism: str, users: "Users") -> Exchange:
+        """A new log-in."""
+        if mechanism == PLAIN:
+            return PlainExchange(users, self.fixed_users)
+        return ScramExchange(users, SCRAM[mechanism])
+
+
+def _number(settings: Mapping[str, str], listener: str, key: str, default: int) -> int:
+    return int(find_setting(settings, listener, key) or default)
+
+
+def _fixed_users(settings: Mapping[str, str], listener: str) -> dict[str, str]:
+    """The users of PLAIN in ``listener.name.NAME.plain.sasl.jaas.config``: ``user_NAME="PASSWORD"``."""
+    if "sasl.jaas.config" in settings:
+        logger.warning(
+            "sasl.jaas.config has no effect without the prefix listener.name.%s.plain.", listener.lower()
+        )
+    text = settings.get(f"listener.name.{listener.lower()}.plain.sasl.jaas.config")
+    if text is None:
+        return {}
+    entry = parse_jaas(text)
+    return {
+        key.removeprefix("user_"): value for key, value in entry.options.items() if key.startswith("user_")
+    }

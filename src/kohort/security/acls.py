@@ -1,0 +1,269 @@
+"""ACLs: rules, filters that find rules, and the index that answers who may do what (security 4)."""
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from ipaddress import IPv6Address, ip_address
+from typing import NamedTuple
+
+CLUSTER_NAME = "kafka-cluster"
+ANY_NAME = "*"
+ANY_PRINCIPAL = "User:*"
+ANY_HOST = "*"
+_MOST_VERDICTS = 10_000  # that are remembered
+
+
+class ResourceType(IntEnum):
+    """What a rule is about; the codes of the ACL APIs."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    """How the name of a rule is meant; ANY and MATCH are for filters only."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(IntEnum):
+    """What somebody does with a resource."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Permission(IntEnum):
+    """What a rule does."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+OPERATIONS = {
+    ResourceType.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (
+        Operation.READ,
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.CLUSTER: (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    ),
+}
+"""The operations that the bit fields of replies show for a resource."""
+
+# What an ALLOW implies; a DENY implies nothing.
+_IMPLY = {
+    Operation.DESCRIBE: frozenset(
+        {Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
+    ),
+    Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
+}
+
+
+class Acl(NamedTuple):
+    """One rule."""
+
+    resource_type: ResourceType
+    name: str
+    pattern: PatternType
+    principal: str
+    host: str
+    operation: Operation
+    permission: Permission
+
+
+class AclFilter(NamedTuple):
+    """Finds rules; ``None`` and ANY find everything."""
+
+    resource_type: int
+    name: str | None
+    pattern: int
+    principal: str | None
+    host: str | None
+    operation: int
+    permission: int
+
+    def matches(self, acl: Acl) -> bool:
+        return (
+            self.resource_type in (ResourceType.ANY, acl.resource_type)
+            and self._matches_name(acl)
+            and self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self.operation in (Operation.ANY, acl.operation)
+            and self.permission in (Permission.ANY, acl.permission)
+        )
+
+    def _matches_name(self, acl: Acl) -> bool:
+        if self.pattern not in (PatternType.ANY, PatternType.MATCH, acl.pattern):
+            return False
+        if self.name is None or self.name == acl.name:
+            return True
+        if self.pattern != PatternType.MATCH:
+            return False
+        if acl.pattern is PatternType.PREFIXED:
+            return self.name.startswith(acl.name)
+        return acl.name == ANY_NAME
+
+
+class Question(NamedTuple):
+    """May this principal, from this host, do this with this resource?"""
+
+    principal: str
+    host: str
+    operation: Operation
+    resource_type: ResourceType
+    name: str
+
+
+def host_text(host: str) -> str:
+    """An address as ACLs write it, which is Java's form: IPv6 in full, IPv4 inside of IPv6 as IPv4."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))
+    return str(address)
+
+
+class _Rules:
+    """The rules of one resource type, by name."""
+
+    def __init__(self) -> None:
+        self.literal: dict[str, list[Acl]] = {}
+        self.prefixed: dict[str, list[Acl]] = {}
+        self.lengths: list[int] = []  # of the prefixes
+
+    def about(self, name: str) -> Iterator[Acl]:
+        """Every rule whose resource matches the name."""
+        yield from self.literal.get(name, ())
+        if name != ANY_NAME:
+            yield from self.literal.get(ANY_NAME, ())
+        for length in self.lengths:
+            if length > len(name):
+                break
+            yield from self.prefixed.get(name[:length], ())
+
+
+class Authorizer:
+    """Answers from an index that is made again when the rules change, and remembers its verdicts."""
+
+    def __init__(
+        self, acls: Iterable[Acl], *, super_users: Iterable[str] = (), allow_if_no_acl: bool = False
+    ) -> None:
+        self._super_users = frozenset(super_users)
+        self._allow_if_no_acl = allow_if_no_acl
+        self.changed(acls)
+
+    def changed(self, acls: Iterable[Acl]) -> None:
+        """Use these rules from now on."""
+        self._rules = {kind: _Rules() for kind in ResourceType}
+        for acl in acls:
+            rules = self._rules[acl.resource_type]
+            names = rules.prefixed if acl.pattern is PatternType.PREFIXED else rules.literal
+            names.setdefault(acl.name, []).append(acl)
+        for rules in self._rules.values():
+            rules.lengths = sorted({len(name) for name in rules.prefixed})
+        self._verdicts: dict[Question, bool] = {}
+
+    def may(self, question: Question) -> bool:
+        verdict = self._verdicts.get(question)
+        if verdict is None:
+            verdict = self._decide(question)
+            if len(self._verdicts) >= _MOST_VERDICTS:
+                self._verdicts.clear()
+            self._verdicts[question] = verdict
+        return verdict
+
+    def _decide(self, question: Question) -> bool:
+        if question.principal in self._super_users:
+            return True
+        rules = list(self._rules[question.resource_type].about(question.name))
+        if not rules:
+            return self._allow_if_no_acl
+        relevant = [acl for acl in rules if _is_about_peer(acl, question)]
+        denied = (Operation.ALL, question.operation)
+        if any(acl.permission is Permission.DENY and acl.operation in denied for acl in relevant):
+            return False
+        allowed = _IMPLY.get(question.operation, frozenset({question.operation})) | {Operation.ALL}
+        return any(acl.permission is Permission.ALLOW and acl.operation in allowed for acl in relevant)
+
+    def may_with_some(self, question: Question) -> bool:
+        """Whether the answer is yes for any name at all (Kafka's authorizeByResourceType).
+
+        ``name`` of the question does not count. Implied operations do not count here.
+        """
+        if self.may(question._replace(name="hardcode")):
+            return True
+        rules = self._rules[question.resource_type]
+        wanted = (Operation.ALL, question.operation)
+        relevant = [
+            acl
+            for named in (rules.literal, rules.prefixed)
+            for some in named.values()
+            for acl in some
+            if _is_about_peer(acl, question) and acl.operation in wanted
+        ]
+        denied = {(acl.pattern, acl.name) for acl in relevant if acl.permission is Permission.DENY}
+        if (PatternType.LITERAL, ANY_NAME) in denied:
+            return False
+        return any(acl.permission is Permission.ALLOW and not _is_covered(acl, denied) for acl in relevant)
+
+
+def _is_about_peer(acl: Acl, question: Question) -> bool:
+    return acl.principal in (question.principal, ANY_PRINCIPAL) and acl.host in (question.host, ANY_HOST)
+
+
+def _is_covered(acl: Acl, denied: set[tuple[PatternType, str]]) -> bool:
+    """Whether a DENY covers all that an ALLOW allows."""
+    if acl.pattern is PatternType.LITERAL and (acl.pattern, acl.name) in denied:
+        return True
+    if acl.pattern is PatternType.LITERAL and acl.name == ANY_NAME:
+        return False
+    return any((PatternType.PREFIXED, acl.name[:end]) in denied for end in range(1, len(acl.name) + 1))
