@@ -47,6 +47,13 @@ class Peer(asyncio.Transport):
     def send(self, content: bytes) -> None:
         self._connection.data_received(content)
 
+    def take(self) -> bytes:
+        """What has come since the last call."""
+        taken = bytes(self.received)
+        self.received.clear()
+        self.news.clear()
+        return taken
+
     def hang_up(self) -> None:
         if not self.closed:
             self.close()
@@ -119,7 +126,6 @@ class Arena:
 
     async def _start(self) -> None:
         self._broker = await AsyncBroker(virtual_time=True, configs=self._configs).__aenter__()
-        self._broker.server.dispatch.interceptor = None
         made = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=2, replication_factor=1)])
         await self.ask(made, 7)
         await self.ask(produce_request("t", batch("a"), batch("b")), 12)
@@ -151,11 +157,20 @@ class Arena:
         header = RequestHeader(ApiKey(key), version, next(self._numbers), "arena")
         return framed(request_header(header) + body)
 
+    def number_from(self, first: int) -> None:
+        """Count correlation ids from here on."""
+        self._numbers = itertools.count(first)
+
+    def frames(self, request: Message, version: int, copies: int = 1) -> bytes:
+        """A request with so many correlation ids."""
+        assert request.api_key is not None
+        body = encode(request, version)
+        return b"".join(self.frame_of(request.api_key, version, body) for _ in range(copies))
+
     async def ask(self, request: Message, version: int) -> Any:  # noqa: ANN401 - the caller knows the class
         """The reply to a request; ``ClosedError`` if the broker hangs up."""
+        reply = await self.throw(self.frames(request, version))
         assert request.api_key is not None
-        frame = self.frame_of(request.api_key, version, encode(request, version))
-        reply = await self.throw(frame)
         return None if reply is None else self.read(request.api_key, version, reply)
 
     def read(self, key: int, version: int, reply: bytes) -> Message:

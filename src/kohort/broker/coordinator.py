@@ -140,7 +140,7 @@ class GroupCoordinator:
             absence = self._absence(shard)
             wrong = ErrorCode.NONE if absence is Absence.STOPPED else check_group_id(who[0])
             return wrong or heartbeat_error_while(absence)
-        return shard.shard.heartbeat(who, generation, instance_id, self._clock.now().instant)
+        return shard.shard.heartbeat(who, generation, instance_id, self._clock.instant())
 
     def has_memory_for(self, group_id: str, member_id: str, protocols: tuple[Protocol, ...]) -> bool:
         """Whether all groups together have room for a member that joins (again) with these protocols.

@@ -6,13 +6,14 @@ import logging
 import struct
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kohort.broker.connection import Buffers, Connection, Parked
 from kohort.broker.context import Context, Interceptor, Later, RawReply, Response, Result
 from kohort.broker.handlers import SERVED, Served, Wait
 from kohort.broker.heavy_work import Turn
 from kohort.broker.memory_budget import SMALL
+from kohort.broker.recognition import SeenHeartbeat, Validity
 from kohort.codec.compiled import NO_LIMIT, DecodeError, TooManyElementsError, decode_request, encode_parts
 from kohort.codec.schema import Message
 from kohort.log.background import describe
@@ -22,6 +23,7 @@ from kohort.wire.headers import read_request_header
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
+    from kohort.wire.messages.heartbeat import HeartbeatRequest
 
 logger = logging.getLogger("kohort.dispatch")
 
@@ -140,7 +142,23 @@ class Dispatch:
         self._served: dict[int, Served] = {api.key: api for api in SERVED}
         self._handlers: dict[int, Handler] = {}
         self._running: set[asyncio.Future[Any]] = set()
-        self.interceptor: Interceptor | None = None
+        self._interceptor: Interceptor | None = None
+        self._validity = Validity()
+
+    @property
+    def interceptor(self) -> Interceptor | None:
+        """Test equipment: sees every request before its handler."""
+        return self._interceptor
+
+    @interceptor.setter
+    def interceptor(self, interceptor: Interceptor | None) -> None:
+        self._interceptor = interceptor
+        self.forget_seen()
+
+    def forget_seen(self) -> None:
+        """Look at every frame again: what may be asked, or who looks at requests, has changed."""
+        self._validity.holds = False
+        self._validity = Validity()
 
     def serve(self, frame: bytes, connection: Connection) -> Buffers | Parked | None:
         """Answer one frame, or raise ProtocolError with a text that names client, API and reason."""
@@ -156,13 +174,26 @@ class Dispatch:
             return self._started(LargeMessage(work, handler, _WHILE_IN_WORK * len(frame)))
         except DecodeError as error:
             raise ProtocolError(f"{context} cannot be read: {error}") from error
-        return self._answer(handler, request, context, len(frame))
+        answer = self._answer(handler, request, context, len(frame))
+        if handler.served.key is ApiKey.HEARTBEAT and self._interceptor is None:
+            connection.seen = self._remember(frame, request, handler, context)
+        return answer
+
+    def _remember(self, frame: bytes, request: Message, handler: Handler, context: Context) -> SeenHeartbeat:
+        def write(error: ErrorCode) -> bytes:
+            reply = encode_reply(handler.refuse(request, error), handler.first_tagged_reply, context)
+            assert reply is not None
+            return b"".join(reply)
+
+        return SeenHeartbeat(
+            frame, cast("HeartbeatRequest", request), self._broker.coordinator, self._validity, write
+        )
 
     def _answer(
         self, handler: Handler, request: Message, context: Context, size: int
     ) -> Buffers | Parked | None:
         try:
-            if self.interceptor is None:
+            if self._interceptor is None:
                 result = handler.handle(self._broker, request, context)
             else:
                 result = self._intercepted(handler, request, context)
@@ -219,8 +250,8 @@ class Dispatch:
             future.exception()  # looked at here, because the client may be gone
 
     def _intercepted(self, handler: Handler, request: Message, context: Context) -> Result:
-        assert self.interceptor is not None
-        return self.interceptor(context, request, lambda: handler.handle(self._broker, request, context))
+        assert self._interceptor is not None
+        return self._interceptor(context, request, lambda: handler.handle(self._broker, request, context))
 
     def _handler(self, context: Context) -> Handler | None:
         handler = self._handlers.get(context.api_key)

@@ -90,8 +90,8 @@ class AsyncBroker:
 
     async def _start(self) -> None:
         address = await self.server.start()
-        self.server.dispatch.interceptor = self._interceptions
         self.bootstrap = str(address)
+        self._set_interceptor()
 
     async def restart(self, meanwhile: Callable[[], Awaitable[object]] | None = None) -> None:
         """Stop, and start again on the same port and directory; rules stay.
@@ -120,11 +120,19 @@ class AsyncBroker:
 
     def intercept(self, action: Action, **where: Unpack[Where]) -> Rule:
         """Apply an action of :mod:`kohort.testing.intercept` to the requests that match every filter."""
-        return self._interceptions.add(rule(action, **where))
+        added = self._interceptions.add(rule(action, **where))
+        self._set_interceptor()
+        return added
 
     def stop_intercepting(self) -> None:
         """Forget every rule."""
         self._interceptions.clear()
+        self._set_interceptor()
+
+    def _set_interceptor(self) -> None:
+        """Only while there are rules: a broker without them serves as ``kohort serve`` does."""
+        if hasattr(self.server, "dispatch"):  # else it has not started yet
+            self.server.dispatch.interceptor = self._interceptions or None
 
 
 class Broker:

@@ -123,6 +123,10 @@ class Interceptions:
     def clear(self) -> None:
         self._rules.clear()
 
+    def __bool__(self) -> bool:
+        """Whether there are rules."""
+        return bool(self._rules)
+
     def __call__(self, context: Context, request: Message, proceed: Proceed) -> Result:
         for rule in self._rules:
             if rule.matches(context, request):

@@ -57,6 +57,11 @@ class FrameBuffer:
         return len(self._partial) + left + sum(map(len, self._later))
 
     @property
+    def is_empty(self) -> bool:
+        """Whether every byte that was fed has been taken."""
+        return self._position == len(self._chunk) and not self._partial and not self._later
+
+    @property
     def expected(self) -> int:
         """The announced length, size field included, of a frame that is not whole yet; 0 if there is none.
 
