@@ -132,7 +132,7 @@ def refuse_heartbeats() -> Interceptions:
 async def conversation(arena: Arena, group: str, steps: list[Step]) -> list[list[bytes]]:
     """What comes back on each connection, after each step."""
     server = arena.server
-    peers = [Peer(server._connect) for _ in range(CONNECTIONS)]
+    peers = [Peer(server) for _ in range(CONNECTIONS)]
     heard = []
     for step in steps:
         match step:
