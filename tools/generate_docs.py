@@ -179,9 +179,9 @@ def spark_options() -> str:
             "",
             _listed(ACCEPTED),
             "",
-            "These work with one value so far:",
-            " and ".join(f"`{name}={value}`" for name, value in ONLY.items())
-            + "; `ssl.*` and `sasl.*` are refused.",
+            "`security.protocol`, `ssl.*` and `sasl.*` are those of a secured cluster, see",
+            "[Connect to a secured cluster](../howto/secured-cluster.md). These work with one value so far:",
+            " and ".join(f"`{name}={value}`" for name, value in ONLY.items()) + ".",
             "",
             "These are refused, as by Spark's connector:",
             "",

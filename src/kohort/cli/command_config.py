@@ -51,9 +51,7 @@ def client_options(
 
     Names what has no effect on standard error.
     """
-    settings = {} if file is None else read_properties(file)
-    warn_of_visible_secrets(properties or ())
-    settings |= dict(_split(text) for text in properties or ())
+    settings = _given(file, properties)
     if not settings:
         return defaults
     where = "-X" if file is None else f"--command-config {file}"
@@ -66,6 +64,20 @@ def client_options(
     options = replace(defaults, client_id=client_id, **numbers)  # type: ignore[arg-type]  # numbers only
     _note_unused(where, settings)
     return secured(options, security, is_text=True)
+
+
+def security_properties(file: Path | None, properties: Sequence[str] | None) -> dict[str, str]:
+    """Only the security settings, by the names they were given by. Raises InputError."""
+    settings = _given(file, properties)
+    security = {name: settings.pop(name) for name in tuple(settings) if is_security_name(name)}
+    _note_unused("-X" if file is None else f"--command-config {file}", settings)
+    return security
+
+
+def _given(file: Path | None, properties: Sequence[str] | None) -> dict[str, str]:
+    """What the file says, and what ``-X`` says instead."""
+    warn_of_visible_secrets(properties or ())
+    return (read_properties(file) if file is not None else {}) | dict(map(_split, properties or ()))
 
 
 def settings_texts(file: Path | None, known: type[SettingsClass]) -> list[str]:

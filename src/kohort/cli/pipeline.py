@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kohort.cli.command_config import CommandConfig, Properties, security_properties
 from kohort.cli.screen import (
     Column,
     Table,
@@ -85,6 +86,8 @@ def archive(
         ),
     ] = "earliest",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    properties: Properties = None,
     trigger: Annotated[
         float,
         typer.Option(metavar="SECONDS", min=0.0, help="How often a batch is landed.", rich_help_panel=_HOW),
@@ -154,6 +157,7 @@ def archive(
                 instance=instance,
                 master=master,
                 memory=memory,
+                security=security_properties(command_config, properties),
             ),
             as_json=as_json,
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import Any
 
 from kohort.spark.errors import OptionError, unknown_option
 from kohort.spark.option_table import (
@@ -12,12 +13,12 @@ from kohort.spark.option_table import (
     INT,
     ONLY,
     REFUSED,
+    SECURITY,
     SETTINGS,
-    UNSPOKEN,
     Setting,
 )
 
-SettingValue = int | bool | str | tuple[str, ...]
+SettingValue = Any  # int, bool, str, a tuple, or a secret
 
 _ISOLATION = ("read_uncommitted", "read_committed")
 _ASSIGNORS = {
@@ -34,12 +35,38 @@ def client_settings(kafka: Mapping[str, str], *, refuse_unknown: bool = True) ->
     What has no meaning here is left out; what is refused or not spoken raises, and so does what is unknown,
     unless it may be ignored with a warning.
     """
-    settings: dict[str, SettingValue] = {}
+    settings: dict[str, SettingValue] = security_settings(kafka)
     for name, text in kafka.items():
+        if name.startswith(SECURITY):
+            continue
         _check(name, text, refuse_unknown)
         if name in SETTINGS:
             settings[SETTINGS[name].ours] = _value(name, SETTINGS[name], text)
     return settings
+
+
+def security_settings(kafka: Mapping[str, str]) -> dict[str, Any]:
+    """Keyword arguments of our clients from the security settings among the options; raises OptionError.
+
+    Secrets in files and environment variables are read here, on the driver: executors may lack both.
+    """
+    given = {name: text for name, text in kafka.items() if name.startswith(SECURITY)}
+    if not given:
+        return {}
+    from kohort.client.security.names import security_arguments  # only secured queries need it
+    from kohort.client.security.settings import SecuritySettings
+    from kohort.model.errors import KohortError
+    from kohort.security.secret import Secret
+
+    try:
+        found = security_arguments(given, is_text=True)
+        SecuritySettings(**found)
+        found = {name: value.fixed() if isinstance(value, Secret) else value for name, value in found.items()}
+    except KohortError as error:
+        raise OptionError(f"kafka options of security: {error.args[0]}", hint=error.hint) from None
+    if "sasl_oauth_extensions" in found:
+        found["sasl_oauth_extensions"] = tuple(found["sasl_oauth_extensions"].items())  # options are hashed
+    return found
 
 
 def _check(name: str, text: str, refuse_unknown: bool) -> None:
@@ -47,8 +74,6 @@ def _check(name: str, text: str, refuse_unknown: bool) -> None:
         raise OptionError(f"kafka.{name} is not supported", hint=REFUSED[name])
     if name in ONLY and text.lower() != ONLY[name].lower():
         raise OptionError(f"kafka.{name} cannot be {text!r} yet", hint=f"only {ONLY[name]} works")
-    if name.startswith(UNSPOKEN):
-        raise OptionError(f"kafka.{name} is not supported yet", hint="our client speaks plain text only")
     if name not in SETTINGS and name not in ACCEPTED and name not in ONLY:
         known = [*SETTINGS, *ACCEPTED, *ONLY, GROUP_ID, INSTANCE_ID, "bootstrap.servers"]
         close = get_close_matches(name, known, n=1)

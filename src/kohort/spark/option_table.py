@@ -134,7 +134,7 @@ ACCEPTED = frozenset(
 )  # fmt: skip
 """Settings of the Java consumer that have no meaning here: taken, so that a job moves over unchanged."""
 
-ONLY = {"security.protocol": "PLAINTEXT", "group.protocol": "classic"}
+ONLY = {"group.protocol": "classic"}
 """Settings with one value that works so far."""
 
 REFUSED = {
@@ -147,5 +147,5 @@ REFUSED = {
 }
 """Settings that Spark's connector refuses as well, and what to do instead."""
 
-UNSPOKEN = ("ssl.", "sasl.")
-"""Prefixes of settings for what our client does not speak."""
+SECURITY = ("security.", "ssl.", "sasl.", "enable.ssl.", "enable.sasl.")
+"""Prefixes of security settings: those of Java and of librdkafka, see docs/howto/secured-cluster.md."""

@@ -20,9 +20,10 @@ from pyspark.sql.types import (
 
 from kohort.client.producer.settings import ProducerSettings
 from kohort.client.settings import SettingError
+from kohort.spark.client_settings import security_settings
 from kohort.spark.errors import OptionError, unknown_option
 from kohort.spark.option_table import OPTIONS as SOURCE_OPTIONS
-from kohort.spark.option_table import UNKNOWN_OPTIONS
+from kohort.spark.option_table import SECURITY, UNKNOWN_OPTIONS
 
 _KAFKA = "kafka."
 _BOOTSTRAP = "kafka.bootstrap.servers"
@@ -111,8 +112,14 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     if topic is not None and not topic.strip():
         raise OptionError("the option topic is empty", hint='name a topic, or have a column "topic"')
     settings: dict[str, Any] = {"bootstrap_servers": bootstrap, "batch_size": BATCH_SIZE}
+    kafka = {
+        name.removeprefix(_KAFKA): text.strip() for name, text in given.items() if name.startswith(_KAFKA)
+    }
+    settings |= security_settings(kafka)
     is_refused = given.get(UNKNOWN_OPTIONS, "refuse").strip().lower() != "warn"
     for name, text in given.items():
+        if name.removeprefix(_KAFKA).startswith(SECURITY):
+            continue
         if name.startswith(_KAFKA):
             _apply(settings, name.removeprefix(_KAFKA), text, is_refused)
         else:
@@ -144,16 +151,12 @@ def _check_own(name: str, is_refused: bool) -> None:
 def _apply(settings: dict[str, Any], name: str, text: str, is_refused: bool) -> None:
     if name in REFUSED:
         raise OptionError(f"kafka.{name} is not supported", hint=REFUSED[name])
-    if name == "security.protocol" and text.upper() != "PLAINTEXT":
-        raise OptionError(f"kafka.{name} cannot be {text!r} yet", hint="only PLAINTEXT works")
-    if name.startswith(("ssl.", "sasl.")):
-        raise OptionError(f"kafka.{name} is not supported yet", hint="our client speaks plain text only")
     if name in SETTINGS:
         setting = SETTINGS[name]
         settings[setting.ours] = _value(name, setting.kind, text.strip())
         if name == "batch.size":
             settings[setting.ours] = settings[setting.ours] or 1  # Java's 0: each record by itself
-    elif name not in ACCEPTED and name != "security.protocol":
+    elif name not in ACCEPTED:
         close = get_close_matches(name, [*SETTINGS, *ACCEPTED, "bootstrap.servers"], n=1)
         hint = f"did you mean kafka.{close[0]}?" if close else "docs/howto/spark-sink.md lists them"
         unknown_option(OptionError(f"a producer has no setting {name!r}", hint=hint), is_refused=is_refused)

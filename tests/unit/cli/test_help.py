@@ -57,7 +57,7 @@ COMMANDS = {
     "pipeline archive": {
         *("--topics", "--to", "--group", "--values", "--from", "--trigger", "--once"),
         *("--max-records-per-trigger", "--instance", "--master", "--memory"),
-        *SHARED - {"--command-config", "--property"},
+        *SHARED,
     },
     "pipeline status": {"--to", "--partitions", "--json", "--help"},
     "pipeline compact": {"--to", "--target", "--json", "--help"},

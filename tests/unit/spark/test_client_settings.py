@@ -1,5 +1,8 @@
 """Settings of the Java consumer, given as ``kafka.*`` options."""
 
+import pickle
+from pathlib import Path
+
 import pytest
 
 from kohort.client.consumer.settings import consumer_settings
@@ -33,16 +36,47 @@ def test_what_the_connector_refuses_is_refused_with_advice(name: str) -> None:
     assert refused.value.hint
 
 
-@pytest.mark.parametrize("name", ["ssl.keystore.location", "sasl.mechanism"])
-def test_what_our_client_does_not_speak_is_not_ignored(name: str) -> None:
-    with pytest.raises(OptionError, match="plain text only"):
-        client_settings({name: "x"})
+def test_security_settings_are_those_of_java_and_secrets_are_read_on_the_driver(tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    password.write_text("canary\n")
+    given = {
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "ca.pem",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.jaas.config": f'a.ScramLoginModule required username="alice" password="@{password}";',
+        "sasl.oauthbearer.extensions": "a=b",
+    }
+    settings = client_settings(given)
+    password.unlink()
+    assert settings["sasl_plain_password"].reveal() == "canary"
+    assert "canary" not in repr(settings)
+    assert hash(frozenset(settings.items()))
+    assert pickle.loads(pickle.dumps(settings)) == settings
+    assert consumer_settings(settings).ssl_cafile == "ca.pem"
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"ssl.keystore.location": "x"}, "openssl pkcs12"),
+        ({"sasl.mechanism": "PLAIN"}, "sasl_mechanism has no effect"),
+        ({"security.protocol": "SASL_SSL", "sasl.jaas.config": "PlainLoginModule password=canary"}, "jaas"),
+        ({"security.protocol": "SSL", "ssl.key.pem": "@/no/such/file"}, "key without a certificate"),
+    ],
+)
+def test_a_mistake_in_security_settings_is_refused_without_the_secret(
+    given: dict[str, str], why: str
+) -> None:
+    with pytest.raises(OptionError, match=why) as refused:
+        client_settings(given)
+    assert "canary" not in str(refused.value)
 
 
 def test_some_settings_have_one_value_that_works() -> None:
     assert client_settings(ONLY) == {}
-    with pytest.raises(OptionError, match="only PLAINTEXT works"):
-        client_settings({"security.protocol": "SSL"})
+    with pytest.raises(OptionError, match="only classic works"):
+        client_settings({"group.protocol": "consumer"})
 
 
 def test_a_setting_that_does_not_exist_is_refused_with_the_nearest() -> None:

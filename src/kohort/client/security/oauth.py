@@ -82,7 +82,7 @@ class TokenSource:
         found = of_provider() if callable(of_provider) else None
         if inspect.isawaitable(found):
             found = await found
-        return {**(self._settings.sasl_oauth_extensions or {}), **(found or {})}
+        return {**dict(self._settings.sasl_oauth_extensions or {}), **(found or {})}
 
 
 async def _ask(provider: Any) -> str:  # noqa: ANN401 (what the user gave)

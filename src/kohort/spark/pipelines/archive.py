@@ -8,7 +8,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from kohort.client.admin import Admin
 from kohort.client.admin.topics import OffsetSpec
 from kohort.client.errors import BrokerError, UnknownTopicError
-from kohort.client.settings import ClientOptions
+from kohort.client.settings import ClientOptions, secured
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition, is_legal_name, show_topic_id
@@ -75,6 +75,7 @@ class ArchiveOptions:
     master: str | None = None
     memory: str = "1g"
     merge: Sizes = field(default_factory=Sizes)
+    security: Mapping[str, str] = field(default_factory=dict, repr=False)  # by Kafka's names
 
 
 def subscription(topics: str) -> tuple[str, str]:
@@ -98,6 +99,7 @@ def source_options(options: ArchiveOptions, checkpoint: Path) -> dict[str, str]:
         "kohort.checkpoint": str(checkpoint),
         "failOnDataLoss": "false",  # what is gone is a gap in the table, and the rest goes on
     }
+    chosen |= {f"kafka.{name}": value for name, value in options.security.items()}
     if options.max_records is not None:
         chosen["maxOffsetsPerTrigger"] = str(options.max_records)
     if options.instance is not None:
@@ -172,7 +174,7 @@ def archive(
     rather than after Spark has started.
     """
     with ExitStack() as held:
-        admin = held.enter_context(Admin(options.bootstrap, _CLIENT))
+        admin = held.enter_context(Admin(options.bootstrap, secured(_CLIENT, options.security, is_text=True)))
         cluster = admin.describe_cluster().cluster_id or "none"
         check_topics(options, admin)
         options.to.mkdir(parents=True, exist_ok=True)
