@@ -43,7 +43,7 @@ def apis() -> str:
             "",
             "A request for any other API or version closes its connection with one log line, as in Kafka.\n"
             "Not served, so not announced: transactions, share groups, quotas, telemetry.\n"
-            "KIP-848 groups, SASL and ACLs are announced and refused, as by a Kafka where they are off.",
+            "SASL and ACLs are announced and refused, as by a Kafka where they are off.",
             "",
             "| key | API | versions | first flexible | note |",
             "|---|---|---|---|---|",

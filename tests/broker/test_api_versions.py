@@ -87,10 +87,15 @@ def test_the_reply_header_has_no_tags_in_any_version(raw: Raw, version: int) -> 
     assert decode(ApiVersionsResponse, version, frame, 4).api_keys
 
 
-def test_no_features_are_published(raw: Raw) -> None:
-    reply = raw.send(SENSIBLE, 4)
-    assert (reply.supported_features, reply.finalized_features) == ([], [])
-    assert reply.finalized_features_epoch == -1
+@pytest.mark.parametrize(("version", "supported"), [(3, []), (4, [("group.version", 0, 1)])])
+def test_consumer_groups_are_published_as_a_feature(
+    raw: Raw, version: int, supported: list[tuple[str, int, int]]
+) -> None:
+    """Clients in Java before 3.9 cannot read a feature that starts at 0."""
+    reply = raw.send(SENSIBLE, version)
+    assert [(each.name, each.min_version, each.max_version) for each in reply.supported_features] == supported
+    finalized = [(each.name, each.max_version_level) for each in reply.finalized_features]
+    assert (finalized, reply.finalized_features_epoch) == ([("group.version", 1)], 0)
 
 
 @pytest.mark.parametrize("version", [5, 6, 99, 32767, -1])

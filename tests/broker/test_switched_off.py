@@ -1,11 +1,15 @@
 """What Kafka serves and we do not have: the answers it gives itself where the feature is switched off."""
 
+from collections.abc import Iterator
+
 import pytest
 from tests.broker.asking import create
 from tests.broker.raw import Raw
 
 from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode
+from kohort.testing.broker import Broker
+from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest
@@ -26,18 +30,42 @@ from kohort.wire.messages.share_group_heartbeat import ShareGroupHeartbeatReques
 ACL_VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
 
 
+@pytest.fixture
+def only_classic() -> Iterator[Raw]:
+    """A broker that serves classic groups only."""
+    configs = {"group.coordinator.rebalance.protocols": "classic"}
+    with Broker(configs=configs) as broker, Raw(broker.bootstrap) as raw:
+        yield raw
+
+
 @pytest.mark.parametrize("version", [0, 1])
-def test_the_consumer_protocol_is_unsupported(raw: Raw, version: int) -> None:
+def test_the_consumer_protocol_is_unsupported(only_classic: Raw, version: int) -> None:
     beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", subscribed_topic_names=["t"])
-    reply = raw.send(beat, version)
+    reply = only_classic.send(beat, version)
     assert (reply.error_code, reply.member_id, reply.assignment) == (35, None, None)
     assert "group.protocol=classic" in reply.error_message
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_no_group_of_the_consumer_protocol_can_be_described(raw: Raw, version: int) -> None:
-    reply = raw.send(ConsumerGroupDescribeRequest(group_ids=["g", ""]), version)
+def test_no_group_of_the_consumer_protocol_can_be_described(only_classic: Raw, version: int) -> None:
+    reply = only_classic.send(ConsumerGroupDescribeRequest(group_ids=["g", ""]), version)
     assert [(group.group_id, group.error_code) for group in reply.groups] == [("g", 35), ("", 35)]
+
+
+def test_without_the_consumer_protocol_no_features_are_published(only_classic: Raw) -> None:
+    request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+    reply = only_classic.send(request, 4)
+    assert (reply.supported_features, reply.finalized_features) == ([], [])
+    assert reply.finalized_features_epoch == -1
+
+
+def test_a_member_of_the_consumer_protocol_is_one_warning_in_the_log(
+    only_classic: Raw, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(5):
+        only_classic.send(ConsumerGroupHeartbeatRequest(group_id="g"), 1)
+    (message,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "set group.protocol=classic" in message
 
 
 def test_share_groups_are_unsupported(raw: Raw) -> None:
@@ -69,7 +97,6 @@ def test_there_are_no_transactions_to_describe_or_list(raw: Raw) -> None:
 @pytest.mark.parametrize(
     ("request_", "version", "reason"),
     [
-        (ConsumerGroupHeartbeatRequest(group_id="g"), 1, "set group.protocol=classic"),
         (ShareGroupHeartbeatRequest(group_id="g"), 1, "there are no share groups here"),
         (InitProducerIdRequest(transactional_id="x"), 4, "there are no transactions here"),
         (FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4, "there are no transactions here"),

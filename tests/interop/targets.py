@@ -20,6 +20,8 @@ START_SECONDS = 60.0
 SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
     "offsets.topic.num.partitions": "5",
     "auto.create.topics.enable": "false",
     "num.partitions": "1",

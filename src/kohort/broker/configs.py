@@ -230,7 +230,7 @@ _OWN_BROKER_CONFIGS = (
         ConfigKey(
             "group.coordinator.rebalance.protocols",
             ConfigType.LIST,
-            "classic",
+            "classic,consumer",
             _list_of("classic", "consumer", "streams"),
         )
     ),

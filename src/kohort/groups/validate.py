@@ -54,13 +54,13 @@ def check_consumer_heartbeat(
 
 def _wrong_field(command: ConsumerHeartbeat) -> str | None:
     epoch = command.member_epoch
-    if not command.member_id and (command.version >= 1 or epoch > 0 or epoch == LEAVING):
+    if _is_blank(command.member_id) and (command.version >= 1 or epoch > 0 or epoch == LEAVING):
         return "MemberId can't be empty."
-    if not command.group_id:
+    if _is_blank(command.group_id):
         return "GroupId can't be empty."
-    if command.instance_id == "":
+    if _is_blank(command.instance_id):
         return "InstanceId can't be empty."
-    if command.rack_id == "":
+    if _is_blank(command.rack_id):
         return "RackId can't be empty."
     if epoch == JOINING:
         return _wrong_in_join(command)
@@ -69,6 +69,11 @@ def _wrong_field(command: ConsumerHeartbeat) -> str | None:
     if epoch < LEFT_FOR_A_WHILE:
         return f"MemberEpoch is {epoch}, but must be greater than or equal to -2."
     return _unstorable(command)
+
+
+def _is_blank(text: str | None) -> bool:
+    """A text of spaces only is an empty one, as in Kafka."""
+    return text is not None and not text.strip()
 
 
 def _wrong_in_join(command: ConsumerHeartbeat) -> str | None:

@@ -140,11 +140,11 @@ def group_configs(x: Exchange) -> Steps:
     yield "unknown key", x.get(describing_configs(group, GROUP, ["no.such"]), 4)
     yield "no id", x.get(describing_configs("", GROUP), 4)
     for name, value in (
-        (SESSION_TIMEOUT, "44999"),
+        (SESSION_TIMEOUT, "999"),
         (SESSION_TIMEOUT, "60001"),
         (SESSION_TIMEOUT, "x"),
         (SESSION_TIMEOUT, None),
-        (INTERVAL, "4999"),
+        (INTERVAL, "99"),
         (INTERVAL, "15001"),
         (INTERVAL, "0"),
         ("no.such", "1"),

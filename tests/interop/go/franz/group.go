@@ -53,6 +53,9 @@ func (f *franz) membership() []kgo.Opt {
 		chosen = append(chosen, balancers[name])
 	}
 	options = append(options, kgo.Balancers(chosen...))
+	if f.options.Text("protocol", "") == "consumer" {
+		options = append(options, kgo.ServerSideBalancer())
+	}
 	if instance := f.options.Text("instance", ""); instance != "" {
 		options = append(options, kgo.InstanceID(instance))
 	}

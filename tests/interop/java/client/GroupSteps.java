@@ -67,8 +67,12 @@ final class GroupSteps {
     private static Properties properties(Options options) {
         Properties properties = DataSteps.consumerProperties(options);
         properties.put("group.id", options.group());
-        properties.put("session.timeout.ms", options.text("session", "6000"));
-        properties.put("heartbeat.interval.ms", "250");
+        if (options.has("protocol")) {
+            properties.put("group.protocol", options.text("protocol", ""));
+        } else {
+            properties.put("session.timeout.ms", options.text("session", "6000"));
+            properties.put("heartbeat.interval.ms", "250");
+        }
         properties.put("max.poll.records", options.text("batch", "500"));
         properties.put("metadata.max.age.ms", "1000");
         if (options.has("assignor")) {
