@@ -16,7 +16,7 @@ from pathlib import Path
 from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey
 from kohort.broker.handlers import SERVED
 from kohort.groups.classic.transitions import TRANSITIONS, as_mermaid
-from kohort.spark.option_table import ACCEPTED, ONLY, OPTIONS, REFUSED, SETTINGS, Option
+from kohort.spark.option_table import ACCEPTED, OPTIONS, REFUSED, SETTINGS, Option
 from kohort.wire.apis import api_spec
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # `tools` is no installed package
@@ -180,8 +180,7 @@ def spark_options() -> str:
             _listed(ACCEPTED),
             "",
             "`security.protocol`, `ssl.*` and `sasl.*` are those of a secured cluster, see",
-            "[Connect to a secured cluster](../howto/secured-cluster.md). These work with one value so far:",
-            " and ".join(f"`{name}={value}`" for name, value in ONLY.items()) + ".",
+            "[Connect to a secured cluster](../howto/secured-cluster.md).",
             "",
             "These are refused, as by Spark's connector:",
             "",

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
@@ -74,3 +75,44 @@ def test_the_time_in_which_nothing_comes_begins_when_something_can_come(
     with Broker() as broker:
         asyncio.run(consume())
     assert commentary.records == 1
+
+
+def test_a_member_whose_broker_is_gone_ends_soon_and_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("kohort.cli.consuming._COMMIT_MS", 50)
+    patience: list[float] = []
+
+    async def consume() -> None:
+        printed = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def show(records: list[ConsumerRecord]) -> int:
+            loop.call_soon_threadsafe(printed.set)
+            return len(records)
+
+        async with AsyncProducer(bootstrap_servers=broker.bootstrap) as producer:
+            await producer.send("t", b"a")
+        consumer = AsyncConsumer(
+            bootstrap_servers=broker.bootstrap, group_id="g", auto_offset_reset="earliest"
+        )
+        close = consumer.close
+
+        async def recorded(timeout_ms: float) -> None:
+            patience.append(timeout_ms)
+            await close(timeout_ms)
+
+        monkeypatch.setattr(consumer, "close", recorded)
+        wish, talk = Wish(topics=["t"], group="g"), Commentary("reading", quiet=False, draws=False)
+        run = asyncio.create_task(Consuming(consumer, wish, show, talk).run())
+        await printed.wait()
+        await asyncio.to_thread(stack.close)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+
+    with ExitStack() as stack:
+        broker = stack.enter_context(Broker())
+        asyncio.run(consume())
+    assert patience == [1_000]
+    assert "not committed, and the group may not know that this member left" in capsys.readouterr().err

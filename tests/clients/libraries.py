@@ -64,6 +64,7 @@ class Membership:
     session_ms: int = 10_000
     heartbeat_ms: int = 100
     rebalance_ms: int = 20_000
+    protocol: str = "classic"  # or "consumer", in which the broker decides about sessions and assignors
 
 
 class NotCommittedError(Exception):

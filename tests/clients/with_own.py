@@ -14,11 +14,22 @@ from tests.clients.libraries import (
 from tests.clients.with_confluent import Confluent
 
 from kohort.client.consumer import Consumer
+from kohort.client.consumer.settings import ConsumerOptions
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.membership.effects import Partitions
 from kohort.model.errors import KohortError
 
 POLL_MS = POLL_SECONDS * 1_000
+
+
+def protocol_settings(membership: Membership) -> ConsumerOptions:
+    if membership.protocol == "consumer":
+        return {"group_protocol": "consumer"}
+    return {
+        "partition_assignment_strategy": membership.assignors,
+        "session_timeout_ms": membership.session_ms,
+        "heartbeat_interval_ms": membership.heartbeat_ms,
+    }
 
 
 class OwnMember:
@@ -34,9 +45,7 @@ class OwnMember:
             group_instance_id=membership.instance_id,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            partition_assignment_strategy=membership.assignors,
-            session_timeout_ms=membership.session_ms,
-            heartbeat_interval_ms=membership.heartbeat_ms,
+            **protocol_settings(membership),
             max_poll_interval_ms=membership.rebalance_ms,
             max_poll_records=POLL_RECORDS,
             fetch_max_wait_ms=50,

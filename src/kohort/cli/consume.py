@@ -187,7 +187,9 @@ def consume(
         chosen = _settings(wish, bootstrap, texts)
         if instance is not None:
             chosen["group_instance_id"] = instance
-        if assignor:
+        if assignor and chosen.get("group_protocol") == "consumer":
+            chosen["group_remote_assignor"] = assignor[0].value
+        elif assignor:
             chosen["partition_assignment_strategy"] = [each.value for each in assignor]
         if isolation is not None:
             chosen["isolation_level"] = isolation.value

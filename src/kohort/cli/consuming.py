@@ -11,13 +11,15 @@ from kohort.cli.consume_places import Bounds, StartAt, offsets_of
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.errors import UnknownTopicError
 from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.membership.errors import CommitTimeoutError
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 
 _ROUND_MS = 60_000.0  # how long a poll may wait when nothing else is to be looked at
 _LOOK_MS = 100.0  # ... and when the end has to be noticed
-_COMMIT_MS = 5_000
+_COMMIT_MS = 4_000
+_LEAVE_MS = 1_000  # brokers that answer need less; others are not waited for
 _PRINT_SECONDS = 1.0  # how long an interrupted printing may go on
 _MOST = 500  # records of one poll
 
@@ -67,8 +69,12 @@ class Consuming:
         self._busy_at: float | None = None  # when something last came; None before there was an assignment
 
     async def run(self) -> None:
-        """Read to the end of the wish. Whatever ends it, what was shown is committed and the group left."""
-        async with self._consumer:
+        """Read to the end of the wish. Whatever ends it, what was shown is committed and the group left.
+
+        That takes a few seconds at most, also if no broker answers any more.
+        """
+        await self._consumer.start()
+        try:
             await self._begin()
             try:
                 while not await self._is_done():
@@ -76,6 +82,8 @@ class Consuming:
             finally:
                 self._is_leaving = True
                 await self._commit()
+        finally:
+            await self._consumer.close(_LEAVE_MS)
 
     # --- the beginning ------------------------------------------------------------------------
 
@@ -245,6 +253,9 @@ class Consuming:
         try:
             await self._consumer.commit(timeout_ms=_COMMIT_MS)
             found = await self._consumer.committed(*held, timeout_ms=_COMMIT_MS)
+        except CommitTimeoutError as error:
+            self._commentary.note(f"not committed, and the group may not know that this member left: {error}")
+            return
         except KohortError as error:
             self._commentary.note(f"not committed: {error}")
             return

@@ -11,7 +11,6 @@ from kohort.spark.option_table import (
     GROUP_ID,
     INSTANCE_ID,
     INT,
-    ONLY,
     REFUSED,
     SECURITY,
     SETTINGS,
@@ -20,7 +19,10 @@ from kohort.spark.option_table import (
 
 SettingValue = Any  # int, bool, str, a tuple, or a secret
 
-_ISOLATION = ("read_uncommitted", "read_committed")
+_CHOICES = {
+    "isolation.level": ("read_uncommitted", "read_committed"),
+    "group.protocol": ("classic", "consumer"),
+}
 _ASSIGNORS = {
     "rangeassignor": "range",
     "roundrobinassignor": "roundrobin",
@@ -72,10 +74,8 @@ def security_settings(kafka: Mapping[str, str]) -> dict[str, Any]:
 def _check(name: str, text: str, refuse_unknown: bool) -> None:
     if name in REFUSED:
         raise OptionError(f"kafka.{name} is not supported", hint=REFUSED[name])
-    if name in ONLY and text.lower() != ONLY[name].lower():
-        raise OptionError(f"kafka.{name} cannot be {text!r} yet", hint=f"only {ONLY[name]} works")
-    if name not in SETTINGS and name not in ACCEPTED and name not in ONLY:
-        known = [*SETTINGS, *ACCEPTED, *ONLY, GROUP_ID, INSTANCE_ID, "bootstrap.servers"]
+    if name not in SETTINGS and name not in ACCEPTED:
+        known = [*SETTINGS, *ACCEPTED, GROUP_ID, INSTANCE_ID, "bootstrap.servers"]
         close = get_close_matches(name, known, n=1)
         hint = f"did you mean kafka.{close[0]}?" if close else "see docs/reference/spark-options.md"
         error = OptionError(f"a consumer has no setting {name!r}", hint=hint)
@@ -92,8 +92,9 @@ def _value(name: str, setting: Setting, text: str) -> SettingValue:
         if text.lower() not in ("true", "false"):
             raise OptionError(f"kafka.{name} cannot be {text!r}", hint="it is true or false")
         return text.lower() == "true"
-    if name == "isolation.level" and text not in _ISOLATION:
-        raise OptionError(f"kafka.{name} cannot be {text!r}", hint=f"it is one of {', '.join(_ISOLATION)}")
+    if name in _CHOICES and text not in _CHOICES[name]:
+        hint = f"it is one of {', '.join(_CHOICES[name])}"
+        raise OptionError(f"kafka.{name} cannot be {text!r}", hint=hint)
     if name == "partition.assignment.strategy":
         return tuple(_assignor(each.strip()) for each in text.split(","))
     return text

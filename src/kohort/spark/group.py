@@ -26,7 +26,7 @@ from kohort.spark.group_plan import of_these_topics
 from kohort.spark.group_query import GroupQuery, Surroundings
 from kohort.spark.lifecycle import stop_on_sigterm
 from kohort.spark.lookup import Lookup
-from kohort.spark.member import ClassicMember, assigned_in_a_group
+from kohort.spark.member import QueryMember, assigned_in_a_group
 from kohort.spark.offsets import Assign, known_ids
 from kohort.spark.options import SourceOptions
 from kohort.spark.tasks import RangePartition, read_ranges, task_shares
@@ -116,7 +116,7 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._query is None:
             stop_on_sigterm()
             self._checkpoint = self._known_checkpoint()
-            member, logs = ClassicMember(self._options), self._lookup
+            member, logs = QueryMember(self._options), self._lookup
             given = Surroundings(member, logs, logs.uncommitted_ends, self._checkpoint or NoNotes())
             self._query = GroupQuery(self._options, given)
         return self._query

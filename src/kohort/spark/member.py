@@ -1,8 +1,8 @@
 """The membership of a streaming query: our consumer, in the runner's process, that never fetches.
 
-JoinGroup, SyncGroup and heartbeats run on the consumer's own thread. What a rebalance does to the query
-(giving partitions back, taking new ones) happens inside ``poll`` alone, and the reader polls between
-micro-batches.
+Heartbeats and the other requests of the group, by ``kafka.group.protocol``, run on the consumer's own
+thread. What a rebalance does to the query (giving partitions back, taking new ones) happens inside ``poll``
+alone, and the reader polls between micro-batches.
 """
 
 from collections.abc import Collection, Mapping
@@ -30,9 +30,9 @@ METADATA_MAX_AGE_MS = 30_000  # new topics and partitions; Kafka's five minutes 
 class Member(Protocol):
     """What the reader needs of a membership, whatever protocol the group speaks.
 
-    ``ClassicMember`` speaks JoinGroup and SyncGroup. A member of KIP-848 fits in here: its heartbeats run by
-    themselves, ``poll`` acknowledges what was revoked since the last batch, ``generation`` is the member
-    epoch, and ``commit`` tries again once with the newest epoch after STALE_MEMBER_EPOCH.
+    In the consumer protocol heartbeats run by themselves, ``poll`` acknowledges what was revoked since the
+    last batch, the generation is the member epoch, and ``commit`` tries again with the newest epoch after
+    STALE_MEMBER_EPOCH.
     """
 
     def poll(self, timeout_ms: float) -> Assignment:
@@ -87,8 +87,8 @@ def verdict(error: KohortError) -> Verdict:
     return Verdict.FATAL
 
 
-class ClassicMember:
-    """A ``Member`` of a group of the classic protocol, with any of our assignors, eager or cooperative."""
+class QueryMember:
+    """A ``Member`` of either protocol: our consumer, with any of its settings."""
 
     def __init__(self, options: SourceOptions) -> None:
         """Connects with the first poll, not here."""

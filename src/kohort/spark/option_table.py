@@ -101,6 +101,8 @@ class Setting(NamedTuple):
 SETTINGS = {
     "client.id": Setting("client_id", TEXT),
     "client.rack": Setting("client_rack", TEXT),
+    "group.protocol": Setting("group_protocol", TEXT),
+    "group.remote.assignor": Setting("group_remote_assignor", TEXT),
     "session.timeout.ms": Setting("session_timeout_ms", INT),
     "heartbeat.interval.ms": Setting("heartbeat_interval_ms", INT),
     "max.poll.interval.ms": Setting("max_poll_interval_ms", INT),
@@ -125,7 +127,7 @@ ACCEPTED = frozenset(
     {
         "allow.auto.create.topics", "auto.commit.interval.ms", "auto.include.jmx.reporter",
         "client.dns.lookup", "connections.max.idle.ms",
-        "enable.metrics.push", "fetch.max.bytes", "fetch.min.bytes", "group.remote.assignor",
+        "enable.metrics.push", "fetch.max.bytes", "fetch.min.bytes",
         "max.poll.records", "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy",
         "metric.reporters", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
         "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "send.buffer.bytes",
@@ -133,9 +135,6 @@ ACCEPTED = frozenset(
     }
 )  # fmt: skip
 """Settings of the Java consumer that have no meaning here: taken, so that a job moves over unchanged."""
-
-ONLY = {"group.protocol": "classic"}
-"""Settings with one value that works so far."""
 
 REFUSED = {
     "auto.offset.reset": 'set "startingOffsets" to say where a new query starts; a restarted one goes on '

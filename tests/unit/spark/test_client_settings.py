@@ -8,7 +8,7 @@ import pytest
 from kohort.client.consumer.settings import consumer_settings
 from kohort.spark.client_settings import client_settings
 from kohort.spark.errors import OptionError
-from kohort.spark.option_table import ACCEPTED, ONLY, REFUSED, SETTINGS
+from kohort.spark.option_table import ACCEPTED, REFUSED, SETTINGS
 
 
 def test_settings_with_a_meaning_become_those_of_our_client() -> None:
@@ -21,7 +21,8 @@ def test_settings_with_a_meaning_become_those_of_our_client() -> None:
 def test_every_one_of_them_is_a_setting_of_our_consumer() -> None:
     values = {"int": 50_000, "flag": True, "text": "read_committed"}
     ours = {each.ours: values[each.kind] for each in SETTINGS.values()}
-    assert consumer_settings(ours | {"partition_assignment_strategy": ("range",)}).check_crcs
+    ours |= {"partition_assignment_strategy": ("range",), "group_protocol": "classic"}
+    assert consumer_settings(ours | {"group_remote_assignor": None}).check_crcs
 
 
 @pytest.mark.parametrize("name", sorted(ACCEPTED))
@@ -73,12 +74,6 @@ def test_a_mistake_in_security_settings_is_refused_without_the_secret(
     assert "canary" not in str(refused.value)
 
 
-def test_some_settings_have_one_value_that_works() -> None:
-    assert client_settings(ONLY) == {}
-    with pytest.raises(OptionError, match="only classic works"):
-        client_settings({"group.protocol": "consumer"})
-
-
 def test_a_setting_that_does_not_exist_is_refused_with_the_nearest() -> None:
     with pytest.raises(OptionError, match=r"did you mean kafka\.request\.timeout\.ms"):
         client_settings({"request.timeout": "1"})
@@ -86,7 +81,12 @@ def test_a_setting_that_does_not_exist_is_refused_with_the_nearest() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("request.timeout.ms", "long"), ("check.crcs", "1"), ("isolation.level", "serializable")],
+    [
+        ("request.timeout.ms", "long"),
+        ("check.crcs", "1"),
+        ("isolation.level", "serializable"),
+        ("group.protocol", "share"),
+    ],
 )
 def test_a_value_that_cannot_be_is_refused(name: str, value: str) -> None:
     with pytest.raises(OptionError, match=f"kafka.{name} cannot be"):

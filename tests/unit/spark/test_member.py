@@ -12,7 +12,7 @@ from kohort.client.membership.errors import (
 )
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.spark.errors import OptionError
-from kohort.spark.member import ClassicMember, Verdict, member_settings, verdict
+from kohort.spark.member import QueryMember, Verdict, member_settings, verdict
 from kohort.spark.options import SourceOptions, parse_source_options
 
 
@@ -52,10 +52,19 @@ def test_a_member_commits_by_itself_only_and_makes_no_topics() -> None:
 
 def test_partitions_of_ones_own_choice_are_no_subscription() -> None:
     with pytest.raises(OptionError, match="cannot assign"):
-        ClassicMember(options(assign='{"t": [0]}'))
+        QueryMember(options(assign='{"t": [0]}'))
 
 
 def test_a_member_that_never_polled_leaves_without_a_broker() -> None:
-    member = ClassicMember(options(subscribePattern="t.*"))
+    member = QueryMember(options(subscribePattern="t.*"))
     assert member.committed((), 10) == {}
     member.leave(10)
+
+
+def test_a_member_speaks_the_protocol_that_the_query_names() -> None:
+    given = {"subscribe": "t", "kafka.group.protocol": "consumer", "kafka.group.remote.assignor": "range"}
+    settings = member_settings(options(**given))
+    assert (settings["group_protocol"], settings["group_remote_assignor"]) == ("consumer", "range")
+    QueryMember(options(**given)).leave(0)
+    with pytest.raises(KohortError, match="session_timeout_ms does not go with group_protocol"):
+        QueryMember(options(**given, **{"kafka.session.timeout.ms": "10000"}))
