@@ -112,7 +112,7 @@ def test_a_member_whose_broker_is_gone_ends_soon_and_says_what_is_missing(
             await run
 
     with ExitStack() as stack:
-        broker = stack.enter_context(Broker())
+        broker = stack.enter_context(Broker(configs={"group.initial.rebalance.delay.ms": 0}))
         asyncio.run(consume())
     assert patience == [1_000]
     assert "not committed, and the group may not know that this member left" in capsys.readouterr().err

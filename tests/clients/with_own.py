@@ -22,35 +22,31 @@ from kohort.model.errors import KohortError
 POLL_MS = POLL_SECONDS * 1_000
 
 
-def protocol_settings(membership: Membership) -> ConsumerOptions:
-    if membership.protocol == "consumer":
-        return {"group_protocol": "consumer"}
-    return {
-        "partition_assignment_strategy": membership.assignors,
-        "session_timeout_ms": membership.session_ms,
-        "heartbeat_interval_ms": membership.heartbeat_ms,
-    }
-
-
 class OwnMember:
     """A ``Consumer`` in a group, as the parties of these tests know members."""
 
     def __init__(self, bootstrap: str, membership: Membership, watcher: Watcher) -> None:
         self.name = membership.name
         self._watcher = watcher
-        self._consumer = Consumer(
-            bootstrap_servers=bootstrap,
-            client_id=membership.name,
-            group_id=membership.group,
-            group_instance_id=membership.instance_id,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            **protocol_settings(membership),
-            max_poll_interval_ms=membership.rebalance_ms,
-            max_poll_records=POLL_RECORDS,
-            fetch_max_wait_ms=50,
-            retry_backoff_ms=20,
-        )
+        settings: ConsumerOptions = {
+            "bootstrap_servers": bootstrap,
+            "client_id": membership.name,
+            "group_id": membership.group,
+            "group_instance_id": membership.instance_id,
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "max_poll_interval_ms": membership.rebalance_ms,
+            "max_poll_records": POLL_RECORDS,
+            "fetch_max_wait_ms": 50,
+            "retry_backoff_ms": 20,
+        }
+        if membership.protocol == "consumer":
+            settings["group_protocol"] = "consumer"
+        else:
+            settings["partition_assignment_strategy"] = membership.assignors
+            settings["session_timeout_ms"] = membership.session_ms
+            settings["heartbeat_interval_ms"] = membership.heartbeat_ms
+        self._consumer = Consumer(**settings)
         self._consumer.start()
         self._consumer.subscribe(membership.topics, listener=self)
 
