@@ -10,10 +10,11 @@ from kohort.groups.classic.rebalance import prepare_rebalance
 from kohort.groups.classic.state import Group
 from kohort.groups.consumer.apply import made as consumer_group_of
 from kohort.groups.consumer.encoding import decode_event
+from kohort.groups.consumer.events import ConsumerGroupDropped, ConsumerGroupLoaded
 from kohort.groups.consumer.state import ConsumerGroup
 from kohort.groups.consumer.timers import await_revocation, start_session
 from kohort.groups.encoding import decode_image
-from kohort.groups.events import ConsumerGroupDropped, ConsumerGroupLoaded, GroupImage, GroupLoaded
+from kohort.groups.events import GroupImage, GroupLoaded
 from kohort.groups.offsets.apply import drop_offset, end_transaction, put_offset, put_transactional_offset
 from kohort.groups.offsets.retention import schedule_sweep
 from kohort.groups.offsets.state import OffsetAddress, OffsetTable, StoredOffset, TransactionalOffset
@@ -233,5 +234,5 @@ def _wake_consumer_group(group: ConsumerGroup, out: Outcome) -> None:
     cause = PartitionLoaded(len(group.members), out.state.settings.consumer_max_size)
     out.emit(ConsumerGroupLoaded(group.group_id, group.epoch, len(group.members), cause))
     for member in group.members.values():
-        start_session(group, member, out)
-        await_revocation(group, member, out)
+        start_session(out.state, group, member, out.now.instant)
+        await_revocation(out.state, group, member, out.now.instant)

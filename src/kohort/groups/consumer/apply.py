@@ -6,8 +6,7 @@ from typing import Any
 
 from kohort.assign.server.group import TopicPartitions
 from kohort.groups.consumer.assignment import CurrentAssignment, each_partition
-from kohort.groups.consumer.state import ConsumerGroup, ConsumerMember, details_bytes
-from kohort.groups.events import (
+from kohort.groups.consumer.events import (
     ConsumerGroupDropped,
     ConsumerGroupLoaded,
     ConsumerGroupStored,
@@ -15,7 +14,6 @@ from kohort.groups.events import (
     ConsumerMemberStored,
     CurrentAssignmentDropped,
     CurrentAssignmentStored,
-    Event,
     ExpressionDropped,
     ExpressionStored,
     PartitionMetadataDropped,
@@ -24,6 +22,8 @@ from kohort.groups.events import (
     TargetEpochStored,
     TargetStored,
 )
+from kohort.groups.consumer.state import ConsumerGroup, ConsumerMember, details_bytes
+from kohort.groups.events import Event
 from kohort.groups.state import State
 from kohort.model.ids import GroupId, MemberId
 

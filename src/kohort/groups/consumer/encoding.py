@@ -8,7 +8,7 @@ from kohort.coordination.outcome import KeyValue
 from kohort.groups.causes import Cause
 from kohort.groups.commands import Protocol
 from kohort.groups.consumer.assignment import CurrentAssignment, MemberState
-from kohort.groups.events import (
+from kohort.groups.consumer.events import (
     ClassicDetails,
     ConsumerGroupDropped,
     ConsumerGroupEvent,

@@ -2,9 +2,9 @@
 
 from kohort.groups.causes import ExpressionsMatched
 from kohort.groups.commands import ConsumerHeartbeat, ExpressionsResolved, ResolveExpressions
+from kohort.groups.consumer.events import ConsumerGroupStored, ExpressionStored, ResolvedExpression
 from kohort.groups.consumer.state import ConsumerGroup
 from kohort.groups.consumer.target import metadata_hash
-from kohort.groups.events import ConsumerGroupStored, ExpressionStored, ResolvedExpression
 from kohort.groups.outcome import Outcome
 from kohort.model.ids import TopicName
 

@@ -3,25 +3,25 @@
 from typing import NamedTuple
 
 from kohort.assign.server.group import TopicPartitions
-from kohort.groups.classic.state import Group
 from kohort.groups.commands import ConsumerHeartbeat
-from kohort.groups.consumer.assignment import JOINING, LEFT_FOR_A_WHILE, contains
+from kohort.groups.consumer.assignment import JOINING, LEFT_FOR_A_WHILE, CurrentAssignment, contains
+from kohort.groups.consumer.events import ConsumerMemberDetails
 from kohort.groups.consumer.expressions import maybe_resolve
 from kohort.groups.consumer.leave import leave_consumer_group
-from kohort.groups.consumer.migration import can_upgrade, upgrade
+from kohort.groups.consumer.migration import draft, plan_upgrade, upgrade
 from kohort.groups.consumer.state import ConsumerGroup, ConsumerMember, details_bytes
 from kohort.groups.consumer.timers import (
     JOIN_AWAITED,
     SYNC_AWAITED,
     await_revocation,
+    cancel_timers,
     has_come,
     start_session,
 )
 from kohort.groups.consumer.update import FRESH, MemberUpdate, update_member
-from kohort.groups.events import ConsumerMemberDetails
+from kohort.groups.events import DurableEvent
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import AssignedTopic, ConsumerHeartbeatReply
-from kohort.groups.sessions import cancel_session
 from kohort.groups.validate import UNCHANGED, check_consumer_heartbeat
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import MemberId
@@ -30,6 +30,13 @@ from kohort.model.ids import MemberId
 class _Refusal(NamedTuple):
     error: ErrorCode
     message: str
+
+
+class _FoundGroup(NamedTuple):
+    """The group, as it is after the events that make it of a classic one, if there are any."""
+
+    group: ConsumerGroup
+    conversion: tuple[DurableEvent, ...] = ()
 
 
 def consumer_heartbeat(command: ConsumerHeartbeat, out: Outcome) -> None:
@@ -44,32 +51,27 @@ def consumer_heartbeat(command: ConsumerHeartbeat, out: Outcome) -> None:
 
 
 def _beat(command: ConsumerHeartbeat, out: Outcome) -> None:
-    group = _find_group(command, out)
-    if isinstance(group, _Refusal):
-        _refuse(command, group, out)
+    found = _find_group(command, out)
+    if isinstance(found, _Refusal):
+        _refuse(command, found, out)
         return
+    group = found.group
     member_id = command.member_id or MemberId(command.fresh_id)
-    replaced = _find_member(group, member_id, command)
-    refusal = replaced if isinstance(replaced, _Refusal) else None
-    details = _details(group, member_id, replaced if isinstance(replaced, ConsumerMember) else None, command)
-    refusal = (
-        refusal or _check_expression(group, details, command) or _check_room(group, member_id, details, out)
-    )
+    member = _find_member(group, member_id, command)
+    if isinstance(member, _Refusal):
+        _refuse(command, member, out)
+        return
+    details = _details(group, member_id, member, command)
+    refusal = _check_expression(group, details, command) or _check_room(group, member_id, details, out)
     if refusal is not None:
         _refuse(command, refusal, out)
         return
-    assert not isinstance(replaced, _Refusal)
-    _update(
-        command,
-        MemberUpdate(
-            group=group,
-            member_id=member_id,
-            details=details,
-            owned=_owned(command),
-            replaced=replaced,
-        ),
-        out,
+    if found.conversion:
+        group = upgrade(command.group_id, found.conversion, out) or group
+    update = MemberUpdate(
+        group=group, member_id=member_id, details=details, owned=_owned(command), replaced=member
     )
+    _update(command, update, out)
 
 
 def _refuse(command: ConsumerHeartbeat, refusal: _Refusal, out: Outcome) -> None:
@@ -80,37 +82,34 @@ def _refuse(command: ConsumerHeartbeat, refusal: _Refusal, out: Outcome) -> None
 # --- the group and the member (modern-groups 4) -------------------------------------------------------------
 
 
-def _find_group(command: ConsumerHeartbeat, out: Outcome) -> ConsumerGroup | _Refusal:
-    """The group to use: one that is there, or one that the first event makes."""
+def _find_group(command: ConsumerHeartbeat, out: Outcome) -> _FoundGroup | _Refusal:
+    """The group to use: one that is there, or one that the first events make."""
     group_id = command.group_id
-    found = out.state.groups.get(group_id)
-    if isinstance(found, ConsumerGroup):
-        group = found
+    present = out.state.groups.get(group_id)
+    if isinstance(present, ConsumerGroup):
+        found = _FoundGroup(present)
     elif command.member_epoch != JOINING:
-        return _Refusal(
-            ErrorCode.GROUP_ID_NOT_FOUND,
-            f"Group {group_id} is not a consumer group."
-            if found is not None
-            else f"Consumer group {group_id} not found.",
-        )
+        what = "not found" if present is None else "not a consumer group"
+        return _Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is {what}.")
+    elif present is None:
+        found = _FoundGroup(ConsumerGroup(group_id=group_id))
     else:
-        why_not = can_upgrade(found, out) if found is not None else None
-        if why_not is not None:
-            return _Refusal(ErrorCode.GROUP_ID_NOT_FOUND, why_not)
-        group = ConsumerGroup(group_id=group_id)
-    size = len(found.members) if found is not None else 0
-    is_known = command.member_id in (found.members if found is not None else ())
-    if (
-        size >= out.state.settings.consumer_max_size
-        and not is_known
-        and (command.instance_id is None or command.instance_id not in group.instances)
-    ):
+        conversion = plan_upgrade(present, command.member_id, out)
+        if isinstance(conversion, str):
+            return _Refusal(ErrorCode.GROUP_ID_NOT_FOUND, conversion)
+        found = _FoundGroup(draft(group_id, conversion, out), conversion)
+    if _is_full(found.group, command, out.state.settings.consumer_max_size):
         return _Refusal(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"The consumer group has reached its maximum capacity of {out.state.settings.consumer_max_size}"
             " members.",
         )
-    return group
+    return found
+
+
+def _is_full(group: ConsumerGroup, command: ConsumerHeartbeat, max_size: int) -> bool:
+    is_known = command.member_id in group.members or command.instance_id in group.instances
+    return len(group.members) >= max_size and not is_known
 
 
 def _find_member(
@@ -242,7 +241,7 @@ def _owned(command: ConsumerHeartbeat) -> TopicPartitions | None:
     return {topic: frozenset(numbers) for topic, numbers in command.owned if numbers}
 
 
-def _is_full(command: ConsumerHeartbeat) -> bool:
+def _says_everything(command: ConsumerHeartbeat) -> bool:
     """Whether the request says everything about the member: it wants everything in return."""
     return (
         command.rebalance_timeout_ms != UNCHANGED
@@ -256,12 +255,6 @@ def _is_full(command: ConsumerHeartbeat) -> bool:
 
 def _update(command: ConsumerHeartbeat, update: MemberUpdate, out: Outcome) -> None:
     group_id, member_id = command.group_id, update.member_id
-    classic = out.state.groups.get(group_id)
-    if isinstance(classic, Group):
-        upgrade(classic, member_id, out)
-        converted = out.state.consumer(group_id)
-        if converted is not None:
-            update.group = converted
     known = update.known
     before = known.current if known is not None else None
     settled = update_member(update, out)
@@ -272,18 +265,11 @@ def _update(command: ConsumerHeartbeat, update: MemberUpdate, out: Outcome) -> N
     group = out.state.consumer(group_id)
     assert group is not None
     group.seen_changes = update.group.seen_changes
-    member = group.members[member_id]
-    if update.replaced is not None and update.replaced.member_id != member_id:
-        cancel_session(out.state, group_id, update.replaced.member_id)
-    if update.replaced is not None or settled is not before:
-        await_revocation(group, member, out)
-    for awaited in (JOIN_AWAITED, SYNC_AWAITED):
-        has_come(group, member_id, awaited, out)
-    start_session(group, member, out)
+    keep_alive(update, before, out)
     maybe_resolve(group, command, out)
     shows = (
         command.member_epoch == JOINING
-        or _is_full(command)
+        or _says_everything(command)
         or before is None
         or before.assigned != settled.assigned
     )
@@ -294,6 +280,21 @@ def _update(command: ConsumerHeartbeat, update: MemberUpdate, out: Outcome) -> N
         assignment=show_assignment(settled.assigned) if shows else None,
     )
     out.reply(command.reply_to, reply, out.rests_on(group_id))
+
+
+def keep_alive(update: MemberUpdate, before: CurrentAssignment | None, out: Outcome) -> None:
+    """Start the timers of a member that was heard; those of a member that it replaced end."""
+    state, now = out.state, out.now.instant
+    group = state.consumer(update.group.group_id)
+    assert group is not None
+    member = group.members[update.member_id]
+    if update.replaced is not None and update.replaced.member_id != update.member_id:
+        cancel_timers(state, group, update.replaced.member_id)
+    if update.replaced is not None or member.current is not before:
+        await_revocation(state, group, member, now)
+    for awaited in (JOIN_AWAITED, SYNC_AWAITED):
+        has_come(state, group, update.member_id, awaited)
+    start_session(state, group, member, now)
 
 
 def show_assignment(assigned: TopicPartitions) -> tuple[AssignedTopic, ...]:

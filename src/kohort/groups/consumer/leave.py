@@ -3,8 +3,8 @@
 from kohort.groups.causes import MemberLeft, MemberPaused
 from kohort.groups.commands import ConsumerHeartbeat
 from kohort.groups.consumer.assignment import LEFT_FOR_A_WHILE
+from kohort.groups.consumer.events import CurrentAssignmentStored
 from kohort.groups.consumer.migration import remove_or_downgrade
-from kohort.groups.events import CurrentAssignmentStored
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import ConsumerHeartbeatReply
 from kohort.model.errors import ErrorCode

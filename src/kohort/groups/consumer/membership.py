@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 
 from kohort.groups.causes import Cause
-from kohort.groups.consumer.state import ConsumerGroup, ConsumerMember
-from kohort.groups.consumer.target import metadata_hash
-from kohort.groups.consumer.timers import cancel_timers
-from kohort.groups.events import (
+from kohort.groups.consumer.events import (
     ConsumerGroupDropped,
     ConsumerGroupStored,
     ConsumerMemberDropped,
     CurrentAssignmentDropped,
-    DurableEvent,
     ExpressionDropped,
     PartitionMetadataDropped,
     TargetDropped,
     TargetEpochDropped,
 )
+from kohort.groups.consumer.state import ConsumerGroup, ConsumerMember
+from kohort.groups.consumer.target import metadata_hash
+from kohort.groups.consumer.timers import cancel_timers
+from kohort.groups.events import DurableEvent
 from kohort.groups.outcome import Outcome
 
 
@@ -24,7 +24,7 @@ def remove_members(group: ConsumerGroup, gone: Sequence[ConsumerMember], cause: 
     """Take members out with one new group epoch (modern-groups 8)."""
     group_id = group.group_id
     for member in gone:
-        cancel_timers(group, member.member_id, out)
+        cancel_timers(out.state, group, member.member_id)
         out.emit(CurrentAssignmentDropped(group_id, member.member_id, cause))
         out.emit(TargetDropped(group_id, member.member_id, cause))
         out.emit(ConsumerMemberDropped(group_id, member.member_id, cause))

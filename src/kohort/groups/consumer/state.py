@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from kohort.assign.server.group import NO_PARTITIONS, TopicPartitions
 from kohort.groups.commands import CommitOffsets, FetchOffsets
 from kohort.groups.consumer.assignment import CurrentAssignment, MemberState
-from kohort.groups.events import ConsumerMemberDetails, ResolvedExpression
+from kohort.groups.consumer.events import ConsumerMemberDetails, ResolvedExpression
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, InstanceId, Instant, MemberId, Partition, TopicId, TopicName, WallTime
 

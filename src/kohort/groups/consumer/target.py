@@ -7,8 +7,8 @@ from typing import TypeAlias
 from kohort.assign.server.group import GroupSpec, MemberSpec, ServerAssignor, Targets
 from kohort.assign.server.range import ServerRangeAssignor
 from kohort.assign.server.uniform import ServerUniformAssignor
+from kohort.groups.consumer.events import ConsumerMemberDetails
 from kohort.groups.consumer.state import ConsumerGroup
-from kohort.groups.events import ConsumerMemberDetails
 from kohort.groups.topics import TopicCatalog
 from kohort.model.ids import MemberId, TopicId, TopicName
 

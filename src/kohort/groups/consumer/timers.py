@@ -2,10 +2,11 @@
 
 from kohort.coordination.purgatory import DelayedOperation
 from kohort.groups.commands import ExpireClassicMember, ExpireRevocation
-from kohort.groups.consumer.assignment import CurrentAssignment, MemberState
+from kohort.groups.consumer.assignment import MemberState
 from kohort.groups.consumer.state import ConsumerGroup, ConsumerMember
 from kohort.groups.outcome import Outcome
 from kohort.groups.sessions import arm_session, cancel_session
+from kohort.groups.state import State
 from kohort.model.ids import GroupId, Instant, MemberId
 
 JOIN_AWAITED, SYNC_AWAITED = "JoinGroup", "SyncGroup"
@@ -52,42 +53,44 @@ def _key(kind: str, group_id: GroupId, member_id: MemberId) -> tuple[str, GroupI
     return kind, group_id, member_id
 
 
-def start_session(group: ConsumerGroup, member: ConsumerMember, out: Outcome) -> None:
+def start_session(state: State, group: ConsumerGroup, member: ConsumerMember, now: Instant) -> None:
     """Start the session of a member, or start it again."""
     classic = member.details.classic
-    timeout = out.state.session_timeout_ms(group.group_id) if classic is None else classic.session_timeout_ms
-    arm_session(out.state, group.group_id, member.member_id, timeout, out.now.instant)
+    timeout = state.session_timeout_ms(group.group_id) if classic is None else classic.session_timeout_ms
+    arm_session(state, group.group_id, member.member_id, timeout, now)
 
 
-def await_revocation(group: ConsumerGroup, member: ConsumerMember, out: Outcome) -> None:
+def await_revocation(state: State, group: ConsumerGroup, member: ConsumerMember, now: Instant) -> None:
     """Give a member that has to revoke its rebalance timeout; others need none."""
     key = _key(_REVOCATION, group.group_id, member.member_id)
-    current: CurrentAssignment = member.current
-    if current.state is not MemberState.UNREVOKED_PARTITIONS or member.is_classic:
-        out.state.rebalances.cancel(key)
-        return
-    timeout = member.details.rebalance_timeout_ms
-    operation = DelayedRevocation(group.group_id, member.member_id, current.member_epoch, timeout)
-    out.state.rebalances.replace(operation, key, Instant(out.now.instant + timeout), out)
+    state.rebalances.cancel(key)
+    if member.current.state is MemberState.UNREVOKED_PARTITIONS and not member.is_classic:
+        timeout = member.details.rebalance_timeout_ms
+        epoch = member.current.member_epoch
+        operation = DelayedRevocation(group.group_id, member.member_id, epoch, timeout)
+        state.rebalances.watch(operation, (key,), Instant(now + timeout))
 
 
-def await_request(group: ConsumerGroup, member: ConsumerMember, awaited: str, out: Outcome) -> None:
+def await_request(
+    state: State, group: ConsumerGroup, member: ConsumerMember, awaited: str, now: Instant
+) -> None:
     """Give a classic member its rebalance timeout for the next request."""
-    timeout = member.details.rebalance_timeout_ms
     key = _key(awaited, group.group_id, member.member_id)
-    if awaited == JOIN_AWAITED and out.state.rebalances.find(key) is not None:
-        return  # it is not waited for again
+    if awaited == JOIN_AWAITED and state.rebalances.find(key) is not None:
+        return  # the time runs since it was told to join first
+    state.rebalances.cancel(key)
+    timeout = member.details.rebalance_timeout_ms
     operation = DelayedClassicRequest(group.group_id, member.member_id, awaited, timeout)
-    out.state.rebalances.replace(operation, key, Instant(out.now.instant + timeout), out)
+    state.rebalances.watch(operation, (key,), Instant(now + timeout))
 
 
-def has_come(group: ConsumerGroup, member_id: MemberId, awaited: str, out: Outcome) -> None:
+def has_come(state: State, group: ConsumerGroup, member_id: MemberId, awaited: str) -> None:
     """The request that was waited for is here."""
-    out.state.rebalances.cancel(_key(awaited, group.group_id, member_id))
+    state.rebalances.cancel(_key(awaited, group.group_id, member_id))
 
 
-def cancel_timers(group: ConsumerGroup, member_id: MemberId, out: Outcome) -> None:
+def cancel_timers(state: State, group: ConsumerGroup, member_id: MemberId) -> None:
     """A member is gone: nothing waits for it."""
-    cancel_session(out.state, group.group_id, member_id)
+    cancel_session(state, group.group_id, member_id)
     for kind in (_REVOCATION, JOIN_AWAITED, SYNC_AWAITED):
-        out.state.rebalances.cancel(_key(kind, group.group_id, member_id))
+        state.rebalances.cancel(_key(kind, group.group_id, member_id))

@@ -19,23 +19,23 @@ from kohort.groups.causes import (
     TopicsDiffer,
 )
 from kohort.groups.consumer.assignment import CurrentAssignment, MemberState
-from kohort.groups.consumer.reconcile import Heartbeat, reconcile
-from kohort.groups.consumer.state import ConsumerGroup, ConsumerMember
-from kohort.groups.consumer.target import compute_target, metadata_hash, topic_ids
-from kohort.groups.events import (
+from kohort.groups.consumer.events import (
     ConsumerGroupStored,
     ConsumerMemberDetails,
     ConsumerMemberDropped,
     ConsumerMemberStored,
     CurrentAssignmentDropped,
     CurrentAssignmentStored,
-    DurableEvent,
     ExpressionDropped,
     PartitionMetadataDropped,
     TargetDropped,
     TargetEpochStored,
     TargetStored,
 )
+from kohort.groups.consumer.reconcile import Heartbeat, reconcile
+from kohort.groups.consumer.state import ConsumerGroup, ConsumerMember
+from kohort.groups.consumer.target import compute_target, metadata_hash, topic_ids
+from kohort.groups.events import DurableEvent
 from kohort.groups.outcome import Outcome
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import MemberId

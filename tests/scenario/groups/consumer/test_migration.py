@@ -1,0 +1,304 @@
+"""Groups change their kind, both ways (modern-groups 18, scenarios 76 to 84)."""
+
+import pytest
+
+from kohort.assign.protocol import (
+    Assignment,
+    Subscription,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+from kohort.groups.classic.transitions import Phase
+from kohort.groups.commands import (
+    CommitOffsets,
+    CommitRow,
+    FetchOffsets,
+    Heartbeat,
+    Join,
+    Leave,
+    Leaver,
+    Protocol,
+    Sync,
+)
+from kohort.groups.replies import JoinReply, SyncReply
+from kohort.groups.settings import GroupSettings, MigrationPolicy
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import Generation, InstanceId, MemberId, Partition, TopicName
+from kohort.model.topics import TopicPartition
+from kohort.sim.consumers import ConsumerScenario
+
+T = TopicName("t")
+
+
+class Mixed(ConsumerScenario):
+    """A scenario whose members can also speak the classic protocol."""
+
+    def classic_join(  # the fields of a request
+        self,
+        member_id: str,
+        owned: list[int] | None = None,
+        instance: str | None = None,
+        protocol_type: str = "consumer",
+        protocol: str = "cooperative-sticky",
+        version: int = 3,
+    ) -> JoinReply:
+        held = tuple(TopicPartition(T, Partition(number)) for number in owned or ())
+        metadata = encode_subscription(Subscription((T,), owned=held), 1)
+        join = Join(
+            reply_to=self.next_request(),
+            group_id=self.group_id,
+            member_id=MemberId(member_id),
+            instance_id=None if instance is None else InstanceId(instance),
+            protocol_type=protocol_type,
+            protocols=(Protocol(protocol, metadata),),
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=30_000,
+            client_id="classic",
+            fresh_id=f"fresh-{self._requests}",
+            version=version,
+        )
+        self.node.handle(join)
+        if join.reply_to not in self.node.replies:
+            self.node.sleep(3_000)
+        reply = self.node.replies[join.reply_to]
+        assert isinstance(reply, JoinReply)
+        return reply
+
+    def sync(self, member_id: str, generation: int, shares: dict[str, list[int]] | None = None) -> SyncReply:
+        reply = self.ask(
+            Sync(
+                reply_to=self.next_request(),
+                group_id=self.group_id,
+                member_id=MemberId(member_id),
+                generation=Generation(generation),
+                assignments=tuple(
+                    (MemberId(each), share(numbers)) for each, numbers in (shares or {}).items()
+                ),
+                version=3,
+            )
+        )
+        assert isinstance(reply, SyncReply)
+        return reply
+
+    def classic_beat(self, member_id: str, generation: int) -> ErrorCode:
+        beat = Heartbeat(
+            reply_to=self.next_request(),
+            group_id=self.group_id,
+            member_id=MemberId(member_id),
+            generation=Generation(generation),
+        )
+        error = self.ask(beat).error
+        assert isinstance(error, ErrorCode)
+        return error
+
+    @property
+    def phase(self) -> Phase:
+        found = self.node.shard.group(self.group_id)
+        assert found is not None
+        return found.phase
+
+
+def share(numbers: list[int], user_data: bytes | None = None) -> bytes:
+    return encode_assignment(Assignment(tuple(TopicPartition(T, Partition(n)) for n in numbers), user_data))
+
+
+def partitions(reply: SyncReply) -> list[int]:
+    assert reply.error is ErrorCode.NONE
+    return sorted(number for _, number in decode_assignment(reply.assignment).partitions)
+
+
+def classic_pair(policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL) -> tuple[Mixed, str, str]:
+    """A stable classic group of two members, in generation 1, that share four partitions."""
+    group = Mixed(GroupSettings(consumer_migration_policy=policy), t=4)
+    joins = []
+    for _ in range(2):
+        join = Join(
+            reply_to=group.next_request(),
+            group_id=group.group_id,
+            protocols=(Protocol("cooperative-sticky", encode_subscription(Subscription((T,)), 1)),),
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=30_000,
+            client_id="classic",
+            fresh_id=f"{group._requests}",
+            version=3,
+        )
+        group.node.handle(join)
+        joins.append(join.reply_to)
+    group.node.sleep(6_000)
+    one, two = (group.node.replies[each].member_id for each in joins)
+    assert partitions(group.sync(one, 1, {one: [0, 1], two: [2, 3]})) == [0, 1]
+    assert partitions(group.sync(two, 1)) == [2, 3]
+    return group, one, two
+
+
+def upgraded() -> tuple[Mixed, str, str]:
+    group, one, two = classic_pair()
+    assert group.join("new").epoch == 2
+    return group, one, two
+
+
+def test_a_stable_classic_group_becomes_a_consumer_group() -> None:
+    """Modern scenario 76. Given a stable classic group with two members, when a consumer-protocol member
+    joins, then the type is consumer, the epoch grows by one, and classic heartbeats get
+    REBALANCE_IN_PROGRESS."""
+    group, one, two = classic_pair()
+    log = len(group.node.log)
+    beat = group.join("new")
+    assert (beat.epoch, beat.assignment) == (2, {})
+    converted = ["2t", "5", "5", "3", "7", "7", "6", "8", "8"]
+    assert group.written(log)[: len(converted)] == converted
+    assert group.group.epoch == 2
+    assert {group.classic_beat(each, 1) for each in (one, two)} == {ErrorCode.REBALANCE_IN_PROGRESS}
+    group.node.restart()
+    assert group.member(one).is_classic
+    assert group.beat("new").error is ErrorCode.NONE
+
+
+def test_classic_members_are_served_at_once() -> None:
+    """Modern scenario 77. Given 76, a classic member's JoinGroup is answered at once with its epoch, and
+    SyncGroup returns what it has; when all have given up what they must, everyone has its share."""
+    group, one, two = upgraded()
+    for name, owned in ((one, [0, 1]), (two, [2, 3])):
+        first = group.classic_join(name, owned)
+        assert first.error is ErrorCode.NONE
+        assert (first.leader, first.members, first.protocol_type) == ("", (), "consumer")
+        kept = partitions(group.sync(name, first.generation))
+        if first.generation == 1:
+            assert group.classic_beat(name, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+            again = group.classic_join(name, kept)
+            assert again.generation == 2
+            assert partitions(group.sync(name, 2)) == kept
+        assert group.classic_beat(name, 2) is ErrorCode.NONE
+    group.beat("new")
+    owned_by = {each: group.assigned(each)["t"] for each in (one, two, "new")}
+    assert sorted(number for numbers in owned_by.values() for number in numbers) == [0, 1, 2, 3]
+    assert group.group.state_name == "Stable"
+
+
+@pytest.mark.parametrize("policy", [MigrationPolicy.DOWNGRADE, MigrationPolicy.DISABLED])
+def test_an_upgrade_can_be_forbidden(policy: MigrationPolicy) -> None:
+    """Modern scenario 78. Given a policy without upgrade, then GROUP_ID_NOT_FOUND, and the classic group is
+    untouched."""
+    group, one, _ = classic_pair(policy)
+    assert group.join("new").error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert group.classic_beat(one, 1) is ErrorCode.NONE
+    assert group.phase is Phase.STABLE
+
+
+def test_a_custom_assignor_forbids_an_upgrade() -> None:
+    """User data in an assignment is what only a custom assignor understands."""
+    group = Mixed(t=1)
+    joined = group.classic_join("")
+    request = Sync(
+        reply_to=group.next_request(),
+        group_id=group.group_id,
+        member_id=joined.member_id,
+        generation=joined.generation,
+        assignments=((joined.member_id, share([0], b"mine")),),
+        version=3,
+    )
+    assert group.ask(request).error is ErrorCode.NONE
+    assert group.join("new").error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert group.phase is Phase.STABLE
+
+
+def test_the_last_consumer_member_leaves() -> None:
+    """Modern scenario 79. Given one consumer-protocol and two classic members, when the former leaves, then
+    a classic group with the last group epoch as its generation, and a rebalance starts."""
+    group, one, two = upgraded()
+    log = len(group.node.log)
+    assert group.beat("new", epoch=-1).epoch == -1
+    classic = group.node.shard.group(group.group_id)
+    assert classic is not None
+    assert (classic.generation, classic.phase, sorted(classic.members)) == (
+        2,
+        Phase.PREPARING_REBALANCE,
+        sorted((one, two)),
+    )
+    assert group.written(log)[-3:] == ["4t", "3t", "2"]
+    assert group.classic_beat(one, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+    group.node.restart()
+    assert group.phase is Phase.STABLE
+
+
+def test_a_downgrade_can_be_forbidden() -> None:
+    """Modern scenario 80. Given policy upgrade in 79, then it stays a consumer group, and classic members
+    keep working."""
+    group, one, two = classic_pair(MigrationPolicy.UPGRADE)
+    group.join("new")
+    group.beat("new", epoch=-1)
+    assert group.group.epoch == 3
+    joined = group.classic_join(one, [0, 1])
+    assert joined.error is ErrorCode.NONE
+    assert two in group.group.members
+
+
+def test_a_static_member_goes_back_to_the_classic_protocol() -> None:
+    """Modern scenario 81. Given a classic JoinGroup with the instance of the only consumer-protocol member,
+    then it is replaced, and the group is a classic one, in one step."""
+    group = Mixed(t=2)
+    group.join("m1", instance="i1")
+    joined = group.classic_join("", instance="i1")
+    assert (joined.error, joined.generation) == (ErrorCode.NONE, 1)
+    assert group.phase is Phase.STABLE
+    assert partitions(group.sync(joined.member_id, 1)) == [0, 1]
+
+
+def test_other_protocols_do_not_mix() -> None:
+    """Modern scenario 82. Given JoinGroup with protocol type connect, or without a common protocol, then
+    INCONSISTENT_GROUP_PROTOCOL."""
+    group, _, _ = upgraded()
+    for wrong in ({"protocol_type": "connect"}, {"protocol": "other"}):
+        assert group.classic_join("", **wrong).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # type: ignore[arg-type]  # one of two options
+
+
+def test_only_classic_members_synchronise() -> None:
+    """Modern scenario 83. Given SyncGroup with an old generation, then ILLEGAL_GENERATION; from a
+    consumer-protocol member, UNKNOWN_MEMBER_ID."""
+    group, one, _ = upgraded()
+    assert group.sync(one, 9).error is ErrorCode.ILLEGAL_GENERATION
+    assert group.sync("new", 2).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.classic_beat("new", 2) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("policy", MigrationPolicy)
+def test_an_empty_consumer_group_becomes_classic(policy: MigrationPolicy) -> None:
+    """Modern scenario 84. Given an empty consumer group, when a classic member joins, then tombstones, a
+    classic group, and the offsets stay, whatever the policy, also after a restart."""
+    group = Mixed(GroupSettings(consumer_migration_policy=policy), t=2)
+    group.join("a")
+    commit = CommitOffsets(
+        reply_to=group.next_request(),
+        group_id=group.group_id,
+        rows=(CommitRow(T, Partition(0), 7),),
+        generation=Generation(1),
+        member_id=MemberId("a"),
+    )
+    assert group.ask(commit).rows[0].error is ErrorCode.NONE
+    group.beat("a", epoch=-1)
+    assert group.classic_join("").error is ErrorCode.NONE
+    for _ in range(2):
+        fetched = group.ask(FetchOffsets(reply_to=group.next_request(), group_id=group.group_id))
+        assert [row.offset for row in fetched.rows] == [7]
+        group.node.restart()
+
+
+def test_a_classic_member_that_does_not_follow_goes() -> None:
+    """A classic member that was told to join and does not is removed after its rebalance timeout."""
+    group, one, two = upgraded()
+    for _ in range(5):
+        group.classic_beat(one, 1)
+        group.beat("new")
+        group.sleep(7_000)
+    assert set(group.group.members) == {"new"}
+    assert two not in group.group.members
+
+
+def test_leave_group_works_for_both_kinds() -> None:
+    """LeaveGroup of a classic and a consumer-protocol member costs one group epoch."""
+    group, one, _ = upgraded()
+    leavers = (Leaver(MemberId(one)), Leaver(MemberId("x")))
+    left = group.ask(Leave(reply_to=group.next_request(), group_id=group.group_id, leavers=leavers))
+    assert [each.error for each in left.members] == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+    assert group.group.epoch == 3
