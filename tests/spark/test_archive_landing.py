@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kohort.spark.pipelines.forms import Values
+from kohort.spark.pipelines.forms import Evolve, Values
 from kohort.spark.pipelines.landing import BatchReport, Lander, Partition, Plan
 from kohort.spark.pipelines.spans import Span
 
@@ -38,6 +38,7 @@ class Archive:
     spark: "SparkSession"
     root: Path
     values: Values = Values.BINARY
+    evolve: Evolve = Evolve.OFF
     reports: list[BatchReport] = field(default_factory=list)
     topic_ids: list[str] = field(default_factory=lambda: ["id"])  # one after the other, the last for ever
 
@@ -51,6 +52,7 @@ class Archive:
             root=self.root,
             instance="1",
             values=self.values,
+            evolve=self.evolve,
             plan=lambda _: plan,
             topic_ids=self._ids,
             report=self.reports.append,
@@ -61,7 +63,7 @@ class Archive:
         return dict.fromkeys(topics, self.topic_ids.pop(0) if len(self.topic_ids) > 1 else self.topic_ids[0])
 
     def read(self, table: str) -> "DataFrame":
-        return self.spark.read.parquet(str(self.root / table))
+        return self.spark.read.option("mergeSchema", "true").parquet(str(self.root / table))
 
     def offsets(self, table: str) -> list[tuple[int, int]]:
         return sorted((row.partition, row.offset) for row in self.read(table).collect())
@@ -151,6 +153,28 @@ def test_json_becomes_columns_by_the_schema_of_the_first_batch(archive: Archive)
         "not JSON: Expecting value: lin",
     ]
     assert archive.read("b").select("value.x").collect()[0][0] == [1.5]
+
+
+def test_json_of_other_types_gets_columns_of_its_own_and_old_files_stay_readable(archive: Archive) -> None:
+    archive.values, archive.evolve = Values.JSON, Evolve.VERSION
+    archive.land([record("a", 0, 0, b'{"id": 1, "to": {"city": "Oslo"}}')], {("a", 0): Span(0, 1)})
+    drifting = [
+        record("a", 0, 1, b'{"id": 0.5, "to": {"city": "Rome", "zip": 7}}'),
+        record("a", 0, 2, b'{"id": "two", "tags": ["x"]}'),
+        record("a", 0, 3, b"oops"),
+        record("a", 0, 4, b'{"id": 4}'),
+    ]
+    report = archive.land(drifting, {("a", 0): Span(1, 5)})
+    assert (report.rows, report.bad) == ({"a": 3}, 1)
+    names = ("value.id", "value.id__2", "value.id__3", "value.to.zip", "value.tags", "extra")
+    rows = archive.read("a").orderBy("offset").select(*names).collect()
+    assert [tuple(row) for row in rows] == [
+        (1, None, None, None, None, None),
+        (None, 0.5, None, 7, None, None),
+        (None, None, "two", None, ["x"], None),
+        (None, 4.0, None, None, None, None),
+    ]
+    assert [row.offset for row in archive.read("a+bad").collect()] == [3]
 
 
 def test_json_without_a_single_object_is_kept_aside(archive: Archive) -> None:

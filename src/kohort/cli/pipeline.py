@@ -27,7 +27,7 @@ from kohort.cli.screen import (
 from kohort.cli.serve import OK, guarded, report
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse
 from kohort.model.errors import KohortError
-from kohort.spark.pipelines.forms import Values
+from kohort.spark.pipelines.forms import Evolve, Values
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -44,6 +44,14 @@ app = typer.Typer(
 
 _WHAT, _HOW, _WHERE = "What is archived", "How", "Where it runs"
 
+EvolveOption = Annotated[
+    Evolve,
+    typer.Option(
+        help="With JSON: when members are new or of another type, keep the columns as they are (off), or add "
+        "columns: of the new type, such as amount__2 (version), or of text where types conflict (string).",
+        rich_help_panel=_WHAT,
+    ),
+]
 Directory = Annotated[
     Path, typer.Option("--to", metavar="DIR", help="Directory of the archive, one table for each topic.")
 ]
@@ -76,6 +84,19 @@ def archive(
             rich_help_panel=_WHAT,
         ),
     ] = Values.BINARY,
+    evolve: EvolveOption = Evolve.OFF,
+    contract: Annotated[
+        Path | None,
+        typer.Option(
+            "--schema",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="With JSON: pin the columns of topics to those in this file, in the form that "
+            "`kohort pipeline schema` prints.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
     start: Annotated[
         str,
         typer.Option(
@@ -130,6 +151,8 @@ def archive(
     Runs until it is stopped; a second one with the same group and directory takes a share of the work, and a
     next one goes on where this one ended, however that was.
     """
+    if values is not Values.JSON and (contract is not None or evolve is not Evolve.OFF):
+        raise refuse("--schema and --evolve are for values that are JSON", "add --values json")
     if start not in ("earliest", "latest"):
         raise refuse(f"--from: {start!r} is neither earliest nor latest")
     try:
@@ -142,6 +165,7 @@ def archive(
 
     def run() -> int:
         from kohort.spark.pipelines.archive import ArchiveOptions
+        from kohort.spark.pipelines.table_schema import read_contract
 
         return _archive(
             ArchiveOptions(
@@ -150,6 +174,8 @@ def archive(
                 to=to,
                 group=group,
                 values=values,
+                evolve=evolve,
+                contract=read_contract(contract.read_bytes()) if contract is not None else {},
                 trigger_seconds=trigger,
                 once=once,
                 start=start,
@@ -319,6 +345,52 @@ def compact_files(
             say(f"{one.date}: {counted(one.before, 'file')} → {one.after}")
         if not merged:
             say("nothing to merge")
+        return OK
+
+    raise typer.Exit(guarded(run))
+
+
+@app.command()
+def schema(
+    to: Directory,
+    topic: Annotated[str | None, typer.Option(metavar="NAME", help="Show this topic only.")] = None,
+) -> None:
+    """Print the columns of JSON values, for `archive --schema`: {"orders": {"id": "bigint", ...}}."""
+
+    def run() -> int:
+        from kohort.spark.pipelines.table import tables
+        from kohort.spark.pipelines.table_schema import kept_schema
+
+        found = {
+            table.topic: kept.fields
+            for table in tables(_existing(to))
+            if topic in (None, table.topic) and (kept := kept_schema(table)) is not None
+        }
+        if topic is not None and not found:
+            raise KohortError(f"there is no schema for {topic!r} in {to}", hint="only JSON values have one")
+        show_json(found)
+        return OK
+
+    raise typer.Exit(guarded(run))
+
+
+@app.command("replay-bad")
+def replay_bad(to: Directory, evolve: EvolveOption = Evolve.OFF, as_json: AsJson = False) -> None:
+    """Land the bad JSON records that fit by now: after a new `archive --schema`, or with --evolve.
+
+    Each record is in the table or in TOPIC+bad, once. The pipeline may go on meanwhile. Needs no Spark.
+    """
+
+    def run() -> int:
+        from kohort.spark.pipelines import replay
+
+        done = replay.replay_bad(_existing(to), evolve)
+        if as_json:
+            show_json([one._asdict() for one in done])
+            return OK
+        columns = (Column("topic"), Column("landed", True), Column("still bad", True))
+        rows = [(one.topic, f"{one.landed:,}", f"{one.still_bad:,}") for one in done]
+        show_table(Table(columns, rows), empty=f"there is no table with JSON values in {to}")
         return OK
 
     raise typer.Exit(guarded(run))

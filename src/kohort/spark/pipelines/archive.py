@@ -24,12 +24,14 @@ from kohort.model.topics import TopicPartition, is_legal_name, show_topic_id
 from kohort.spark.group_offsets import from_json, held_in
 from kohort.spark.pipelines.compaction import Sizes, compact
 from kohort.spark.pipelines.files import CannotExchangeError, LocalFiles
-from kohort.spark.pipelines.forms import Values
+from kohort.spark.pipelines.forms import Evolve, Values
 from kohort.spark.pipelines.instances import checkpoint_of, claimed
+from kohort.spark.pipelines.json_shape import Fields
 from kohort.spark.pipelines.landing import BatchReport, Lander, Plan
 from kohort.spark.pipelines.progress import Ended, Landed, MergedFiles, Started, Tell, Trouble
 from kohort.spark.pipelines.spans import Span
-from kohort.spark.pipelines.table import tables
+from kohort.spark.pipelines.table import Table, tables
+from kohort.spark.pipelines.table_schema import pin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,6 +69,8 @@ class ArchiveOptions:
     to: Path
     group: str
     values: Values = Values.BINARY
+    evolve: Evolve = Evolve.OFF
+    contract: Mapping[str, Fields] = field(default_factory=dict)
     trigger_seconds: float = 10.0
     once: bool = False
     start: str = "earliest"
@@ -181,6 +185,8 @@ def archive(
         files = LocalFiles(options.to.resolve())
         instance = held.enter_context(claimed(files, options.instance))
         checkpoint = files.at(checkpoint_of(cluster, options.group, instance))
+        for topic, fields in options.contract.items():
+            pin(Table(files, topic, options.values), fields)
         if stopping.is_set():
             return
         if spark is None:
@@ -237,6 +243,7 @@ class _Run:
             root=self._files.root,
             instance=instance,
             values=self._options.values,
+            evolve=self._options.evolve,
             plan=lambda batch: plan_of(checkpoint, batch),
             topic_ids=lambda topics: topic_ids(self._admin, topics),
             report=reports.append,

@@ -20,7 +20,7 @@ from kohort.spark.pipelines.table import PARQUET, STATE, Table
 MIB = 1024 * 1024
 ASIDE = f"{STATE}/_merging"
 
-_LOCK = f"{STATE}/_merging.lock"
+LOCK = f"{STATE}/_merging.lock"
 
 
 class MergeError(KohortError):
@@ -63,7 +63,7 @@ def compact(tables: Sequence[Table], root: Path, sizes: Sizes, go_on: Callable[[
     """
     files = LocalFiles(root)
     merged = []
-    with files.locked_if_free(_LOCK) as ours:
+    with files.locked_if_free(LOCK) as ours:
         if ours:
             files.remove_tree(ASIDE)  # left by one that died
             for table in tables:

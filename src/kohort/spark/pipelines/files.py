@@ -58,6 +58,10 @@ class Files(Protocol):
         """Give a file another name, in a directory that is made if need be. Durable."""
         ...
 
+    def remove(self, path: str) -> None:
+        """Take a file away. Durable."""
+        ...
+
     def entries(self, directory: str) -> list[Entry]:
         """What is in a directory, by name; nothing if there is no such directory."""
         ...
@@ -108,6 +112,10 @@ class LocalFiles:
         self._make(there.parent)
         self.at(source).rename(there)
         _sync_directory(there.parent)
+
+    def remove(self, path: str) -> None:
+        self.at(path).unlink()
+        _sync_directory(self.at(path).parent)
 
     def entries(self, directory: str) -> list[Entry]:
         found = []

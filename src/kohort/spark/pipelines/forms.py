@@ -1,4 +1,7 @@
-"""What values are taken for. Apart from ``values``, so that the command line can offer them at no cost."""
+"""What values are taken for, and what becomes of columns they do not fit.
+
+Apart from ``values``, so that the command line can offer them at no cost.
+"""
 
 from enum import StrEnum
 
@@ -9,3 +12,11 @@ class Values(StrEnum):
     BINARY = "binary"
     UTF8 = "utf8"
     JSON = "json"
+
+
+class Evolve(StrEnum):
+    """What becomes of the columns when JSON comes that does not fit them; see ``json_evolution``."""
+
+    OFF = "off"
+    VERSION = "version"
+    STRING = "string"

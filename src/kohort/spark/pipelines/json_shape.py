@@ -1,8 +1,9 @@
 """The shape of JSON values: inferred once from the first records of a topic, then kept, and held against all.
 
 A shape is plain data, to be stored as JSON: ``"bigint"``, ``"double"``, ``"boolean"``, ``"string"``,
-``"any"`` (what was null or of several kinds: kept as JSON text), ``["array", shape]``,
-``["struct", {name: shape}]``.
+``"any"`` (what was null or of several kinds: kept as JSON text), ``"text"`` (strings as they are, all else as
+JSON text), ``["array", shape]``, ``["struct", {name: shape}]``. A member of an object whose type has changed
+has several columns, ``["versions", {column: shape}]``, the newest last.
 """
 
 import json
@@ -16,10 +17,11 @@ from kohort.model.errors import KohortError
 Shape = str | list["str | Shape | dict[str, Shape]"]
 Fields = Mapping[str, Shape]
 
-BIGINT, DOUBLE, BOOLEAN, STRING, ANY = "bigint", "double", "boolean", "string", "any"
+BIGINT, DOUBLE, BOOLEAN, STRING = "bigint", "double", "boolean", "string"
+ANY, TEXT = "any", "text"
 _UNKNOWN = "null"  # only while inferring: nothing but nulls so far
 
-_MOST_FIELDS = 500  # an object with more is rather a map; what is over goes to the column ``extra``
+MOST_FIELDS = 500  # an object with more is rather a map; what is over goes to the column ``extra``
 _DEEPEST = 12
 _MOST_DIGITS = 40  # of a number in a reason
 _LONG = range(-(2**63), 2**63)
@@ -96,7 +98,7 @@ def _columns(document: Mapping[str, object]) -> dict[str, object]:
     chosen: dict[str, object] = {}
     taken: set[str] = set()
     for name, value in document.items():
-        if name and name.lower() not in taken and len(chosen) < _MOST_FIELDS:
+        if name and name.lower() not in taken and len(chosen) < MOST_FIELDS:
             chosen[name] = value
             taken.add(name.lower())
     return chosen
@@ -124,9 +126,18 @@ def _settled(shape: Shape) -> Shape:
     if isinstance(shape, str):
         return ANY if shape == _UNKNOWN else shape
     if shape[0] == "array":
-        return ["array", _settled(element(shape))]
-    fields = {name: _settled(inner) for name, inner in struct_fields(shape).items()}
-    return ["struct", {name: ANY if inner == ["struct", {}] else inner for name, inner in fields.items()}]
+        return ["array", _settled_inside(element(shape))]
+    return ["struct", {name: _settled_inside(inner) for name, inner in struct_fields(shape).items()}]
+
+
+def _settled_inside(shape: Shape) -> Shape:
+    settled = _settled(shape)
+    return ANY if settled == ["struct", {}] else settled
+
+
+def settled_shape(value: object, depth: int) -> Shape:
+    """The shape of one value by itself, in so many objects and arrays."""
+    return _settled_inside(_shape(value, depth))
 
 
 def element(shape: Shape) -> Shape:
@@ -141,6 +152,16 @@ def struct_fields(shape: Shape) -> dict[str, Shape]:
     inner = shape[1]
     assert isinstance(inner, dict)
     return inner
+
+
+def versions_of(name: str, shape: Shape) -> dict[str, Shape]:
+    """The columns of a member of an object, the newest last; mostly one, of its name."""
+    return struct_fields(shape) if isinstance(shape, list) and shape[0] == "versions" else {name: shape}
+
+
+def columns_of(fields: Fields) -> dict[str, Shape]:
+    """All columns of an object."""
+    return {column: one for name, shape in fields.items() for column, one in versions_of(name, shape).items()}
 
 
 # Holding values against a shape
@@ -204,13 +225,37 @@ def _fit_object(
         shape = fields.get(name)
         if shape is None:
             extra[name] = value
-        elif isinstance(shape, list) and shape[0] == "struct" and isinstance(value, dict):
-            row[name], inner = _fit_object(value, struct_fields(shape), f"{path}{name}.")
-            if inner:
-                extra[name] = inner
-        else:
-            row[name] = _fit(value, shape, f"{path}{name}")
+            continue
+        column, row_value, inner = _fit_member(name, value, shape, f"{path}{name}")
+        row[column] = row_value
+        if inner:
+            extra[name] = inner
     return row, extra
+
+
+def _fit_member(
+    name: str, value: object, shape: Shape, path: str
+) -> tuple[str, object, dict[str, object] | None]:
+    """The newest column that holds a value, what it holds, and what has no column; raises _MisfitError."""
+    misfit: _MisfitError | None = None
+    for column, one in reversed(versions_of(name, shape).items()):
+        try:
+            if isinstance(one, list) and one[0] == "struct" and isinstance(value, dict):
+                return column, *_fit_object(value, struct_fields(one), f"{path}.")
+            return column, _fit(value, one, path), None
+        except _MisfitError as error:
+            misfit = misfit or error
+    assert misfit is not None, "a member has a column"
+    raise misfit
+
+
+def fits(value: object, shape: Shape) -> bool:
+    """Whether a column of this shape holds the value, and nothing of it is left over."""
+    try:
+        _fit(value, shape, "")
+    except _MisfitError:
+        return False
+    return True
 
 
 def _fit(value: object, shape: Shape, path: str) -> object:
@@ -232,9 +277,9 @@ def _fit(value: object, shape: Shape, path: str) -> object:
 
 
 def _fit_scalar(value: object, shape: str, path: str) -> object:
-    if shape == ANY:
+    if shape == ANY or (shape == TEXT and not isinstance(value, str)):
         return json.dumps(value, ensure_ascii=False)
-    if shape == STRING and isinstance(value, str):
+    if shape in (STRING, TEXT) and isinstance(value, str):
         return value
     if shape == BOOLEAN and isinstance(value, bool):
         return value
@@ -260,16 +305,16 @@ def _kind(value: object) -> str:
 # Keeping
 
 
-def encode_fields(fields: Fields) -> bytes:
-    return json.dumps({"version": 1, "fields": fields}, indent=1).encode() + b"\n"
+def encode_fields(fields: Fields, *, is_pinned: bool = False) -> bytes:
+    document: dict[str, object] = {"version": 1, "fields": fields} | ({"pinned": True} if is_pinned else {})
+    return json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
 def decode_fields(content: bytes) -> Fields:
     """Raises ShapeError."""
     try:
         fields = json.loads(content)["fields"]
-        for shape in fields.values():
-            ddl(shape)
+        ddl(["struct", fields])
     except (ValueError, KeyError, TypeError, IndexError, AssertionError, AttributeError) as error:
         raise ShapeError(
             f"the kept schema cannot be read: {error!r}", hint="restore it from a copy"
@@ -277,13 +322,20 @@ def decode_fields(content: bytes) -> Fields:
     return dict(fields)
 
 
+_TYPES = {kind: kind for kind in (BIGINT, DOUBLE, BOOLEAN, STRING)} | {ANY: "string", TEXT: "string"}
+
+
 def ddl(shape: Shape) -> str:
     """The shape as a type of Spark SQL."""
     if isinstance(shape, str):
-        return {ANY: "string"}.get(shape, shape)
+        if shape not in _TYPES:
+            raise ValueError(f"there is no type {shape!r}: choose from {', '.join(_TYPES)}")
+        return _TYPES[shape]
     if shape[0] == "array":
         return f"array<{ddl(element(shape))}>"
-    return f"struct<{', '.join(f'{quoted(name)}: {ddl(one)}' for name, one in struct_fields(shape).items())}>"
+    assert shape[0] == "struct", shape[0]
+    columns = columns_of(struct_fields(shape)).items()
+    return f"struct<{', '.join(f'{quoted(name)}: {ddl(one)}' for name, one in columns)}>"
 
 
 def quoted(name: str) -> str:

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from kohort.model.errors import KohortError
 from kohort.spark.pipelines.files import LocalFiles
-from kohort.spark.pipelines.forms import Values
+from kohort.spark.pipelines.forms import Evolve, Values
 from kohort.spark.pipelines.ledger import Landing, Move, OverlapError, Place
 from kohort.spark.pipelines.spans import Span, Spans, size, subtract
 from kohort.spark.pipelines.staging import Staged, staged_files
@@ -83,6 +83,7 @@ class Lander:
     root: Path
     instance: str
     values: Values
+    evolve: Evolve = Evolve.OFF
     plan: Callable[[int], Plan]  # of a batch, by its number
     topic_ids: Callable[[Collection[str]], TopicIds]  # of topics now; "" for one that is gone or has none
     report: Callable[[BatchReport], None]
@@ -130,7 +131,9 @@ class Lander:
         name = f"{self.instance}-{cut.batch:08}-{uuid4().hex[:8]}"
         directory = f"{STAGING}/{self.instance}/{name}"
         tasks = 1 + sum(map(size, cut.missing.values())) // _OFFSETS_A_TASK
-        write_aside(cut.frame_of_missing(), self.values, cut.topics(), Aside(files, directory, tasks))
+        write_aside(
+            cut.frame_of_missing(), self.values, cut.topics(), Aside(files, directory, tasks, self.evolve)
+        )
         staged = staged_files(files, directory)
         published = []
         read_from = self._ids_of(cut.topics(), cut.plan)

@@ -14,6 +14,7 @@ from kohort.model.errors import KohortError
 from kohort.spark.pipelines.spans import Span, Spans, add, subtract
 
 VERSION = 1
+WITH_REMOVES = 2  # an earlier program would not take the files away
 
 
 class LedgerError(KohortError):
@@ -64,7 +65,8 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What has landed of one topic. ``moves`` are the files of the last landing, moved or not.
+    """What has landed of one topic. ``moves`` are the files of the last landing, moved or not; ``removes``
+    those of bad records that became good ones with it.
 
     ``values`` is what became of the values: all files of a table have the same columns.
     """
@@ -74,6 +76,7 @@ class Ledger:
     sequence: int = 0
     landed: Mapping[Place, Landed] = field(default_factory=dict)
     moves: tuple[Move, ...] = ()
+    removes: tuple[str, ...] = ()
 
     def missing(self, place: Place, span: Span) -> Spans:
         """What of ``span`` has not landed yet."""
@@ -89,12 +92,24 @@ class Ledger:
             landed[landing.place] = Landed(
                 add(before.spans, landing.span), before.rows + landing.rows, before.bad + landing.bad
             )
-        return replace(self, sequence=self.sequence + 1, landed=landed, moves=tuple(moves))
+        return replace(self, sequence=self.sequence + 1, landed=landed, moves=tuple(moves), removes=())
+
+    def replayed(
+        self, counts: Mapping[Place, int], moves: Iterable[Move], removes: Iterable[str]
+    ) -> "Ledger":
+        """The ledger once so many bad records have become good ones."""
+        landed = dict(self.landed)
+        for place, count in counts.items():
+            before = landed[place]
+            landed[place] = before._replace(rows=before.rows + count, bad=before.bad - count)
+        return replace(
+            self, sequence=self.sequence + 1, landed=landed, moves=tuple(moves), removes=tuple(removes)
+        )
 
 
 def encode(ledger: Ledger) -> bytes:
-    document = {
-        "version": VERSION,
+    document: dict[str, object] = {
+        "version": WITH_REMOVES if ledger.removes else VERSION,
         "topic": ledger.topic,
         "values": ledger.values,
         "sequence": ledger.sequence,
@@ -110,6 +125,8 @@ def encode(ledger: Ledger) -> bytes:
         ],
         "moves": [list(move) for move in ledger.moves],
     }
+    if ledger.removes:
+        document["removes"] = list(ledger.removes)
     return json.dumps(document, indent=1).encode() + b"\n"
 
 
@@ -117,9 +134,9 @@ def decode(content: bytes) -> Ledger:
     """Raises LedgerError."""
     try:
         document = json.loads(content)
-        if document["version"] != VERSION:
+        if document["version"] not in (VERSION, WITH_REMOVES):
             raise LedgerError(
-                f"the ledger has version {document['version']}, this program reads {VERSION}",
+                f"the ledger has version {document['version']}, this program reads up to {WITH_REMOVES}",
                 hint="use the version of Kohort that wrote it",
             )
         return Ledger(
@@ -133,6 +150,7 @@ def decode(content: bytes) -> Ledger:
                 for one in document["landed"]
             },
             moves=tuple(Move(staged, final) for staged, final in document["moves"]),
+            removes=tuple(document.get("removes", ())),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise LedgerError(f"the ledger cannot be read: {error}", hint="restore it from a copy") from error

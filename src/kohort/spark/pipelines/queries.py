@@ -30,7 +30,9 @@ def ask(root: Path, query: str, limit: int) -> tuple[Sequence[str], list[list[st
     _say_it_once(spark)
     try:
         for path in paths:
-            spark.read.parquet(str(root / path)).createOrReplaceTempView(quoted(path))
+            spark.read.option("mergeSchema", "true").parquet(str(root / path)).createOrReplaceTempView(
+                quoted(path)
+            )
         frame = spark.sql(query)
         return frame.columns, [[_shown(value) for value in row] for row in frame.limit(limit).collect()]
     except PySparkException as error:

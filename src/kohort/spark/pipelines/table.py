@@ -9,11 +9,11 @@ Names that begin with ``_`` are invisible to whoever reads the table as Parquet,
 name. Every change is made under the table's lock, which the kernel takes from a process that dies.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kohort.spark.pipelines.files import Entry, Files, LocalFiles
-from kohort.spark.pipelines.ledger import Landing, Ledger, LedgerError, Move, decode, encode
+from kohort.spark.pipelines.ledger import Landing, Ledger, LedgerError, Move, Place, decode, encode
 
 STATE = "_kohort"
 BAD = "+bad"
@@ -65,6 +65,18 @@ class Table:
             self.files.replace(self._ledger, encode(ledger))
             return self._finish(ledger)
 
+    def replay(self, counts: Mapping[Place, int], moves: Sequence[Move], removes: Sequence[str]) -> Ledger:
+        """Let bad records become good ones: ``moves`` bring them, ``removes`` are the files they were in.
+
+        All of it counts, or nothing.
+        """
+        with self.files.locked(self.lock):
+            ledger = self._finish(self.ledger()).replayed(counts, moves, removes)
+            for move in moves:
+                self.files.sync(move.staged)
+            self.files.replace(self._ledger, encode(ledger))
+            return self._finish(ledger)
+
     def recover(self) -> Ledger:
         """Finish what the last process to publish has not."""
         with self.files.locked(self.lock):
@@ -74,6 +86,9 @@ class Table:
         for move in ledger.moves:
             if self.files.exists(move.staged):
                 self.files.move(move.staged, move.final)
+        for path in ledger.removes:
+            if self.files.exists(path):
+                self.files.remove(path)
         return ledger
 
     def dates(self) -> list[str]:

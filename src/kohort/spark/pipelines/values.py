@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from kohort.spark.pipelines import json_shape
 from kohort.spark.pipelines.files import LocalFiles
-from kohort.spark.pipelines.forms import Values
+from kohort.spark.pipelines.forms import Evolve, Values
+from kohort.spark.pipelines.json_evolution import evolved
 from kohort.spark.pipelines.json_shape import Fields
-from kohort.spark.pipelines.staging import BAD, GOOD
-from kohort.spark.pipelines.table import STATE, Table
+from kohort.spark.pipelines.staging import BAD, GOOD, TABLE
+from kohort.spark.pipelines.table import Table
+from kohort.spark.pipelines.table_schema import TableSchema, keep_evolved, keep_inferred
 
 if TYPE_CHECKING:
     from pyarrow import lib as pa
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 SAMPLE = 1_000  # so many values of a topic's first batch decide its schema
 MOST_ROWS_A_FILE = 2_000_000
 
-_COLUMNS = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
+RECORD = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
 _RAW = "key binary, value binary, headers array<struct<key: string, value: binary>>, topic string, "
 _PLACE = "partition int, offset bigint, timestamp timestamp"
 
@@ -32,13 +34,14 @@ class Aside(NamedTuple):
     files: LocalFiles
     directory: str
     tasks: int
+    evolve: Evolve = Evolve.OFF
 
 
 def write_aside(frame: "DataFrame", values: Values, topics: Collection[str], aside: Aside) -> None:
     """Write a micro-batch of these topics, each record to one file."""
     match values:
         case Values.BINARY:
-            _write(frame.select(*_COLUMNS), aside, GOOD)
+            _write(frame.select(*RECORD), aside, GOOD)
         case Values.UTF8:
             _write_text(frame, aside)
         case Values.JSON:
@@ -68,21 +71,29 @@ def _write_text(frame: "DataFrame", aside: Aside) -> None:
 
     text = F.col("value").cast("string")
     reason = F.when(F.is_valid_utf8(text), None).otherwise(F.lit("not UTF-8"))
-    judged = frame.select(*_COLUMNS).withColumn("reason", F.when(F.col("value").isNotNull(), reason))
-    _write_judged(judged, lambda good: good.withColumn("value", text).select(*_COLUMNS), aside)
+    judged = frame.select(*RECORD).withColumn("reason", F.when(F.col("value").isNotNull(), reason))
+    judged = judged.withColumn("evolves", F.lit(False))
+    _write_judged(judged, lambda good: good.withColumn("value", text).select(*RECORD), aside)
 
 
-def _write_judged(judged: "DataFrame", shown: "Callable[[DataFrame], DataFrame]", aside: Aside) -> None:
-    """Write the records without a reason as ``shown``, and the others, if there are any, with theirs."""
+def _write_judged(judged: "DataFrame", shown: "Callable[[DataFrame], DataFrame]", aside: Aside) -> bool:
+    """Write the records without a reason as ``shown``, and the others, if there are any, with theirs.
+
+    Whether that is all; not so if some of them need other columns.
+    """
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
     seen = Observation()
     is_bad = F.col("reason").isNotNull()
-    watched = judged.observe(seen, F.count_if(is_bad).alias("bad"))
+    counts = (F.count_if(is_bad).alias("bad"), F.count_if("evolves").alias("evolving"))
+    watched = judged.observe(seen, *counts)
     _write(shown(watched.where(~is_bad)), aside, GOOD)
+    if seen.get["evolving"]:
+        return False
     if seen.get["bad"]:  # rarely: it takes reading the batch once more
-        _write(judged.where(is_bad).select(*_COLUMNS, "reason"), aside, BAD)
+        _write(judged.where(is_bad).select(*RECORD, "reason"), aside, BAD)
+    return True
 
 
 # JSON
@@ -95,22 +106,35 @@ def _write_json(frame: "DataFrame", topics: Collection[str], aside: Aside) -> No
     kept = frame.persist() if len(topics) > 1 else frame
     try:
         for topic in sorted(topics):
-            records = kept.where(F.col("topic") == topic).select(*_COLUMNS)
-            fields = kept_fields(Table(aside.files, topic), partial(_sample, records))
-            if fields is None:
+            records = kept.where(F.col("topic") == topic).select(*RECORD)
+            schema = keep_inferred(Table(aside.files, topic), partial(_sample, records))
+            if schema is None:
                 bad = F.lit("no schema yet: no value so far is a JSON object")
                 _write(records.withColumn("reason", bad), aside, BAD)
             else:
-                parsed = records.mapInArrow(parser(fields), _parsed_schema(fields))
-                _write_judged(parsed, _as_columns, aside)
+                _write_topic(records, topic, schema, aside)
     finally:
         if kept is not frame:
             kept.unpersist()
 
 
+def _write_topic(records: "DataFrame", topic: str, schema: TableSchema, aside: Aside) -> None:
+    """Write what fits; if values need other columns, add those and write all of it again."""
+    policy = Evolve.OFF if schema.is_pinned else aside.evolve
+    parsed = records.mapInArrow(parser(schema.fields, policy), _parsed_schema(schema.fields))
+    if _write_judged(parsed, _as_columns, aside):
+        return
+    aside.files.remove_tree(f"{aside.directory}/{GOOD}/{TABLE}{topic}")
+    found = records.mapInArrow(examples(schema.fields, policy), "partition int, offset bigint, value binary")
+    values = [bytes(row.value) for row in sorted(found.collect())]
+    fields = keep_evolved(Table(aside.files, topic), values, policy).fields
+    parsed = records.mapInArrow(parser(fields, Evolve.OFF), _parsed_schema(fields))
+    _write_judged(parsed, _as_columns, aside)
+
+
 def _as_columns(good: "DataFrame") -> "DataFrame":
-    renamed = good.drop("value", "reason").withColumnRenamed("row", "value")
-    return renamed.select("key", "value", "extra", *_COLUMNS[2:])
+    renamed = good.drop("value", "reason", "evolves").withColumnRenamed("row", "value")
+    return renamed.select("key", "value", "extra", *RECORD[2:])
 
 
 def _sample(records: "DataFrame") -> list[bytes]:
@@ -120,57 +144,83 @@ def _sample(records: "DataFrame") -> list[bytes]:
     return [bytes(row.value) for row in rows]
 
 
-def kept_fields(table: Table, sample: Callable[[], list[bytes]]) -> Fields | None:
-    """The schema kept beside the table; inferred and kept now if there is none. None if nothing fits one."""
-    path = f"{table.path}/{STATE}/schema.json"
-    content = table.files.read(path)
-    if content is None:
-        inferred = json_shape.infer(sample())
-        if inferred is None:
-            return None
-        with table.files.locked(table.lock):  # two instances may infer; the first one's is kept
-            content = table.files.read(path)
-            if content is None:
-                content = json_shape.encode_fields(inferred)
-                table.files.replace(path, content)
-    return json_shape.decode_fields(content)
-
-
 def _parsed_schema(fields: Fields) -> str:
     row = json_shape.ddl(["struct", dict(fields)])
-    return f"row {row}, extra string, {_RAW}{_PLACE}, reason string"
+    return f"row {row}, extra string, {_RAW}{_PLACE}, reason string, evolves boolean"
 
 
-def parser(fields: Fields) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
+def examples(
+    fields: Fields, policy: Evolve
+) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
+    """For ``mapInArrow``: of all records that need other columns one for each of these."""
+
+    def find_all(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        from pyarrow import lib as pa
+
+        grown = fields
+        for batch in batches:
+            needed = []
+            for number, value in enumerate(batch.column("value")):
+                before, grown = grown, with_value(grown, value.as_py(), policy)
+                if grown is not before:
+                    needed.append(number)
+            chosen = batch.take(pa.array(needed, pa.int64()))
+            names = ["partition", "offset", "value"]
+            yield pa.RecordBatch.from_arrays([chosen.column(name) for name in names], names=names)
+
+    return find_all
+
+
+def with_value(fields: Fields, value: bytes | None, policy: Evolve) -> Fields:
+    """Fields that hold a value, too; the same if they do, or cannot."""
+    document = None if value is None else json_shape.load(value)[0]
+    return evolved(fields, document, policy) if isinstance(document, dict) else fields
+
+
+def parser(
+    fields: Fields, policy: Evolve = Evolve.OFF
+) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
     """For ``mapInArrow``: each record with its columns and extras, or with its value and what is wrong."""
 
     def parse_all(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         for batch in batches:
-            yield parse_batch(batch, fields)
+            yield parse_batch(batch, fields, policy)
 
     return parse_all
 
 
-def parse_batch(batch: "pa.RecordBatch", fields: Fields) -> "pa.RecordBatch":
+def parse_batch(batch: "pa.RecordBatch", fields: Fields, policy: Evolve = Evolve.OFF) -> "pa.RecordBatch":
     """The columns of ``_parsed_schema`` for one batch of records."""
     from pyarrow import lib as pa
 
     rows: list[Mapping[str, object] | None] = []
     extras: list[str | None] = []
     reasons: list[str | None] = []
+    evolving: list[bool] = []
     for value in batch.column("value"):
         raw = value.as_py()
         row, extra, reason = (None, None, None) if raw is None else json_shape.parse(raw, fields)
         rows.append(row)
         extras.append(extra)
         reasons.append(reason)
+        is_odd = extra is not None or reason is not None
+        may_evolve = is_odd and policy is not Evolve.OFF
+        evolving.append(may_evolve and with_value(fields, raw, policy) is not fields)
     arrays = [
         pa.array(rows, _arrow_type(["struct", dict(fields)])),
         pa.array(extras, pa.string()),
-        *(batch.column(name) for name in _COLUMNS),
+        *(batch.column(name) for name in RECORD),
         pa.array(reasons, pa.string()),
+        pa.array(evolving, pa.bool_()),
     ]
-    return pa.RecordBatch.from_arrays(arrays, names=["row", "extra", *_COLUMNS, "reason"])
+    return pa.RecordBatch.from_arrays(arrays, names=["row", "extra", *RECORD, "reason", "evolves"])
+
+
+def as_landed(judged: "pa.RecordBatch") -> "pa.RecordBatch":
+    """Parsed records that fit, with the columns of their table."""
+    names = ["key", "value", "extra", *RECORD[2:]]
+    arrays = [judged.column("row" if name == "value" else name) for name in names]
+    return judged.from_arrays(arrays, names=names)
 
 
 def _arrow_type(shape: json_shape.Shape) -> "pa.DataType":
@@ -185,5 +235,5 @@ def _arrow_type(shape: json_shape.Shape) -> "pa.DataType":
         return kinds.get(shape, pa.string())
     if shape[0] == "array":
         return pa.list_(_arrow_type(json_shape.element(shape)))
-    fields = json_shape.struct_fields(shape).items()
+    fields = json_shape.columns_of(json_shape.struct_fields(shape)).items()
     return pa.struct([pa.field(name, _arrow_type(inner)) for name, inner in fields])

@@ -65,6 +65,11 @@ class MortalFiles:
         self.content[target] = self.content.pop(source)
         self._step()
 
+    def remove(self, path: str) -> None:
+        self._step()
+        del self.content[path]
+        self._step()
+
     def entries(self, directory: str) -> list[Entry]:
         start = f"{directory}/" if directory else ""
         inside = {path.removeprefix(start) for path in self.content if path.startswith(start)}

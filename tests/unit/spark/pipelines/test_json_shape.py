@@ -50,11 +50,12 @@ def test_what_several_records_say_is_merged() -> None:
 
 
 def test_what_is_null_or_of_several_kinds_is_kept_as_json_text() -> None:
-    fields = inferred({"a": None, "b": 1, "c": {}}, {"b": "x"})
+    fields = inferred({"a": None, "b": 1, "c": {}, "d": [{}]}, {"b": "x"})
     assert {name: ddl(shape) for name, shape in fields.items()} == {
         "a": "string",
         "b": "string",
         "c": "string",
+        "d": "array<string>",
     }
     row = parse(b'{"a": {"deep": [1]}, "b": "x", "c": {"later": true}}', fields).row
     assert row == {"a": '{"deep": [1]}', "b": '"x"', "c": '{"later": true}'}
