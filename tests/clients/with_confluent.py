@@ -115,7 +115,15 @@ class ConfluentMember:
         self._watcher = watcher
         self._held: set[Place] = set()
         self._closing = False
-        self._cooperative = "cooperative-sticky" in membership.assignors
+        is_consumer = membership.protocol == "consumer"
+        self._cooperative = is_consumer or "cooperative-sticky" in membership.assignors
+        of_protocol: dict[str, object] = {
+            "partition.assignment.strategy": ",".join(membership.assignors),
+            "session.timeout.ms": membership.session_ms,
+            "heartbeat.interval.ms": membership.heartbeat_ms,
+        }
+        if is_consumer:  # the broker says how often, and who gets what
+            of_protocol = {"group.protocol": "consumer"}
         identity = {} if membership.instance_id is None else {"group.instance.id": membership.instance_id}
         self._consumer = Consumer(
             settings(
@@ -124,12 +132,10 @@ class ConfluentMember:
                 group_id=membership.group,
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
-                partition_assignment_strategy=",".join(membership.assignors),
-                session_timeout_ms=membership.session_ms,
-                heartbeat_interval_ms=membership.heartbeat_ms,
                 max_poll_interval_ms=membership.rebalance_ms,
                 fetch_wait_max_ms=50,
             )
+            | of_protocol
             | identity
         )
         self._consumer.subscribe(
