@@ -19,6 +19,7 @@ from tests.clients.records import START, samples
 from tests.clients.waiting import Deadline, eventually
 from tests.clients.with_confluent import Confluent, got, settings
 
+from kohort.testing.broker import Broker
 from kohort.testing.intercept import corrupt, watch
 from kohort.testing.plugin import Kohort
 
@@ -181,12 +182,13 @@ def test_a_share_consumer_is_told_at_once_and_for_good(kohort: Kohort) -> None:
     made.close()
 
 
-def test_a_consumer_of_the_new_protocol_is_told_at_once_and_for_good(kohort: Kohort) -> None:
-    made = Consumer(settings(kohort.bootstrap, group_id=kohort.group(), group_protocol="consumer"))
-    made.subscribe([kohort.topic()])
-    deadline = Deadline("the refusal")
-    while (message := made.poll(0.1)) is None:
-        deadline.check()
+def test_a_consumer_of_the_new_protocol_is_told_at_once_and_for_good_where_it_is_off() -> None:
+    with Broker(configs={"group.coordinator.rebalance.protocols": "classic"}) as broker:
+        made = Consumer(settings(broker.bootstrap, group_id="g", group_protocol="consumer"))
+        made.subscribe(["t"])
+        deadline = Deadline("the refusal")
+        while (message := made.poll(0.1)) is None:
+            deadline.check()
     error = message.error()
     assert error is not None
     assert error.code() == KafkaError._FATAL

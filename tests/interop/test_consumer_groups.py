@@ -14,6 +14,8 @@ from tests.interop.scripts.setting import ready_group
 from tests.interop.targets import Target
 from tests.interop.test_groups import PARTITIONS, fill, nothing_missing, owns
 
+from kohort.model.errors import ErrorCode
+
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 FreshName = Callable[[str], str]
 
@@ -85,3 +87,41 @@ def test_java_and_franz_members_come_and_go_and_miss_nothing(target: Target, fre
         members[0].until("all partitions", owns(PARTITIONS))
         members[0].until("every record", nothing_missing(members))
         members[0].leave()
+
+
+def test_a_group_of_java_members_is_upgraded_and_downgraded_while_it_consumes(
+    target: Target, fresh_name: FreshName
+) -> None:
+    """Classic members are replaced by consumer ones, one by one, and back."""
+    java = BY_NAME["java-4"]
+    need(java.peer)
+    topic = fresh_name("migrated")
+    fill(java, target, topic)
+    beat_often(target, topic)
+    classic = {"topic": topic, "group": topic}
+    consumer = {**classic, "protocol": "consumer"}
+    members: list[PeerProcess] = []
+    half, all_of_them = owns(PARTITIONS // 2), owns(PARTITIONS)
+    with ExitStack() as stack:
+
+        def join(options: dict[str, str]) -> PeerProcess:
+            members.append(stack.enter_context(started(java, target.bootstrap, "group", **options)))
+            return members[-1]
+
+        old = join(classic)
+        old.until("all partitions", all_of_them)
+        new = join(consumer)
+        old.until("half of the partitions", half)
+        new.until("half of the partitions", half)
+        group = described(target, topic)
+        assert sorted(member.member_type for member in group.members) == [0, 1]
+        old.leave()
+        new.until("all partitions", all_of_them)
+        back = join(classic)
+        back.until("half of the partitions", half)
+        new.until("half of the partitions", half)
+        new.leave()
+        back.until("all partitions", all_of_them)
+        assert described(target, topic).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        back.until("every record", nothing_missing(members))
+        back.leave()

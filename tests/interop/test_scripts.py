@@ -6,7 +6,7 @@ the recording, which needs no JVM.
 
 import pytest
 from tests.interop.conftest import StartTarget
-from tests.interop.scripts.catalogue import AWAITED, SCRIPTS
+from tests.interop.scripts.catalogue import SCRIPTS
 from tests.interop.scripts.compare import (
     Difference,
     Explanation,
@@ -37,7 +37,7 @@ def test_kafka_still_answers_what_is_recorded(name: str, start_target: StartTarg
     assert answers == load(name), listing(differences(name, load(name), answers))
 
 
-@pytest.mark.parametrize("name", [name for name in SCRIPTS if name not in AWAITED])
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_kohort_answers_as_kafka_does(
     name: str, start_target: StartTarget, explanations: list[Explanation]
 ) -> None:

@@ -84,6 +84,3 @@ SCRIPTS: Final[dict[str, Script]] = {
     "consumer-interval": consumer_admin.consumer_interval,
     "group-configs": consumer_admin.group_configs,
 }
-
-# Recorded on Kafka, and not served by Kohort yet.
-AWAITED: Final = frozenset({"consumer-upgrade"})
