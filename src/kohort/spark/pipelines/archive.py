@@ -23,7 +23,7 @@ from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition, is_legal_name, show_topic_id
 from kohort.spark.group_offsets import from_json, held_in
 from kohort.spark.pipelines.compaction import Sizes, compact
-from kohort.spark.pipelines.files import CannotExchangeError, LocalFiles
+from kohort.spark.pipelines.files import CannotExchangeError, LocalFiles, check_directory
 from kohort.spark.pipelines.forms import Evolve, Values
 from kohort.spark.pipelines.instances import checkpoint_of, claimed
 from kohort.spark.pipelines.json_shape import Fields
@@ -181,7 +181,7 @@ def archive(
         admin = held.enter_context(Admin(options.bootstrap, secured(_CLIENT, options.security, is_text=True)))
         cluster = admin.describe_cluster().cluster_id or "none"
         check_topics(options, admin)
-        options.to.mkdir(parents=True, exist_ok=True)
+        check_directory(options.to)
         files = LocalFiles(options.to.resolve())
         instance = held.enter_context(claimed(files, options.instance))
         checkpoint = files.at(checkpoint_of(cluster, options.group, instance))

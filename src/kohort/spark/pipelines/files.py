@@ -6,12 +6,14 @@ Tests put another one in its place, which dies at any step. Errors are ``OSError
 import ctypes
 import fcntl
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
+from uuid import uuid4
 
 from kohort.model.errors import KohortError
 
@@ -27,6 +29,37 @@ class CannotExchangeError(KohortError):
             f"small files cannot be merged here: {reason}",
             hint="it takes Linux or macOS, and a file system of its own such as ext4, xfs, btrfs or apfs",
         )
+
+
+class UnfitDirectoryError(KohortError):
+    """An archive cannot be exact there."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(
+            f"cannot archive to {where}: {reason}",
+            hint="each record lands once because a lock keeps instances apart and a rename publishes a batch "
+            "in one step: archive to a disk or a mounted file system that has both, and copy from there",
+        )
+
+
+_URI = re.compile(r"([a-z][a-z0-9+.-]+):/", re.IGNORECASE)
+
+
+def check_directory(root: Path) -> None:
+    """Raises UnfitDirectoryError for an object store, and where locks do not work. Makes the directory."""
+    if found := _URI.match(str(root)):
+        raise UnfitDirectoryError(str(root), f"{found[1]} is no directory, and has no locks")
+    root.mkdir(parents=True, exist_ok=True)
+    files = LocalFiles(root)
+    probe = f"_kohort/lock-probe-{uuid4().hex[:8]}"
+    try:
+        with files.locked_if_free(probe) as ours, files.locked_if_free(probe) as theirs:
+            if not ours or theirs:
+                raise UnfitDirectoryError(str(root), "two processes would get the same lock")
+    except OSError as error:
+        raise UnfitDirectoryError(str(root), f"locks do not work: {error.strerror}") from error
+    finally:
+        files.at(probe).unlink(missing_ok=True)
 
 
 class Entry(NamedTuple):

@@ -1,0 +1,43 @@
+"""Where an archive may be."""
+
+import errno
+import fcntl
+from pathlib import Path
+
+import pytest
+
+from kohort.spark.pipelines.files import UnfitDirectoryError, check_directory
+
+
+@pytest.mark.parametrize(
+    "where", ["s3://bucket/shop", "s3a://bucket", "hdfs://name/shop", "gs://b/x", "abfss://c@d/x"]
+)
+def test_an_object_store_is_refused_and_no_directory_of_that_name_is_made(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnfitDirectoryError, match="has no locks"):
+        check_directory(Path(where))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_is_made_and_its_locks_are_tried(tmp_path: Path) -> None:
+    check_directory(tmp_path / "a" / "b")
+    assert list((tmp_path / "a" / "b").rglob("*lock*")) == []
+
+
+def test_a_file_system_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(UnfitDirectoryError, match="locks do not work: No locks available"):
+        check_directory(tmp_path)
+
+
+def test_a_file_system_whose_locks_lock_nothing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+    with pytest.raises(UnfitDirectoryError, match="two processes would get the same lock"):
+        check_directory(tmp_path)
