@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.clock import Clock
 from kohort.broker.config_values import ConfigValues
-from kohort.broker.endpoints import Endpoint
+from kohort.broker.endpoints import Endpoint, is_authorizer_on
 from kohort.broker.fetch import FetchWaiters
 from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.group_configs import check_broker_settings
@@ -22,6 +22,7 @@ from kohort.broker.topics import ServedTopic, Topics
 from kohort.log.catalog import Catalog
 from kohort.log.log import Storage
 from kohort.model.topics import CONSUMER_OFFSETS
+from kohort.security.acls import Authorizer
 
 if TYPE_CHECKING:
     from kohort.broker.coordinator import GroupCoordinator
@@ -49,6 +50,7 @@ class Broker:
         self.notices = Notices(clock)
         self.endpoints = tuple(Endpoint(one, settings.overrides, self.budget) for one in settings.endpoints())
         self.users: Users
+        self.authorizer = _authorizer(settings, catalog) if is_authorizer_on(settings.overrides) else None
         storage.on_advance(self.fetch_waiters.look_again)
 
     @property
@@ -135,3 +137,12 @@ class Broker:
         await self.topics.delete(topic)
         if "coordinator" in self.__dict__:
             await self.coordinator.topic_deleted(topic.name)
+
+
+def _authorizer(settings: Settings, catalog: Catalog) -> Authorizer:
+    users = settings.overrides.get("super.users", "").split(";")
+    return Authorizer(
+        catalog.acls,
+        super_users=[user.strip() for user in users if user.strip()],
+        allow_if_no_acl=settings.overrides.get("allow.everyone.if.no.acl.found", "").lower() == "true",
+    )

@@ -19,7 +19,7 @@ _SHOWN = 100  # characters of a client id: some clients have a novel there
 class Context:
     """The envelope of one request. Plain and slotted: one is made for every request."""
 
-    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "turn", "version")
+    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "may_read", "turn", "version")
 
     def __init__(
         self, api_key: int, version: int, correlation_id: int, client_id: str, connection: "Connection"
@@ -30,6 +30,7 @@ class Context:
         self.client_id = client_id
         self.connection = connection
         self.turn: Turn | None = None  # of a large request
+        self.may_read: Callable[[str], bool] | None = None  # of a Fetch that an authorizer looks at
 
     def waits_from_here_on(self) -> None:
         """Let another large request have its turn."""

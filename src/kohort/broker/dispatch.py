@@ -253,6 +253,14 @@ class Dispatch:
         assert self._interceptor is not None
         return self._interceptor(context, request, lambda: handler.handle(self._broker, request, context))
 
+    def _load(self, served: Served) -> Handler:
+        handler = load_handler(served)
+        if self._broker.authorizer is None:
+            return handler
+        from kohort.broker.authorization import guarded
+
+        return guarded(handler, self._broker.authorizer)
+
     def _handler(self, context: Context) -> Handler | None:
         handler = self._handlers.get(context.api_key)
         if handler is None:
@@ -260,7 +268,7 @@ class Dispatch:
             if served is None:
                 return None
             try:
-                handler = self._handlers[context.api_key] = load_handler(served)
+                handler = self._handlers[context.api_key] = self._load(served)
             except (ImportError, OSError, MemoryError) as error:  # too many open files, perhaps
                 importlib.invalidate_caches()
                 raise ProtocolError(f"{context} cannot be served now: {describe(error)}") from error

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.fetch_sessions import PartitionKey, TopicKey, Wanted
@@ -29,6 +29,7 @@ class Terms(NamedTuple):
     max_bytes: int
     committed_only: bool  # isolation level read_committed
     may_exceed: bool = True  # whether the first batch comes whole even if it is larger than all budgets
+    may_read: Callable[[str], bool] | None = None  # asked for each topic, if there is an authorizer
 
 
 class Planned(NamedTuple):
@@ -41,14 +42,16 @@ class Planned(NamedTuple):
     diverging: EpochEndOffset | None = None
 
 
-def plan(broker: "Broker", wanted: dict[PartitionKey, Wanted]) -> Iterator[Planned]:
+def plan(broker: "Broker", wanted: dict[PartitionKey, Wanted], terms: Terms) -> Iterator[Planned]:
     """Find the logs, one by one; every check that does not need to read."""
     for key, ask in list(wanted.items()):
-        yield _plan_one(broker, key, ask)
+        yield _plan_one(broker, key, ask, terms)
 
 
-def _plan_one(broker: "Broker", key: PartitionKey, wanted: Wanted) -> Planned:
+def _plan_one(broker: "Broker", key: PartitionKey, wanted: Wanted, terms: Terms) -> Planned:
     try:
+        if terms.may_read is not None:
+            _check_may_read(broker, key[0], terms.may_read)
         topic = _topic(broker, key[0])
         log = topic.log(key[1])
         if log is None:
@@ -61,6 +64,13 @@ def _plan_one(broker: "Broker", key: PartitionKey, wanted: Wanted) -> Planned:
         return Planned(key, wanted, log, diverging=_divergence(log, wanted))
     except RefusedError as error:
         return Planned(key, wanted, None, error.code)
+
+
+def _check_may_read(broker: "Broker", key: TopicKey, may_read: Callable[[str], bool]) -> None:
+    """Before the topic is looked up: who may not read it does not learn whether it exists."""
+    name = key if isinstance(key, str) else _topic(broker, key).name
+    if not may_read(name):
+        raise RefusedError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _topic(broker: "Broker", key: TopicKey) -> ServedTopic:

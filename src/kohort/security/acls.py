@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
@@ -159,6 +160,7 @@ class Question(NamedTuple):
     name: str
 
 
+@lru_cache(1_000)
 def host_text(host: str) -> str:
     """An address as ACLs write it, which is Java's form: IPv6 in full, IPv4 inside of IPv6 as IPv4."""
     try:

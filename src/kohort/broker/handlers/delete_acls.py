@@ -1,18 +1,54 @@
-"""DeleteAcls (31): each filter is refused, for there is no authorizer that has rules."""
+"""DeleteAcls (31): removes the rules that filters find, all in one step."""
 
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
-from kohort.broker.handlers.describe_acls import NO_AUTHORIZER
+from kohort.broker.handlers.describe_acls import NO_AUTHORIZER, acl_filter
 from kohort.model.errors import ErrorCode
-from kohort.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
+from kohort.security.acls import Acl
+from kohort.wire.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
+_MOST_REMOVED = 10_000
 
-def handle(_broker: "Broker", request: DeleteAclsRequest, _context: Context) -> DeleteAclsResponse:
-    return _answer(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+
+async def handle(broker: "Broker", request: DeleteAclsRequest, context: Context) -> DeleteAclsResponse:
+    if broker.authorizer is None:
+        return _answer(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    wanted = [acl_filter(one, context) for one in request.filters]
+    found = [[acl for acl in broker.catalog.acls if one.matches(acl)] for one in wanted]
+    removed = {acl for acls in found for acl in acls}
+    if len(removed) > _MOST_REMOVED:
+        return refuse(request, ErrorCode.INVALID_REQUEST)
+    if removed:
+        await broker.catalog.change_acls(removed, ())
+        broker.authorizer.changed(broker.catalog.acls)
+    return DeleteAclsResponse(
+        filter_results=[
+            DeleteAclsFilterResult(error_message=None, matching_acls=[_match(acl) for acl in acls])
+            for acls in found
+        ]
+    )
+
+
+def _match(acl: Acl) -> DeleteAclsMatchingAcl:
+    return DeleteAclsMatchingAcl(
+        error_message=None,
+        resource_type=acl.resource_type,
+        resource_name=acl.name,
+        pattern_type=acl.pattern,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
 
 
 def refuse(request: DeleteAclsRequest, code: ErrorCode) -> DeleteAclsResponse:

@@ -49,10 +49,11 @@ def handle(broker: "Broker", request: FetchRequest, context: Context) -> Result:
         request.min_bytes,
         min(request.max_bytes, broker.configs.number("fetch.max.bytes")),
         request.isolation_level == 1,
+        may_read=context.may_read,
     )
     if len(opened.wanted) > _AT_ONCE:
         return _answer_in_slices(broker, terms, opened, request.max_wait_ms, context)
-    planned = list(plan(broker, opened.wanted))
+    planned = list(plan(broker, opened.wanted, terms))
     if request.max_wait_ms <= 0 or is_satisfied(planned, terms):
         if not broker.budget.room_for_reply() and request.max_wait_ms > 0:
             return _answer_when_there_is_room(broker, terms, opened, request.max_wait_ms)
@@ -91,7 +92,7 @@ async def _wait_and_answer(
 ) -> FetchResponse:
     await broker.fetch_waiters.wait(planned, terms, max_wait_ms)
     # Topics may have gone or moved meanwhile: look everything up again.
-    return _answer(broker, list(plan(broker, opened.wanted)), terms, opened)
+    return _answer(broker, list(plan(broker, opened.wanted, terms)), terms, opened)
 
 
 async def _answer_when_there_is_room(
@@ -99,7 +100,7 @@ async def _answer_when_there_is_room(
 ) -> FetchResponse:
     """Others have not taken their replies yet: wait a moment, then answer without records if need be."""
     await asyncio.sleep(min(max_wait_ms, _WAIT_FOR_ROOM_MS) / 1_000)
-    return _answer(broker, list(plan(broker, opened.wanted)), terms, opened)
+    return _answer(broker, list(plan(broker, opened.wanted, terms)), terms, opened)
 
 
 def _within(room: int, terms: Terms) -> Terms:
@@ -114,7 +115,7 @@ async def _answer_in_slices(
 
     async def planned() -> list[Planned]:
         found: list[Planned] = []
-        for part in plan(broker, opened.wanted):
+        for part in plan(broker, opened.wanted, terms):
             found.append(part)
             if slice_.is_full(_PRICE):
                 await asyncio.sleep(0)

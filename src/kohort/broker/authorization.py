@@ -1,0 +1,573 @@
+"""What each API needs (security 5): one rule for each row of ``SERVED``, in one table.
+
+A rule stands before the handler. It takes out of a request what the peer may not ask for, lets the handler
+answer the rest, and adds the refusals that the handler itself writes for that API (``refuse``). So a handler
+does not know about rights, and a name that is denied is never looked up: whether it exists stays unknown.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from copy import copy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kohort.broker.context import Context, Result
+from kohort.broker.handlers import SERVED
+from kohort.codec.schema import Message
+from kohort.model.errors import ErrorCode, ProtocolError
+from kohort.model.ids import NO_TOPIC_ID
+from kohort.security.acls import (
+    CLUSTER_NAME,
+    OPERATIONS,
+    Authorizer,
+    Operation,
+    Question,
+    ResourceType,
+    host_text,
+)
+from kohort.wire.apis import ApiKey
+from kohort.wire.messages.metadata import MetadataResponseTopic
+from kohort.wire.messages.offset_fetch import OffsetFetchResponsePartition, OffsetFetchResponseTopic
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+    from kohort.broker.dispatch import Handler
+
+logger = logging.getLogger("kohort.authorizer")
+
+TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
+DENIED = {
+    TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+_NOT_ASKED = -(2**31)
+
+
+class Call(NamedTuple):
+    """One request before its handler."""
+
+    broker: "Broker"
+    authorizer: Authorizer
+    handler: "Handler"
+    request: Any
+    context: Context
+
+    def may(self, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        connection = self.context.connection
+        host = host_text(self.context.client_host[1:])
+        allowed = self.authorizer.may(Question(connection.principal, host, operation, kind, name))
+        if not allowed and logger.isEnabledFor(logging.DEBUG):
+            what = f"{operation.name} on {kind.name} {name}"
+            logger.debug("%s from %s may not %s (%s)", connection.principal, host, what, self.context)
+        return allowed
+
+    def may_with_some(self, operation: Operation, kind: ResourceType) -> bool:
+        principal, host = self.context.connection.principal, host_text(self.context.client_host[1:])
+        return self.authorizer.may_with_some(Question(principal, host, operation, kind, ""))
+
+    def bits(self, kind: ResourceType, name: str = CLUSTER_NAME) -> int:
+        """The operations that the peer may do, as the bit fields of replies show them."""
+        return sum(1 << operation for operation in OPERATIONS[kind] if self.may(operation, kind, name))
+
+    def proceed(self, **fields: object) -> Result:
+        """Let the handler answer the request with these fields changed."""
+        return self.handler.handle(self.broker, self.having(**fields), self.context)
+
+    def having(self, **fields: object) -> Message:
+        request: Message = copy(self.request) if fields else self.request
+        for name, value in fields.items():
+            setattr(request, name, value)
+        return request
+
+    def refuse(self, code: ErrorCode, **fields: object) -> Message:
+        """The refusal of the request with these fields changed."""
+        connection = self.context.connection
+        text = f"{self.context} of {connection.principal} is denied: {code.name}"
+        self.broker.notices.warn(logger, f"denied requests of {connection.principal}", text, at_most=5)
+        if getattr(self.request, "acks", None) == 0:
+            # Nobody waits for a reply: a closed connection is the only sign the client can see.
+            raise ProtocolError(f"{self.context} is denied without a reply to say so: {code.name}")
+        return self.handler.refuse(self.having(**fields), code)
+
+    def topic_name(self, entry: Any) -> str | None:  # noqa: ANN401 - the entries of many messages
+        """The name of a topic that is named, or known by its id; None for an id that is not known."""
+        topic_id = getattr(entry, "topic_id", NO_TOPIC_ID)
+        if topic_id != NO_TOPIC_ID:
+            topic = self.broker.topics.by_id(topic_id)
+            return None if topic is None else topic.name
+        name: str | None = getattr(entry, "name", None) if hasattr(entry, "name") else entry.topic
+        return name
+
+
+Rule = Callable[[Call], Result]
+
+
+def edited(result: Result, edit: Callable[[Any], None]) -> Result:
+    """The result with a change of its reply, now or when it is there."""
+    if result is None:
+        return None
+    if isinstance(result, Awaitable):
+        return _edited_later(result, edit)
+    edit(result)
+    return result
+
+
+async def _edited_later(result: Awaitable[Any], edit: Callable[[Any], None]) -> Any:  # noqa: ANN401
+    response = await result
+    if response is not None:
+        edit(response)
+    return response
+
+
+# Rules that several APIs share
+
+
+def free(call: Call) -> Result:
+    """Everybody may ask."""
+    return call.proceed()
+
+
+def needs(operation: Operation, kind: ResourceType, field: str = "") -> Rule:
+    """All or nothing: the cluster, or the resource that one field names."""
+
+    def rule(call: Call) -> Result:
+        name = (getattr(call.request, field) or "") if field else CLUSTER_NAME
+        return call.proceed() if call.may(operation, kind, name) else call.refuse(DENIED[kind])
+
+    return rule
+
+
+def each(
+    operation: Operation,
+    kind: ResourceType,
+    asked: str,
+    answered: str,
+    *,
+    name: Callable[[Call, Any], str | None] = lambda _call, entry: entry,
+) -> Rule:
+    """One by one: what is denied is refused at the end of the reply, the rest is answered."""
+
+    def rule(call: Call) -> Result:
+        def is_denied(entry: object) -> bool:
+            found = name(call, entry)
+            return found is not None and not call.may(operation, kind, found)
+
+        return without(call, asked, answered, is_denied, DENIED[kind])
+
+    return rule
+
+
+def without(
+    call: Call, asked: str, answered: str, is_denied: Callable[[Any], bool], code: ErrorCode
+) -> Result:
+    """Answer the entries of the field ``asked`` that are not denied; refuse the others with ``code``."""
+    entries = getattr(call.request, asked) or []
+    denied = [entry for entry in entries if is_denied(entry)]
+    if not denied:
+        return call.proceed()
+    refusal = call.refuse(code, **{asked: denied})
+    granted = [entry for entry in entries if not any(entry is other for other in denied)]
+    if not granted:
+        return refusal
+    return edited(
+        call.proceed(**{asked: granted}),
+        lambda response: getattr(response, answered).extend(getattr(refusal, answered)),
+    )
+
+
+def topics(operation: Operation, asked: str = "topics", answered: str = "topics") -> Rule:
+    return each(operation, TOPIC, asked, answered, name=Call.topic_name)
+
+
+def both(first: Callable[[Call], Message | None], then: Rule) -> Rule:
+    """A condition for the whole request, then a rule for its parts."""
+
+    def rule(call: Call) -> Result:
+        refusal = first(call)
+        return then(call) if refusal is None else refusal
+
+    return rule
+
+
+def group(operation: Operation) -> Callable[[Call], Message | None]:
+    def check(call: Call) -> Message | None:
+        return None if call.may(operation, GROUP, call.request.group_id or "") else call.refuse(DENIED[GROUP])
+
+    return check
+
+
+# Rules of one API
+
+
+def _transactional(call: Call) -> Message | None:
+    transactional_id = call.request.transactional_id
+    if transactional_id is None or call.may(Operation.WRITE, TRANSACTIONAL_ID, transactional_id):
+        return None
+    return call.refuse(DENIED[TRANSACTIONAL_ID])
+
+
+def _fetch(call: Call) -> Result:
+    """The handler asks for each partition of the session, also of those that are not in the request."""
+    if _replica_id(call.request) >= 0 and not call.may(Operation.CLUSTER_ACTION, CLUSTER):
+        return call.refuse(DENIED[TOPIC])
+    call.context.may_read = lambda name: call.may(Operation.READ, TOPIC, name)
+    return call.proceed()
+
+
+def _replica_id(request: Any) -> int:  # noqa: ANN401 - FetchRequest, which is loaded when it is needed
+    state = getattr(request, "replica_state", None)
+    found: int = max(request.replica_id, -1 if state is None else state.replica_id)
+    return found
+
+
+def _metadata(call: Call) -> Result:
+    request, version = call.request, call.context.version
+    if request.topics is None or (version == 0 and not request.topics):
+        return edited(call.proceed(), lambda response: _finish_metadata(call, response, filtered=True))
+    granted, denied = [], []
+    for entry in request.topics:
+        name = call.topic_name(entry)
+        if name is None or (call.may(Operation.DESCRIBE, TOPIC, name) and _may_be_made(call, name)):
+            granted.append(entry)
+        else:
+            by_id = entry.topic_id != NO_TOPIC_ID
+            denied.append(
+                MetadataResponseTopic(
+                    error_code=DENIED[TOPIC], name=None if by_id else name, topic_id=entry.topic_id
+                )
+            )
+
+    def finish(response: Any) -> None:  # noqa: ANN401 - MetadataResponse
+        if not granted:
+            response.topics = []  # in version 0 an empty list asks for all topics
+        _finish_metadata(call, response, filtered=False)
+        response.topics.extend(denied)
+
+    return edited(call.proceed(topics=granted), finish)
+
+
+def _may_be_made(call: Call, name: str) -> bool:
+    """A topic that is missing would be made, which has a right of its own."""
+    if not call.request.allow_auto_topic_creation or call.broker.topics.get(name) is not None:
+        return True
+    if not call.broker.configs.flag("auto.create.topics.enable"):
+        return True
+    return call.may(Operation.CREATE, CLUSTER) or call.may(Operation.CREATE, TOPIC, name)
+
+
+def _finish_metadata(call: Call, response: Any, *, filtered: bool) -> None:  # noqa: ANN401
+    if filtered:
+        response.topics = [one for one in response.topics if call.may(Operation.DESCRIBE, TOPIC, one.name)]
+    if call.request.include_topic_authorized_operations:
+        for topic in response.topics:
+            if topic.name is not None:
+                topic.topic_authorized_operations = call.bits(TOPIC, topic.name)
+    _set_cluster_bits(call, response)
+
+
+def _set_cluster_bits(call: Call, response: Any) -> None:  # noqa: ANN401
+    if response.cluster_authorized_operations != _NOT_ASKED:
+        allowed = call.may(Operation.DESCRIBE, CLUSTER)
+        response.cluster_authorized_operations = call.bits(CLUSTER) if allowed else 0
+
+
+def _describe_cluster(call: Call) -> Result:
+    return edited(call.proceed(), lambda response: _set_cluster_bits(call, response))
+
+
+def _offset_fetch(call: Call) -> Result:
+    """Groups first; then the topics of those that are left, by name or all."""
+    request = call.request
+    if not request.groups:
+        if not call.may(Operation.DESCRIBE, GROUP, request.group_id):
+            return _refuse_group(call)
+        asked = {"": request.topics}
+    else:
+        asked = {one.group_id: one.topics for one in request.groups}
+
+    def finish(response: Any) -> None:  # noqa: ANN401 - OffsetFetchResponse
+        for answer in response.groups or [response]:
+            wanted = asked.get(getattr(answer, "group_id", ""))
+            answer.topics = _committed(call, answer.topics, everything=wanted is None)
+
+    if not request.groups:
+        return edited(call.proceed(), finish)
+    return edited(
+        without(
+            call,
+            "groups",
+            "groups",
+            lambda one: not call.may(Operation.DESCRIBE, GROUP, one.group_id),
+            DENIED[GROUP],
+        ),
+        finish,
+    )
+
+
+def _refuse_group(call: Call) -> Message:
+    refusal: Any = call.refuse(DENIED[GROUP])
+    if call.context.version < 2:  # there is no place but the partitions
+        refusal.topics = [
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=index, committed_offset=-1, metadata="", error_code=DENIED[GROUP]
+                    )
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in call.request.topics or []
+        ]
+    return refusal  # type: ignore[no-any-return]  # it is of the API's own class
+
+
+def _committed(call: Call, answered: Iterable[Any], *, everything: bool) -> list[Any]:
+    shown = []
+    for topic in answered:
+        name = call.topic_name(topic)
+        if name is None or call.may(Operation.DESCRIBE, TOPIC, name):
+            shown.append(topic)
+        elif not everything:
+            for part in topic.partitions:
+                part.committed_offset = part.committed_leader_epoch = -1
+                part.metadata, part.error_code = "", DENIED[TOPIC]
+            shown.append(topic)
+    return shown
+
+
+def _find_coordinator(call: Call) -> Result:
+    kind = TRANSACTIONAL_ID if call.request.key_type == 1 else GROUP
+
+    def is_denied(key: str) -> bool:
+        return not call.may(Operation.DESCRIBE, kind, key)
+
+    if call.context.version < 4:
+        return call.refuse(DENIED[kind]) if is_denied(call.request.key) else call.proceed()
+    return without(call, "coordinator_keys", "coordinators", is_denied, DENIED[kind])
+
+
+def _describe_groups(asked: str) -> Rule:
+    def rule(call: Call) -> Result:
+        def finish(response: Any) -> None:  # noqa: ANN401 - the answers of two APIs
+            for one in response.groups:
+                if call.request.include_authorized_operations and not one.error_code:
+                    one.authorized_operations = call.bits(GROUP, one.group_id)
+            response.groups.sort(key=lambda one: one.error_code != DENIED[GROUP])
+
+        return edited(each(Operation.DESCRIBE, GROUP, asked, "groups")(call), finish)
+
+    return rule
+
+
+def _describe_consumer_groups(call: Call) -> Result:
+    """A group whose members have a topic that the peer may not describe is not shown."""
+
+    def hide(response: Any) -> None:  # noqa: ANN401 - ConsumerGroupDescribeResponse
+        for one in response.groups:
+            names = {name for member in one.members for name in _topics_of(member)}
+            if not all(call.may(Operation.DESCRIBE, TOPIC, name) for name in names):
+                one.error_code, one.members = DENIED[TOPIC], []
+                one.error_message = (
+                    "The group has described topic(s) that the client is not authorized to describe."
+                )
+
+    return edited(_describe_groups("group_ids")(call), hide)
+
+
+def _topics_of(member: Any) -> set[str]:  # noqa: ANN401 - a member in ConsumerGroupDescribeResponse
+    assigned = (*member.assignment.topic_partitions, *member.target_assignment.topic_partitions)
+    return {*member.subscribed_topic_names, *(one.topic_name for one in assigned)}
+
+
+def _list_groups(call: Call) -> Result:
+    if call.may(Operation.DESCRIBE, CLUSTER):
+        return call.proceed()
+
+    def keep(response: Any) -> None:  # noqa: ANN401 - ListGroupsResponse
+        response.groups = [
+            one for one in response.groups if call.may(Operation.DESCRIBE, GROUP, one.group_id)
+        ]
+
+    return edited(call.proceed(), keep)
+
+
+def _list_transactions(call: Call) -> Result:
+    def keep(response: Any) -> None:  # noqa: ANN401 - ListTransactionsResponse
+        response.transaction_states = [
+            one
+            for one in response.transaction_states
+            if call.may(Operation.DESCRIBE, TRANSACTIONAL_ID, one.transactional_id)
+        ]
+
+    return edited(call.proceed(), keep)
+
+
+def _create_topics(call: Call) -> Result:
+    everywhere = call.may(Operation.CREATE, CLUSTER)
+    names = [one.name for one in call.request.topics]
+
+    def is_denied(entry: Any) -> bool:  # noqa: ANN401 - CreatableTopic; one named twice is INVALID_REQUEST
+        is_named_once = names.count(entry.name) == 1
+        return is_named_once and not everywhere and not call.may(Operation.CREATE, TOPIC, entry.name)
+
+    def finish(response: Any) -> None:  # noqa: ANN401 - CreateTopicsResponse
+        for one in response.topics:
+            if one.error_code == DENIED[TOPIC]:
+                one.error_message = "Authorization failed."
+            elif not one.error_code and not call.may(Operation.DESCRIBE_CONFIGS, TOPIC, one.name):
+                one.topic_config_error_code = DENIED[TOPIC]
+                one.num_partitions = one.replication_factor = -1
+                one.configs = []
+
+    return edited(without(call, "topics", "topics", is_denied, DENIED[TOPIC]), finish)
+
+
+def _delete_topics(call: Call) -> Result:
+    if call.may(Operation.DELETE, CLUSTER):
+        return call.proceed()
+    asked = "topics" if call.context.version >= 6 else "topic_names"
+
+    def is_denied(entry: Any) -> bool:  # noqa: ANN401 - a name, or a name or id
+        name = entry if isinstance(entry, str) else call.topic_name(entry)
+        if name is None:
+            return False
+        if not call.may(Operation.DESCRIBE, TOPIC, name):
+            return True
+        exists = call.broker.topics.get(name) is not None
+        return exists and not call.may(Operation.DELETE, TOPIC, name)
+
+    return without(call, asked, "responses", is_denied, DENIED[TOPIC])
+
+
+def _init_producer_id(call: Call) -> Result:
+    if call.request.transactional_id is not None:
+        return _transactional(call) or call.proceed()
+    if call.may(Operation.IDEMPOTENT_WRITE, CLUSTER) or call.may_with_some(Operation.WRITE, TOPIC):
+        return call.proceed()
+    return call.refuse(DENIED[CLUSTER])
+
+
+def _leader_epochs(call: Call) -> Result:
+    if call.may(Operation.CLUSTER_ACTION, CLUSTER):
+        return call.proceed()
+    return topics(Operation.DESCRIBE)(call)
+
+
+def _configs(operation: Operation, answered: str) -> Rule:
+    """Each resource has the right of its kind: topics, groups, and the cluster for all others."""
+
+    def rule(call: Call) -> Result:
+        request = call.request
+        granted, refused = [], []
+        for entry in request.resources:
+            kind = {2: TOPIC, 32: GROUP}.get(entry.resource_type, CLUSTER)
+            name = CLUSTER_NAME if kind is CLUSTER else entry.resource_name
+            if call.may(operation, kind, name):
+                granted.append(entry)
+            else:
+                refused += getattr(call.refuse(DENIED[kind], resources=[entry]), answered)
+        if not refused:
+            return call.proceed()
+        return edited(
+            call.proceed(resources=granted), lambda response: getattr(response, answered).extend(refused)
+        )
+
+    return rule
+
+
+def _consumer_heartbeat(call: Call) -> Result:
+    if not call.may(Operation.READ, GROUP, call.request.group_id):
+        return call.refuse(DENIED[GROUP])
+    names = call.request.subscribed_topic_names or []
+    if not all(call.may(Operation.DESCRIBE, TOPIC, name) for name in names):
+        return call.refuse(DENIED[TOPIC])
+    return call.proceed()
+
+
+def _describe_topic_partitions(call: Call) -> Result:
+    named = bool(call.request.topics)
+
+    def finish(response: Any) -> None:  # noqa: ANN401 - DescribeTopicPartitionsResponse
+        if not named:
+            response.topics = [
+                one for one in response.topics if call.may(Operation.DESCRIBE, TOPIC, one.name)
+            ]
+        for one in response.topics:
+            if one.error_code != DENIED[TOPIC]:
+                one.topic_authorized_operations = call.bits(TOPIC, one.name)
+
+    if not named:
+        return edited(call.proceed(), finish)
+    denied = [one.name for one in call.request.topics if not call.may(Operation.DESCRIBE, TOPIC, one.name)]
+    result = without(call, "topics", "topics", lambda one: one.name in denied, DENIED[TOPIC])
+    return edited(result, finish)
+
+
+_share = needs(Operation.READ, GROUP, "group_id")
+
+RULES: dict[ApiKey, Rule] = {
+    ApiKey.PRODUCE: both(_transactional, topics(Operation.WRITE, "topic_data", "responses")),
+    ApiKey.FETCH: _fetch,
+    ApiKey.LIST_OFFSETS: topics(Operation.DESCRIBE),
+    ApiKey.METADATA: _metadata,
+    ApiKey.OFFSET_COMMIT: both(group(Operation.READ), topics(Operation.READ)),
+    ApiKey.OFFSET_FETCH: _offset_fetch,
+    ApiKey.FIND_COORDINATOR: _find_coordinator,
+    ApiKey.JOIN_GROUP: needs(Operation.READ, GROUP, "group_id"),
+    ApiKey.HEARTBEAT: needs(Operation.READ, GROUP, "group_id"),
+    ApiKey.LEAVE_GROUP: needs(Operation.READ, GROUP, "group_id"),
+    ApiKey.SYNC_GROUP: needs(Operation.READ, GROUP, "group_id"),
+    ApiKey.DESCRIBE_GROUPS: _describe_groups("groups"),
+    ApiKey.LIST_GROUPS: _list_groups,
+    ApiKey.SASL_HANDSHAKE: free,
+    ApiKey.API_VERSIONS: free,
+    ApiKey.CREATE_TOPICS: _create_topics,
+    ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.DELETE_RECORDS: topics(Operation.DELETE),
+    ApiKey.INIT_PRODUCER_ID: _init_producer_id,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _leader_epochs,
+    ApiKey.DESCRIBE_ACLS: needs(Operation.DESCRIBE, CLUSTER),
+    ApiKey.CREATE_ACLS: needs(Operation.ALTER, CLUSTER),
+    ApiKey.DELETE_ACLS: needs(Operation.ALTER, CLUSTER),
+    ApiKey.DESCRIBE_CONFIGS: _configs(Operation.DESCRIBE_CONFIGS, "results"),
+    ApiKey.ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS, "responses"),
+    ApiKey.DESCRIBE_LOG_DIRS: needs(Operation.DESCRIBE, CLUSTER),
+    ApiKey.SASL_AUTHENTICATE: free,
+    ApiKey.CREATE_PARTITIONS: topics(Operation.ALTER, answered="results"),
+    ApiKey.DELETE_GROUPS: each(Operation.DELETE, GROUP, "groups_names", "results"),
+    ApiKey.ELECT_LEADERS: needs(Operation.ALTER, CLUSTER),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS, "responses"),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: needs(Operation.DESCRIBE, CLUSTER),
+    ApiKey.OFFSET_DELETE: both(group(Operation.DELETE), topics(Operation.READ)),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: needs(Operation.DESCRIBE, CLUSTER),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: needs(Operation.ALTER, CLUSTER),
+    ApiKey.DESCRIBE_CLUSTER: _describe_cluster,
+    ApiKey.DESCRIBE_TRANSACTIONS: each(
+        Operation.DESCRIBE, TRANSACTIONAL_ID, "transactional_ids", "transaction_states"
+    ),
+    ApiKey.LIST_TRANSACTIONS: _list_transactions,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer_heartbeat,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _describe_consumer_groups,
+    ApiKey.LIST_CONFIG_RESOURCES: needs(Operation.DESCRIBE_CONFIGS, CLUSTER),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
+    ApiKey.SHARE_GROUP_HEARTBEAT: _share,
+    ApiKey.SHARE_GROUP_DESCRIBE: each(Operation.DESCRIBE, GROUP, "group_ids", "groups"),
+    ApiKey.SHARE_FETCH: _share,
+    ApiKey.SHARE_ACKNOWLEDGE: _share,
+}
+
+if missing := {api.key for api in SERVED} - RULES.keys():
+    raise RuntimeError(f"APIs without a rule in broker/authorization.py: {missing}")
+
+
+def guarded(handler: "Handler", authorizer: Authorizer) -> "Handler":
+    """The handler behind its rule."""
+    rule = RULES[handler.served.key]
+
+    def handle(broker: "Broker", request: Message, context: Context) -> Result:
+        return rule(Call(broker, authorizer, handler, request, context))
+
+    return handler._replace(handle=handle)

@@ -1,0 +1,145 @@
+"""ACLs against a reference that is slow and plain (security 4)."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kohort.security.acls import (
+    Acl,
+    AclFilter,
+    Authorizer,
+    Operation,
+    PatternType,
+    Permission,
+    Question,
+    ResourceType,
+    host_text,
+)
+
+TOPIC, LITERAL, PREFIXED = ResourceType.TOPIC, PatternType.LITERAL, PatternType.PREFIXED
+NAMES = st.sampled_from(["*", "a", "ab", "abc", "b", "*x"])
+OPERATIONS = st.sampled_from(
+    [Operation.ALL, Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.ALTER_CONFIGS]
+)
+ACLS = st.builds(
+    Acl,
+    st.sampled_from([TOPIC, ResourceType.GROUP]),
+    NAMES,
+    st.sampled_from([LITERAL, PREFIXED]),
+    st.sampled_from(["User:a", "User:b", "User:*"]),
+    st.sampled_from(["*", "1.1.1.1"]),
+    OPERATIONS,
+    st.sampled_from([Permission.ALLOW, Permission.DENY]),
+)
+QUESTIONS = st.builds(
+    Question,
+    st.sampled_from(["User:a", "User:b", "User:super"]),
+    st.sampled_from(["1.1.1.1", "2.2.2.2"]),
+    st.sampled_from([Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS]),
+    st.just(TOPIC),
+    st.sampled_from(["a", "ab", "abc", "abcd", "b", "c", "*x", "*"]),
+)
+IMPLIES = {
+    Operation.DESCRIBE: {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER},
+    Operation.DESCRIBE_CONFIGS: {Operation.ALTER_CONFIGS},
+}
+
+
+def reference(acls: list[Acl], asked: Question, *, everyone: bool) -> bool:
+    if asked.principal == "User:super":
+        return True
+    about = [
+        acl
+        for acl in acls
+        if acl.resource_type == asked.resource_type
+        and (asked.name.startswith(acl.name) if acl.pattern is PREFIXED else acl.name in (asked.name, "*"))
+    ]
+    if not about:
+        return everyone
+    mine = [a for a in about if a.principal in (asked.principal, "User:*") and a.host in (asked.host, "*")]
+    if any(a.permission is Permission.DENY and a.operation in (Operation.ALL, asked.operation) for a in mine):
+        return False
+    enough = {Operation.ALL, asked.operation} | IMPLIES.get(asked.operation, set())
+    return any(a.permission is Permission.ALLOW and a.operation in enough for a in mine)
+
+
+@settings(max_examples=500)
+@given(st.lists(ACLS, max_size=12), st.lists(QUESTIONS, max_size=12), st.booleans())
+def test_verdicts_are_those_of_the_reference(acls: list[Acl], asked: list[Question], everyone: bool) -> None:
+    authorizer = Authorizer(acls, super_users=["User:super"], allow_if_no_acl=everyone)
+    for question in [*asked, *asked]:  # the second time from memory
+        assert authorizer.may(question) == reference(acls, question, everyone=everyone)
+
+
+@settings(max_examples=500)
+@given(st.lists(ACLS, max_size=8), QUESTIONS)
+def test_a_name_that_is_allowed_is_found_among_all_names(acls: list[Acl], asked: Question) -> None:
+    """Implied operations do not count here."""
+    same = asked._replace(operation=Operation.WRITE)
+    plain = [acl for acl in acls if acl.operation in (Operation.ALL, Operation.WRITE)]
+    authorizer = Authorizer(plain, super_users=["User:super"])
+    names = [acl.name for acl in plain if acl.name != "*"] + ["fresh"]
+    names += [acl.name + "\uffff" for acl in plain if acl.pattern is PREFIXED]
+    if any(authorizer.may(same._replace(name=name)) for name in names):
+        assert authorizer.may_with_some(same)
+
+
+def test_a_change_is_seen_by_the_next_question() -> None:
+    rule = Acl(TOPIC, "t", LITERAL, "User:a", "*", Operation.READ, Permission.ALLOW)
+    asked = Question("User:a", "h", Operation.READ, TOPIC, "t")
+    authorizer = Authorizer([rule])
+    assert authorizer.may(asked)
+    authorizer.changed([rule, rule._replace(permission=Permission.DENY)])
+    assert not authorizer.may(asked)
+
+
+def test_the_memory_of_verdicts_is_bounded() -> None:
+    authorizer = Authorizer([])
+    for number in range(10_100):
+        authorizer.may(Question("User:a", "h", Operation.READ, TOPIC, str(number)))
+    assert len(authorizer._verdicts) <= 10_000
+
+
+RULES = [
+    Acl(TOPIC, name, pattern, "User:a", "*", Operation.READ, Permission.ALLOW)
+    for name, pattern in (
+        ("abc", LITERAL),
+        ("*", LITERAL),
+        ("ab", PREFIXED),
+        ("b", PREFIXED),
+        ("ab", LITERAL),
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "found"),
+    [
+        (LITERAL, "abc", [("abc", LITERAL)]),
+        (LITERAL, "*", [("*", LITERAL)]),
+        (PREFIXED, "ab", [("ab", PREFIXED)]),
+        (PatternType.ANY, "ab", [("ab", PREFIXED), ("ab", LITERAL)]),
+        (PatternType.MATCH, "abc", [("abc", LITERAL), ("*", LITERAL), ("ab", PREFIXED)]),
+        (PatternType.MATCH, None, [(one.name, one.pattern) for one in RULES]),
+        (PREFIXED, None, [("ab", PREFIXED), ("b", PREFIXED)]),
+    ],
+)
+def test_filters_find_what_kafkas_find(
+    pattern: PatternType, name: str | None, found: list[tuple[str, PatternType]]
+) -> None:
+    wanted = AclFilter(1, name, pattern, None, None, 1, 1)
+    assert [(one.name, one.pattern) for one in RULES if wanted.matches(one)] == found
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("::ffff:1.2.3.4", "1.2.3.4"),
+        ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1"),
+        ("h", "h"),
+    ],
+)
+def test_hosts_are_written_as_java_writes_them(given: str, text: str) -> None:
+    assert host_text(given) == text
