@@ -10,7 +10,8 @@ from tests.broker.exemplars import exemplar, versions
 from tests.broker.raw import Raw, Reply
 from tests.broker.security.secured import USERS, Login, RunningServer, serving
 
-from kohort.broker.authorization import RULES, free
+from kohort.broker.access import free
+from kohort.broker.authorization import RULES
 from kohort.broker.handlers import SERVED
 from kohort.codec.schema import Message, Struct
 from kohort.model.errors import ErrorCode

@@ -1,0 +1,193 @@
+"""Rules that stand between a request and its handler (security 5); ``authorization.py`` has the table of them.
+
+A rule stands before the handler. It takes out of a request what the peer may not ask for, lets the handler
+answer the rest, and adds the refusals that the handler itself writes for that API (``refuse``). So a handler
+does not know about rights, and a name that is denied is never looked up: whether it exists stays unknown.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from copy import copy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kohort.broker.context import Context, Result
+from kohort.codec.schema import Message
+from kohort.model.errors import ErrorCode, ProtocolError
+from kohort.model.ids import NO_TOPIC_ID
+from kohort.security.acls import (
+    CLUSTER_NAME,
+    OPERATIONS,
+    Authorizer,
+    Operation,
+    Question,
+    ResourceType,
+    host_text,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+    from kohort.broker.dispatch import Handler
+
+logger = logging.getLogger("kohort.authorizer")
+
+TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
+DENIED = {
+    TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+
+
+class Call(NamedTuple):
+    """One request before its handler."""
+
+    broker: "Broker"
+    authorizer: Authorizer
+    handler: "Handler"
+    request: Any
+    context: Context
+
+    def may(self, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        connection = self.context.connection
+        host = host_text(self.context.client_host[1:])
+        allowed = self.authorizer.may(Question(connection.principal, host, operation, kind, name))
+        if not allowed and logger.isEnabledFor(logging.DEBUG):
+            what = f"{operation.name} on {kind.name} {name}"
+            logger.debug("%s from %s may not %s (%s)", connection.principal, host, what, self.context)
+        return allowed
+
+    def may_with_some(self, operation: Operation, kind: ResourceType) -> bool:
+        principal, host = self.context.connection.principal, host_text(self.context.client_host[1:])
+        return self.authorizer.may_with_some(Question(principal, host, operation, kind, ""))
+
+    def bits(self, kind: ResourceType, name: str = CLUSTER_NAME) -> int:
+        """The operations that the peer may do, as the bit fields of replies show them."""
+        return sum(1 << operation for operation in OPERATIONS[kind] if self.may(operation, kind, name))
+
+    def proceed(self, **fields: object) -> Result:
+        """Let the handler answer the request with these fields changed."""
+        return self.handler.handle(self.broker, self.having(**fields), self.context)
+
+    def having(self, **fields: object) -> Message:
+        request: Message = copy(self.request) if fields else self.request
+        for name, value in fields.items():
+            setattr(request, name, value)
+        return request
+
+    def refuse(self, code: ErrorCode, **fields: object) -> Message:
+        """The refusal of the request with these fields changed."""
+        connection = self.context.connection
+        text = f"{self.context} of {connection.principal} is denied: {code.name}"
+        self.broker.notices.warn(logger, f"denied requests of {connection.principal}", text, at_most=5)
+        if getattr(self.request, "acks", None) == 0:
+            # Nobody waits for a reply: a closed connection is the only sign the client can see.
+            raise ProtocolError(f"{self.context} is denied without a reply to say so: {code.name}")
+        return self.handler.refuse(self.having(**fields), code)
+
+    def topic_name(self, entry: Any) -> str | None:  # noqa: ANN401 - the entries of many messages
+        """The name of a topic that is named, or known by its id; None for an id that is not known."""
+        topic_id = getattr(entry, "topic_id", NO_TOPIC_ID)
+        if topic_id != NO_TOPIC_ID:
+            topic = self.broker.topics.by_id(topic_id)
+            return None if topic is None else topic.name
+        name: str | None = getattr(entry, "name", None) if hasattr(entry, "name") else entry.topic
+        return name
+
+
+Rule = Callable[[Call], Result]
+
+
+def edited(result: Result, edit: Callable[[Any], None]) -> Result:
+    """The result with a change of its reply, now or when it is there."""
+    if result is None:
+        return None
+    if isinstance(result, Awaitable):
+        return _edited_later(result, edit)
+    edit(result)
+    return result
+
+
+async def _edited_later(result: Awaitable[Any], edit: Callable[[Any], None]) -> Any:  # noqa: ANN401
+    response = await result
+    if response is not None:
+        edit(response)
+    return response
+
+
+# Rules that several APIs share
+
+
+def free(call: Call) -> Result:
+    """Everybody may ask."""
+    return call.proceed()
+
+
+def needs(operation: Operation, kind: ResourceType, field: str = "") -> Rule:
+    """All or nothing: the cluster, or the resource that one field names."""
+
+    def rule(call: Call) -> Result:
+        name = (getattr(call.request, field) or "") if field else CLUSTER_NAME
+        return call.proceed() if call.may(operation, kind, name) else call.refuse(DENIED[kind])
+
+    return rule
+
+
+def each(
+    operation: Operation,
+    kind: ResourceType,
+    asked: str,
+    answered: str,
+    *,
+    name: Callable[[Call, Any], str | None] = lambda _call, entry: entry,
+) -> Rule:
+    """One by one: what is denied is refused at the end of the reply, the rest is answered."""
+
+    def rule(call: Call) -> Result:
+        def is_denied(entry: object) -> bool:
+            found = name(call, entry)
+            return found is not None and not call.may(operation, kind, found)
+
+        return without(call, asked, answered, is_denied, DENIED[kind])
+
+    return rule
+
+
+def without(
+    call: Call, asked: str, answered: str, is_denied: Callable[[Any], bool], code: ErrorCode
+) -> Result:
+    """Answer the entries of the field ``asked`` that are not denied; refuse the others with ``code``."""
+    entries = getattr(call.request, asked) or []
+    denied = [entry for entry in entries if is_denied(entry)]
+    if not denied:
+        return call.proceed()
+    refusal = call.refuse(code, **{asked: denied})
+    granted = [entry for entry in entries if not any(entry is other for other in denied)]
+    if not granted:
+        return refusal
+    return edited(
+        call.proceed(**{asked: granted}),
+        lambda response: getattr(response, answered).extend(getattr(refusal, answered)),
+    )
+
+
+def topics(operation: Operation, asked: str = "topics", answered: str = "topics") -> Rule:
+    return each(operation, TOPIC, asked, answered, name=Call.topic_name)
+
+
+def both(first: Callable[[Call], Message | None], then: Rule) -> Rule:
+    """A condition for the whole request, then a rule for its parts."""
+
+    def rule(call: Call) -> Result:
+        refusal = first(call)
+        return then(call) if refusal is None else refusal
+
+    return rule
+
+
+def group(operation: Operation) -> Callable[[Call], Message | None]:
+    def check(call: Call) -> Message | None:
+        return None if call.may(operation, GROUP, call.request.group_id or "") else call.refuse(DENIED[GROUP])
+
+    return check
