@@ -1,4 +1,4 @@
-"""Rules that stand between a request and its handler (security 5); ``authorization.py`` has the table of them.
+"""Rules that stand between a request and its handler (security 5). Their table is in ``authorization.py``.
 
 A rule stands before the handler. It takes out of a request what the peer may not ask for, lets the handler
 answer the rest, and adds the refusals that the handler itself writes for that API (``refuse``). So a handler
