@@ -1,5 +1,6 @@
 """What a command led to in a shard of groups."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from kohort.coordination.outcome import KeyValue
@@ -30,6 +31,18 @@ class Outcome(AnyOutcome[Event, ReplyBody]):
         self.events.append(event)
         if type(event) in DURABLE:
             self._store(event)
+
+    def emit_together(self, events: Sequence[DurableEvent]) -> bool:
+        """Make events true if the log can take all of them in one batch; else none of them is."""
+        records = encode(events)
+        if not self.fits_with(records, self.state.settings.max_batch_bytes):
+            return False
+        for event in events:
+            apply(self.state, event)
+        self.events += events
+        if records:
+            self.write(events[0].group_id, records)
+        return True
 
     def fits(self, *events: DurableEvent) -> bool:
         """Whether the log can take these events beside what is stored already; asked before ``emit``."""

@@ -100,10 +100,8 @@ def update_member(update: MemberUpdate, out: Outcome) -> CurrentAssignment | Err
                 update.group.group_id, update.member_id, settled, _reconciled(update, settled, target)
             )
         )
-    if not out.fits(*update.events):
+    if not out.emit_together(update.events):
         return map_append_error(ErrorCode.MESSAGE_TOO_LARGE)
-    for event in update.events:
-        out.emit(event)
     return settled
 
 

@@ -10,6 +10,7 @@ from kohort.groups.commands import (
     FetchOffsets,
     ListGroups,
 )
+from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, MemberId, Partition, TopicName
 from kohort.sim.consumers import ConsumerScenario
@@ -103,7 +104,8 @@ def test_commits_have_the_epoch_of_the_member(
     member: str, epoch: int, version: int, error: ErrorCode
 ) -> None:
     """Modern scenario 68. Given another epoch than the member's, then STALE_MEMBER_EPOCH; v8 gets
-    UNSUPPORTED_VERSION."""
+    UNSUPPORTED_VERSION.
+    Offsets scenario 15. The same."""
     group = ConsumerScenario(t=1)
     group.join("a")
     assert _commit(group, member, epoch, version) is error
@@ -117,6 +119,22 @@ def test_an_administrator_commits_to_an_empty_group() -> None:
     assert _commit(group, "", -1, 9) is ErrorCode.UNKNOWN_MEMBER_ID
     group.beat("a", epoch=-1)
     assert _commit(group, "", -1, 9) is ErrorCode.NONE
+
+
+def test_offsets_expire_by_their_own_age() -> None:
+    """Offsets scenario 20. Given a consumer group emptied at T with its last commit at T - 6 d, and 7 d
+    retention, then the offsets expire at T + 1 d, and the group with them."""
+    day = 24 * 60 * 60 * 1_000
+    group = ConsumerScenario(GroupSettings(consumer_session_timeout_ms=6 * day), t=1)
+    group.join("a")
+    assert _commit(group, "a", 1, 9) is ErrorCode.NONE
+    group.sleep(6 * day)
+    assert group.group.is_empty
+    group.sleep(day - 600_000)
+    assert group.node.shard.state.offsets.partitions(group.group_id)
+    group.sleep(2 * 600_000)
+    assert not group.node.shard.state.offsets.partitions(group.group_id)
+    assert not group.node.shard.state.groups
 
 
 def _commit(group: ConsumerScenario, member: str, epoch: int, version: int) -> ErrorCode:
@@ -139,12 +157,14 @@ def _commit(group: ConsumerScenario, member: str, epoch: int, version: int) -> E
         ("a", 1, ErrorCode.NONE),
         ("a", 7, ErrorCode.STALE_MEMBER_EPOCH),
         ("x", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", -1, ErrorCode.UNKNOWN_MEMBER_ID),
         (None, -1, ErrorCode.NONE),
     ],
 )
 def test_fetches_have_the_epoch_of_the_member(member: str | None, epoch: int, error: ErrorCode) -> None:
     """Modern scenario 69. Given a fetch with a wrong epoch, then STALE_MEMBER_EPOCH for the group; an
-    administrator's fetch is accepted."""
+    administrator's fetch is accepted.
+    Offsets scenario 16. Given MemberId "", then UNKNOWN_MEMBER_ID; null with epoch -1 is accepted."""
     group = ConsumerScenario(t=1)
     group.join("a")
     command = FetchOffsets(
