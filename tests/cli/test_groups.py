@@ -224,15 +224,21 @@ def test_kafka_has_no_journal_and_we_say_so(kohort: Kohort, group: str) -> None:
     assert f"in the log of its coordinator, broker 1 at {kohort.bootstrap}" in result.stderr
 
 
-@pytest.mark.interop
 @pytest.mark.slow
-@ON_KAFKA
-def test_a_group_of_kip_848_shows_its_epochs(kohort: Kohort, group: str, filled: str) -> None:
+@pytest.mark.parametrize(
+    "broker", ["kohort", pytest.param("kafka", marks=pytest.mark.interop)], indirect=True
+)
+def test_a_consumer_group_shows_its_epochs(kohort: Kohort, group: str, filled: str) -> None:
     with members(kohort.bootstrap, group, filled, "one", **{"group.protocol": "consumer"}):
         eventually("a member", lambda: state(kohort, group) == ("Stable", 1))
         found = json.loads(kohort.ok("groups", "members", group, "--json"))
         assert found["members"][0]["epoch"] > 0
         assert found["members"][0]["target"] == found["members"][0]["assignment"]
+        assert (found["members"][0]["protocol"], found["members"][0]["state"]) == ("consumer", "stable")
+        heading, row = kohort.ok("groups", "state", group).splitlines()
+        assert heading.split()[-2:] == ["EPOCH", "TARGET-EPOCH"]
+        epoch, target_epoch = row.split()[-2:]
+        assert epoch == target_epoch == str(found["members"][0]["epoch"])
         (listed,) = [
             one for one in json.loads(kohort.ok("groups", "list", "--json")) if one["group"] == group
         ]

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.interop.scripts.consumers import ConsumerMember
 from tests.interop.scripts.exchange import Exchange
-from tests.interop.scripts.setting import settle, wait_for_topic
+from tests.interop.scripts.setting import ready_group, settle, wait_for_topic
 from tests.interop.targets import Target
 from tools.peers.kafka_tools import Tool, ToolShell
 
@@ -150,6 +151,30 @@ def test_a_group_is_listed_described_reset_and_deleted(desk: Desk, fresh_name: F
     desk.lines(Tool.CONSUMER_GROUPS, "--delete-offsets", *group, "--topic", name)
     desk.lines(Tool.CONSUMER_GROUPS, "--delete", *group)
     assert name not in desk.lines(Tool.CONSUMER_GROUPS, "--list")
+
+
+def test_a_consumer_group_is_described_with_its_members_and_configured(
+    desk: Desk, fresh_name: FreshName
+) -> None:
+    name = desk.topic(fresh_name("tools"), "--partitions", "2")
+    x = Exchange(desk.target.address)
+    try:
+        ready_group(x, name)
+        ConsumerMember(x, name, "one").join(name)
+    finally:
+        x.close()
+    group = ("--group", name)
+    listed = {row["GROUP"]: row for row in desk.table(Tool.CONSUMER_GROUPS, "--list", "--state", "--type")}
+    assert (listed[name]["TYPE"], listed[name]["STATE"]) == ("Consumer", "Stable")
+    (row,) = desk.table(Tool.CONSUMER_GROUPS, "--describe", "--members", "--verbose", *group)
+    assert row["CONSUMER-ID"] == "one"
+    (state,) = desk.lines(Tool.CONSUMER_GROUPS, "--describe", "--state", "--verbose", *group)[1:]
+    assert "uniform" in state
+    assert "Stable" in state
+    entity = ("--entity-type", "groups", "--entity-name", name)
+    desk.lines(Tool.CONFIGS, "--alter", *entity, "--add-config", "consumer.heartbeat.interval.ms=6000")
+    shown = desk.lines(Tool.CONFIGS, "--describe", *entity)
+    assert any("consumer.heartbeat.interval.ms=6000" in line for line in shown)
 
 
 def test_records_are_deleted_up_to_an_offset(desk: Desk, fresh_name: FreshName, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from kohort.model.topics import TopicPartition
 Json = dict[str, object]
 
 _NONE = "-"
+_AWAY = -2  # the epoch of a static member that will be back
 
 
 def _shown(value: object) -> str:
@@ -220,6 +221,8 @@ def _members_table(group: GroupInfo, verbose: bool, names: Mapping[str, str]) ->
         Column("client-id", rank=3),
         Column("#partitions", True),
     ]
+    if group.epoch is not None:
+        columns += [Column("epoch", True), Column("protocol", rank=4), Column("state")]
     if verbose:
         columns.append(Column("assignment"))
     rows = []
@@ -227,10 +230,22 @@ def _members_table(group: GroupInfo, verbose: bool, names: Mapping[str, str]) ->
         who, host, client_id = _who(one, names)
         row = [who, _shown(one.instance_id), host, client_id]
         row.append(str(len(one.assignment)))
+        if group.epoch is not None:
+            row += [_shown(one.epoch), one.protocol, member_state(group, one)]
         if verbose:
             row.append(_shown(_assignment(one)))
         rows.append(row)
     return Table(columns, rows)
+
+
+def member_state(group: GroupInfo, member: MemberInfo) -> str:
+    """How far a member of a consumer group is on its way to its target."""
+    epoch, missing = member.epoch or 0, set(member.target or ()) - set(member.assignment)
+    if epoch == _AWAY:
+        return "away"
+    if epoch < (group.target_epoch or 0):
+        return "behind"  # it gives up partitions, or has not sent a heartbeat since the target changed
+    return f"waits for {len(missing)}" if missing else "stable"
 
 
 def _assignment(member: MemberInfo) -> str:
@@ -254,6 +269,8 @@ def members_json(group: GroupInfo) -> Json:
                 "host": _host(one),
                 "client_id": one.client_id,
                 "epoch": one.epoch,
+                "protocol": one.protocol,
+                "state": None if group.epoch is None else member_state(group, one),
                 "assignment": [_place(partition) for partition in one.assignment],
                 "target": None if one.target is None else [_place(partition) for partition in one.target],
             }
@@ -269,9 +286,12 @@ def state_table(group: GroupInfo) -> Table:
         Column("assignment-strategy", rank=1),
         Column("state"),
         Column("#members", True),
+        *((Column("epoch", True), Column("target-epoch", True)) if group.epoch is not None else ()),
     )
     coordinator = f"{group.coordinator.address} ({group.coordinator.node_id})"
-    row = (group.group_id, coordinator, _shown(group.assignor), group.state, str(len(group.members)))
+    row = [group.group_id, coordinator, _shown(group.assignor), group.state, str(len(group.members))]
+    if group.epoch is not None:
+        row += [str(group.epoch), _shown(group.target_epoch)]
     return Table(columns, [row])
 
 
@@ -288,5 +308,6 @@ def state_json(group: GroupInfo) -> Json:
         "assignor": group.assignor or None,
         "state": group.state,
         "epoch": group.epoch,
+        "target_epoch": group.target_epoch,
         "members": len(group.members),
     }

@@ -1,6 +1,7 @@
 """What is shown of groups."""
 
 import json
+from dataclasses import replace
 
 from kohort.cli import groups_views as views
 from kohort.cli.groups_lookup import Listed, PartitionLag
@@ -155,6 +156,7 @@ def test_the_state_is_one_row() -> None:
         "assignor": "range",
         "state": "Stable",
         "epoch": None,
+        "target_epoch": None,
         "members": 1,
     }
 
@@ -169,4 +171,23 @@ def test_a_listing_shows_what_old_brokers_do_not_tell_as_unknown() -> None:
     ]
     assert views.list_json([old]) == [
         {"group": "b", "state": None, "protocol_type": "", "type": None, "members": None, "lag": None}
+    ]
+
+
+def test_a_consumer_group_shows_epochs_and_how_far_each_member_is() -> None:
+    stable = replace(member(0, target=(0,)), epoch=4, protocol="consumer")
+    waits = replace(member(1, target=(1, 2)), epoch=4, protocol="consumer")
+    behind = replace(member(2, target=()), epoch=3)
+    away = replace(member(3, target=(3,)), epoch=-2, protocol="consumer")
+    found = replace(group(stable, waits, behind, away), type="consumer", epoch=5, target_epoch=4)
+    table = views.members_table(found, verbose=False)
+    assert [row[-3:] for row in table.rows] == [
+        ["4", "consumer", "stable"],
+        ["4", "consumer", "waits for 1"],
+        ["3", "classic", "behind"],
+        ["-2", "consumer", "away"],
+    ]
+    assert list(plain_lines(views.state_table(found))) == [
+        "GROUP  COORDINATOR (ID)  ASSIGNMENT-STRATEGY  STATE   #MEMBERS  EPOCH  TARGET-EPOCH",
+        "g      host:9092 (1)     range                Stable         4      5             4",
     ]

@@ -254,6 +254,7 @@ def consumer_group(group: DescribedConsumerGroup, coordinator: Node) -> GroupInf
         coordinator=coordinator,
         members=tuple(_consumer_member(member) for member in group.members),
         epoch=group.group_epoch,
+        target_epoch=group.assignment_epoch,
     )
 
 
@@ -267,6 +268,8 @@ def _consumer_member(member: Member) -> MemberInfo:
         target=_partitions(member.target_assignment),
         epoch=member.member_epoch,
         subscribed=tuple(member.subscribed_topic_names),
+        expression=member.subscribed_topic_regex or "",
+        protocol="classic" if member.member_type == 0 else "consumer",
     )
 
 

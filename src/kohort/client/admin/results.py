@@ -136,7 +136,10 @@ class ListedGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberInfo:
-    """One member. ``target`` is what a KIP-848 member is on its way to; None in a classic group."""
+    """One member. ``target`` is what a KIP-848 member is on its way to; None in a classic group.
+
+    ``protocol`` is "classic" or "consumer"; a consumer group can have members of both while it migrates.
+    """
 
     member_id: str
     instance_id: str | None
@@ -146,11 +149,16 @@ class MemberInfo:
     target: tuple[TopicPartition, ...] | None = None
     epoch: int | None = None
     subscribed: tuple[str, ...] = ()
+    expression: str = ""
+    protocol: str = "classic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupInfo:
-    """One group with its members. ``epoch`` is that of a KIP-848 group, None in a classic one."""
+    """One group with its members. ``epoch`` is that of a KIP-848 group, None in a classic one.
+
+    ``target_epoch`` is the epoch for which the target assignment was computed; it lags while none is.
+    """
 
     group_id: GroupId
     type: str
@@ -160,6 +168,7 @@ class GroupInfo:
     coordinator: Node
     members: tuple[MemberInfo, ...]
     epoch: int | None = None
+    target_epoch: int | None = None
 
 
 class CommittedOffset(NamedTuple):
