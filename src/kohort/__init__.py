@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         RecordTooLargeError,
         SentRecord,
     )
-    from kohort.client.subscription import OffsetAndMetadata
+    from kohort.client.subscription import OffsetAndMetadata, SubscriptionPattern
     from kohort.model.errors import KohortError
     from kohort.model.topics import TopicPartition
     from kohort.security.secret import Secret
@@ -70,6 +70,7 @@ __all__ = [
     "RecordTooLargeError",
     "Secret",
     "SentRecord",
+    "SubscriptionPattern",
     "TlsError",
     "TopicPartition",
     "UnknownTopicError",
@@ -115,9 +116,10 @@ _HOMES = {
         "RecordMetadata",
         "RecordTooLargeError",
         "SentRecord",
+        "SubscriptionPattern",
     ],
     "kohort.client.admin.results": ["NewTopic"],
-    "kohort.client.subscription": ["OffsetAndMetadata"],
+    "kohort.client.subscription": ["OffsetAndMetadata", "SubscriptionPattern"],
     "kohort.model.errors": ["KohortError"],
     "kohort.model.topics": ["TopicPartition"],
     "kohort.security.secret": ["Secret"],

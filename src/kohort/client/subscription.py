@@ -238,6 +238,12 @@ class Subscriptions:
         for partition, state in self.assignment.items():
             state.pending_revocation = partition in going
 
+    def await_callback(self, partitions: Iterable[TopicPartition]) -> None:
+        """Fetch nothing from exactly these: the application has not heard of them yet."""
+        added = set(partitions)
+        for partition, state in self.assignment.items():
+            state.awaits_callback = partition in added
+
     def _change(self, wanted: Subscription) -> None:
         current = self.subscription.type
         if current not in (SubscriptionType.NONE, wanted.type):

@@ -322,19 +322,55 @@ def test_a_broker_without_the_protocol_is_named_whether_it_refuses_the_request_o
         assert "group.protocol=classic" in refused.value.hint
 
 
-def test_a_callback_cannot_veto_and_its_error_is_raised_when_the_step_is_done() -> None:
+@pytest.mark.parametrize("kind", [CallbackKind.REVOKED, CallbackKind.ASSIGNED])
+def test_a_callback_that_raises_ends_the_reconciliation_until_there_is_another_target(
+    kind: CallbackKind,
+) -> None:
     member = Member().joined("t-0 t-1")
-    member.targets("t-1")
+    member.read_to(t0=1, t1=1)
+    member.targets("t-1 t-2")
+    heartbeats = len(member.requests(Beat))
 
     def fail(_: object) -> None:
         raise ValueError("mine")
 
-    member.hooks[CallbackKind.REVOKED] = fail
+    member.hooks[kind] = fail
     with pytest.raises(CallbackFailedError, match="mine"):
         member.poll()
-    assert member.owned == "t-1"
-    assert owned(member.last) == {"t": [1]}
-    assert member.callbacks[-1] == "assigned()"
+    member.poll()
+    assert len(member.requests(Beat)) == heartbeats, "nothing is acknowledged"
+    assert member.owned == ("t-0 t-1" if kind is CallbackKind.REVOKED else "t-1 t-2")
+    readable = [each for each, state in member.subscriptions.assignment.items() if state.is_fetchable]
+    assert readable == [tp("t-1")]
+    del member.hooks[kind]
+    member.targets("t-1 t-3")
+    member.poll()
+    assert owned(member.last) == {"t": [1, 3]}
+
+
+def test_a_target_that_changes_nothing_is_acknowledged_once() -> None:
+    """The coordinator may wait for a partition that never had a name here."""
+    member = Member("t u")
+    member.poll()
+    member.find()
+    member.metadata(t=2)
+    member.reply("t-0 u-0")
+    member.poll()
+    member.reply()
+    member.targets("t-0")
+    before = len(member.requests(Beat))
+    member.poll()
+    member.poll()
+    assert [owned(each) for each in member.requests(Beat)[before:]] == [{"t": [0]}]
+    assert member.callbacks == ["assigned(t-0)"]
+    assert member.membership.has_settled
+
+
+def test_a_long_poll_does_not_let_its_own_interval_expire() -> None:
+    member = Member(max_poll_interval_ms=4_000).joined("t-0")
+    again = member.membership.poll_again_at()
+    assert again is not None
+    assert again <= member.now + 2_000
 
 
 def test_a_wakeup_out_of_a_callback_lets_the_next_poll_do_it_again() -> None:
@@ -412,7 +448,7 @@ def test_only_the_coordinator_starts_a_rebalance() -> None:
     assert "enforce_rebalance does nothing" in member.notes()[-1]
 
 
-def test_a_member_outside_its_group_cannot_commit() -> None:
+def test_a_member_commits_in_its_group_only_and_again_with_a_newer_epoch() -> None:
     member = Member()
     member.poll()
     member.find()

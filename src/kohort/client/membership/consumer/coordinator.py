@@ -56,6 +56,7 @@ class ConsumerCoordinator(AbstractCoordinator):
         self.heartbeats.tick()
         if member.state is ConsumerMemberState.RECONCILING:
             self.reconciler.reconcile()
+            self.heartbeats.tick()
         elif self.reconciler.is_revoking:
             self.reconciler.reset()
         return context.callback is None and member.state.is_in_group
@@ -116,9 +117,9 @@ class ConsumerCoordinator(AbstractCoordinator):
         return self.heartbeats.next_deadline()
 
     def poll_again_at(self) -> Instant | None:
-        """What poll waits for: a lookup, the end of patience with a commit, the next auto-commit."""
+        """A lookup, the end of patience with a commit, the next auto-commit; and so early that a long poll
+        does not let max.poll.interval.ms expire."""
         if self._context.subscriptions.is_group_managed and self.discovery.coordinator_unknown:
             return None if self.discovery.is_looking else self.discovery.not_before
-        if self.reconciler.is_waiting:
-            return self.reconciler.next_deadline()
-        return self.auto_commits.next_commit()
+        waits_for = self.reconciler.next_deadline() or self.auto_commits.next_commit()
+        return min(time for time in (waits_for, self.heartbeats.next_poll()) if time is not None)

@@ -85,6 +85,10 @@ class ConsumerHeartbeats:
     def restart_poll(self) -> None:
         self._poll_until = self._context.after(self._context.settings.max_poll_interval_ms)
 
+    def next_poll(self) -> Instant:
+        """When a poll that waits for records says again that the application lives."""
+        return Instant(self._poll_until - self._context.settings.max_poll_interval_ms // 2)
+
     def close(self) -> None:
         self._is_closed = True
 

@@ -26,10 +26,10 @@ from kohort.model.topics import TopicPartition
 class Reconciliation(NamedTuple):
     """A target between its callbacks, as far as its topics have names."""
 
+    target: PartitionsById
     partitions: frozenset[TopicPartition]
     by_id: PartitionsById
     owned: frozenset[TopicPartition]
-    errors: list[BaseException]
 
 
 class Reconciler:
@@ -41,6 +41,7 @@ class Reconciler:
         self._commit: RebalanceCommit | None = None
         self._current: Reconciliation | None = None
         self._going: frozenset[TopicPartition] = frozenset()  # nothing of these is handed out any more
+        self._given_up: PartitionsById | None = None  # a target whose callback raised
         self._asked_at = -1  # the version of the metadata that lacked a topic
 
     @property
@@ -63,9 +64,14 @@ class Reconciler:
         """Take the next step towards the target; a callback may be open afterwards."""
         context, member = self._context, self._context.member
         assert member.target is not None
+        if member.target is self._given_up:
+            return
         by_id = self._resolved(member.target)
         if by_id == member.owned:
-            return  # the rest has no names yet
+            if member.acknowledges is not member.target:
+                self.reset()
+                member.reconciled_for(member.target, by_id)
+            return  # the rest, if there is one, has no names yet
         names = context.cluster.ids
         partitions = frozenset(
             TopicPartition(names[topic_id], Partition(number))
@@ -78,7 +84,7 @@ class Reconciler:
         if going and not self._has_committed(going):
             return
         self._commit = None
-        self._current = Reconciliation(partitions, by_id, owned, [])
+        self._current = Reconciliation(member.target, partitions, by_id, owned)
         if going:
             context.call_back(CallbackKind.REVOKED, going, CallbackStep.REVOKE)
         else:
@@ -107,6 +113,7 @@ class Reconciler:
         self._auto_commits.restart_interval()
         subscriptions.assign_from_subscribed(current.partitions)
         added = current.partitions - current.owned
+        subscriptions.await_callback(added)
         self._context.call_back(CallbackKind.ASSIGNED, added, CallbackStep.ASSIGN)
 
     def release(self) -> None:
@@ -120,8 +127,9 @@ class Reconciler:
 
     def reset(self) -> None:
         """What was under way is over: with the membership, or because the target is what is owned again."""
-        self._commit = self._current = None
+        self._commit = self._current = self._given_up = None
         self._mark(frozenset())
+        self._context.subscriptions.await_callback(())
         self._context.has_unknown_ids = False
 
     def _mark(self, going: frozenset[TopicPartition]) -> None:
@@ -129,26 +137,30 @@ class Reconciler:
         self._context.subscriptions.mark_pending_revocation(going)
 
     def called_back(self, callback: OpenCallback, done: CallbackDone) -> None:
-        """Go on after a callback. Callbacks cannot veto: what they raise is raised when the step is done."""
+        """Go on after a callback. Raises what it raised; then a target waits for the next one.
+
+        As by Kafka's client: the coordinator removes a member that does not acknowledge in time.
+        """
         if done.interrupted and done.error is not None:
             raise InterruptedCallbackError(done.error)
-        errors = [] if self._current is None else self._current.errors
+        current, self._current = self._current, None
+        is_current = current is not None and self._context.member.state is ConsumerMemberState.RECONCILING
         if done.error is not None:
-            errors.append(done.error)
-        is_current = self._context.member.state is ConsumerMemberState.RECONCILING
+            self._given_up = current.target if current is not None else None
+            failed = CallbackFailedError(f"a rebalance callback raised {done.error!r}")
+            failed.__cause__ = done.error
+            raise failed
         if callback.step is CallbackStep.REVOKE:
             subscriptions = self._context.subscriptions
             subscriptions.assign_from_subscribed(set(subscriptions.assignment) - callback.partitions)
-            if self._current is not None and is_current:
-                self._take_over(self._current)
-                return
-        elif callback.step is CallbackStep.ASSIGN and self._current is not None and is_current:
-            self._context.member.reconciled(self._current.by_id)
-        self._current = None
-        for error in errors:
-            failed = CallbackFailedError(f"a rebalance callback raised {error!r}")
-            failed.__cause__ = error
-            raise failed
+            self._going = frozenset()
+            if current is not None and is_current:
+                self._current = current
+                self._take_over(current)
+        elif callback.step is CallbackStep.ASSIGN:
+            self._context.subscriptions.await_callback(())
+            if current is not None and is_current:
+                self._context.member.reconciled_for(current.target, current.by_id)
 
 
 def _is_remote(context: ConsumerContext) -> bool:

@@ -68,7 +68,7 @@ class SentFields(NamedTuple):
 class ConsumerMember(AbstractMember):
     """The member id is made by the client and kept as long as it runs (KIP-1082)."""
 
-    __slots__ = ("owned", "owned_changes", "state", "target")
+    __slots__ = ("acknowledges", "owned", "owned_changes", "state", "target")
 
     def __init__(self, member_id: MemberId) -> None:
         super().__init__(MemberGeneration(JOIN_EPOCH, member_id))
@@ -76,6 +76,7 @@ class ConsumerMember(AbstractMember):
         self.target: PartitionsById | None = None  # None: no assignment has come since it joined
         self.owned: PartitionsById | None = None  # reconciled, or (None) nothing since it joined
         self.owned_changes = 0  # one for each reconciliation, even one that changed nothing
+        self.acknowledges: PartitionsById | None = None  # the target of the last reconciliation
 
     def __repr__(self) -> str:
         return f"<ConsumerMember {self.state.name}, {self.generation}>"
@@ -108,22 +109,21 @@ class ConsumerMember(AbstractMember):
 
     def _forget(self, epoch: Generation) -> None:
         self.generation = self.generation._replace(generation_id=epoch)
-        self.target = self.owned = None
+        self.target = self.owned = self.acknowledges = None
 
     def heard(self, epoch: int, assignment: PartitionsById | None) -> None:
         """A heartbeat was answered; an assignment comes along if it has changed."""
         self.generation = self.generation._replace(generation_id=Generation(epoch))
-        if assignment is None:
-            return
-        self.target = assignment
-        if self.target != self.owned:
+        if assignment is not None and assignment != self.target:
+            self.target = assignment
             self.move_to(ConsumerMemberState.RECONCILING)
-        elif self.state is ConsumerMemberState.RECONCILING:
-            self.move_to(ConsumerMemberState.STABLE)
 
-    def reconciled(self, owned: PartitionsById) -> None:
-        """The application knows what it owns now; the coordinator hears it with the next heartbeat."""
-        self.owned = owned
+    def reconciled_for(self, target: PartitionsById, owned: PartitionsById) -> None:
+        """The application knows what it owns now; the coordinator hears it with the next heartbeat.
+
+        Even if nothing has changed: without that it waits for partitions which it takes for owned.
+        """
+        self.owned, self.acknowledges = owned, target
         self.owned_changes += 1
         self.move_to(ConsumerMemberState.ACKNOWLEDGING)
 
