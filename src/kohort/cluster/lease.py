@@ -1,0 +1,172 @@
+"""The lease of a session: how long its node may answer, and which dead session it may bury (cluster 2.1).
+
+A node renews its session and looks at all others in one statement. A ``Lease`` is told when that statement is
+sent, answered or lost, and when time passes; what is to be done comes back as effects. It is a value: each
+call returns the next one. All times are milliseconds by the node's own clock, which also runs while the
+machine sleeps. They are never compared with a time of the database or of another node.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple, NewType, TypeAlias
+
+from kohort.model.errors import KohortError
+from kohort.model.ids import Instant
+
+SessionId = NewType("SessionId", int)  # one life of a node; never comes again
+
+_NEVER = Instant(-1)
+_RATE_MARGIN_MS = 50  # clocks of two nodes may differ by 2 % in rate
+
+
+class LeaseSettingsError(KohortError):
+    """Times that would let two nodes answer for one partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """How long a lease lasts, and how often it is renewed."""
+
+    lease_ms: int = 3_000
+    renewal_ms: int = 500
+
+    def __post_init__(self) -> None:
+        if self.renewal_ms < 1 or self.window_ms + self.renewal_ms >= self.lease_ms:
+            raise LeaseSettingsError(
+                f"a lease of {self.lease_ms} ms cannot be renewed every {self.renewal_ms} ms: four fifths of"
+                " the lease and one interval must be less than the lease. Choose a longer lease or a shorter"
+                " interval."
+            )
+
+    @property
+    def window_ms(self) -> int:
+        """How long answers may leave after a renewal was sent."""
+        return window_of(self.lease_ms)
+
+
+def window_of(lease_ms: int) -> int:
+    return lease_ms * 4 // 5
+
+
+def watch_of(lease_ms: int) -> int:
+    """How long a session must show no renewal before it may be buried: longer than it may answer."""
+    return window_of(lease_ms) + _RATE_MARGIN_MS
+
+
+class SeenSession(NamedTuple):
+    """Another session as a poll shows it. ``is_expired`` is by the clock of the database."""
+
+    session: SessionId
+    renewals: int
+    lease_ms: int
+    is_expired: bool
+
+
+class Watch(NamedTuple):
+    """A session has shown this number of renewals since then."""
+
+    renewals: int
+    since: Instant
+
+
+# --- effects ----------------------------------------------------------------------------------------
+
+
+class Bury(NamedTuple):
+    """Mark the session as dead, if it still has this number of renewals and has expired."""
+
+    session: SessionId
+    renewals: int
+
+
+class Lapsed(NamedTuple):
+    """The window has closed: keep everything, answer nothing, let no timer of a group fire."""
+
+
+class Serving(NamedTuple):
+    """The window is open again: members get their whole session timeouts, since they were not heard."""
+
+
+class Fenced(NamedTuple):
+    """This session is buried: drop everything and register a new one."""
+
+
+class DataLost(NamedTuple):
+    """The database forgot a renewal that it had confirmed: drop everything, and take it at a new epoch."""
+
+
+Effect: TypeAlias = Bury | Lapsed | Serving | Fenced | DataLost
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What a node knows of its session and of the others."""
+
+    times: LeaseTimes
+    renewals: int = 0  # of our own session, the last one that was confirmed
+    sent_at: Instant | None = None  # of the renewal that is under way
+    answers_until: Instant = _NEVER
+    polled_at: Instant | None = None  # when the last poll was answered; None: nothing was seen since a break
+    is_serving: bool = False
+    is_over: bool = False  # fenced, or data is lost: another session must be registered
+    watches: tuple[tuple[SessionId, Watch], ...] = ()
+
+    def may_answer(self, now: Instant) -> bool:
+        """Whether an answer that was made from memory before ``now`` was looked at may leave."""
+        return not self.is_over and now < self.answers_until
+
+    def send(self, now: Instant) -> "Lease":
+        """A renewal is about to be sent. ``now`` must be read before it is."""
+        return replace(self, sent_at=now)
+
+    def lose(self) -> "Lease":
+        """The renewal was not answered, and its connection is given up: what was not seen is not watched."""
+        return replace(self, sent_at=None, polled_at=None, watches=())
+
+    def receive(
+        self, renewals: int | None, others: Iterable[SeenSession], now: Instant
+    ) -> tuple["Lease", list[Effect]]:
+        """The renewal that was sent is answered. ``renewals`` of ``None``: our session is dead."""
+        assert self.sent_at is not None, "a reply without a renewal"
+        if renewals is None:
+            return self._end(Fenced())
+        if renewals <= self.renewals:
+            return self._end(DataLost())
+        watches, burials = self._watch(others, now)
+        lease = replace(
+            self,
+            renewals=renewals,
+            sent_at=None,
+            answers_until=Instant(self.sent_at + self.times.window_ms),
+            polled_at=now,
+            watches=watches,
+        )
+        lease, effects = lease.tick(now)
+        return lease, [*effects, *burials]
+
+    def tick(self, now: Instant) -> tuple["Lease", list[Effect]]:
+        """Time has passed: say when the window closes or opens."""
+        may_answer = self.may_answer(now)
+        if may_answer == self.is_serving or self.is_over:
+            return self, []
+        return replace(self, is_serving=may_answer), [Serving() if may_answer else Lapsed()]
+
+    def _end(self, effect: Effect) -> tuple["Lease", list[Effect]]:
+        return replace(self, sent_at=None, is_over=True, is_serving=False), [effect]
+
+    def _watch(
+        self, others: Iterable[SeenSession], now: Instant
+    ) -> tuple[tuple[tuple[SessionId, Watch], ...], list[Effect]]:
+        """Time without sight does not count: after a break every watch begins again."""
+        is_gap = self.polled_at is None or now - self.polled_at > 2 * self.times.renewal_ms
+        before = {} if is_gap else dict(self.watches)
+        watches: list[tuple[SessionId, Watch]] = []
+        burials: list[Effect] = []
+        for other in others:
+            watch = before.get(other.session)
+            if watch is None or watch.renewals != other.renewals:
+                watch = Watch(other.renewals, now)
+            watches.append((other.session, watch))
+            if other.is_expired and now - watch.since >= watch_of(other.lease_ms):
+                burials.append(Bury(other.session, other.renewals))
+        return tuple(watches), burials

@@ -1,0 +1,158 @@
+"""Placement: from any start, with old views, every partition gets a leader and the nodes end up even."""
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from kohort.cluster.lease import SessionId
+from kohort.cluster.placement import MOVES_AT_A_TIME, plan
+from kohort.cluster.view import ClusterView, Kind, Node, PartitionId, Placed
+from kohort.model.ids import LeaderEpoch, NodeId
+
+
+class Tables:
+    """The database: it carries out takes and hand-overs by compare-and-set."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self.view = view
+        self.moves = 0
+
+    def carry_out(self, seen: ClusterView, me: SessionId, waited_ms: int, *, is_settled: bool = True) -> int:
+        """Execute a node's plan of what it has seen; how many of its moves took place."""
+        moves = plan(seen, me, orphaned_ms=lambda _: waited_ms, is_settled=is_settled)
+        partitions = dict(self.view.partitions)
+        before = self.moves
+        if me not in self.view.nodes:
+            return 0
+        for partition in moves.take:
+            if self.view.leader_of(partitions[partition]) is None:
+                self._lead(partitions, partition, me)
+        for partition, receiver in moves.give.items():
+            if partitions[partition].leader == me and receiver in self.view.nodes:
+                self._lead(partitions, partition, receiver)
+        self.view = replace(self.view, version=self.view.version + 1, partitions=partitions)
+        return self.moves - before
+
+    def _lead(self, partitions: dict[PartitionId, Placed], partition: PartitionId, leader: SessionId) -> None:
+        known = partitions[partition]
+        epoch = LeaderEpoch(known.leader_epoch + 1)
+        partitions[partition] = known._replace(leader=leader, leader_epoch=epoch, served_epoch=epoch)
+        self.moves += 1
+
+    def counts(self, kind: Kind) -> Counter[SessionId | None]:
+        living: Counter[SessionId | None] = Counter(
+            {session: 0 for session, each in self.view.nodes.items() if not each.is_leaving}
+        )
+        living.update(
+            each.leader
+            for each in self.view.partitions.values()
+            if each.kind is kind and each.moves_with is None
+        )
+        return living
+
+
+def node(number: int, *, is_leaving: bool = False) -> Node:
+    return Node(SessionId(100 + number), NodeId(number), is_leaving)
+
+
+def cluster(dice: Random) -> ClusterView:
+    """Some nodes, and partitions that anyone leads, or no one, or one that is dead."""
+    nodes = [node(number) for number in range(dice.randint(1, 5))]
+    leaders = [*(each.session for each in nodes), None, SessionId(1)]
+    chosen = dice.sample(leaders, dice.randint(1, len(leaders)))
+    partitions: list[Placed] = []
+    for _ in range(dice.randint(0, 40)):
+        kind = dice.choice(list(Kind))
+        leader = dice.choice(chosen)
+        number = PartitionId(len(partitions))
+        partitions.append(Placed(number, kind, leader))
+        if kind is Kind.SHARD:
+            partitions.append(Placed(PartitionId(number + 1), kind, leader, moves_with=number))
+    return ClusterView(
+        0, {each.session: each for each in nodes}, {each.partition_id: each for each in partitions}
+    )
+
+
+def assert_even(tables: Tables) -> None:
+    for kind in Kind:
+        counts = tables.counts(kind)
+        assert set(counts) <= set(tables.view.nodes)
+        assert max(counts.values()) - min(counts.values()) <= 1, counts
+    for each in tables.view.partitions.values():
+        if each.moves_with is not None:
+            assert each.leader == tables.view.partitions[each.moves_with].leader
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_everything_is_led_and_evenly_whatever_was_before(seed: int) -> None:
+    dice = Random(seed)
+    tables = Tables(cluster(dice))
+    seen = dict.fromkeys(tables.view.nodes, tables.view)
+    partitions = len(tables.view.partitions)
+    waited = 0
+    for round_number in range(60):
+        order = list(tables.view.nodes)
+        dice.shuffle(order)
+        for me in order:
+            if round_number > 20 or dice.random() < 0.7:  # else an old view; later all keep up
+                seen[me] = tables.view
+            tables.carry_out(seen[me], me, waited)
+        waited += 250
+    assert_even(tables)
+    assert tables.moves <= 4 * partitions
+    moves = tables.moves
+    for me in tables.view.nodes:
+        tables.carry_out(tables.view, me, waited)
+    assert tables.moves == moves  # what is even is left alone
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_orphans_of_one_dead_node_are_taken_in_one_round_but_for_a_few(seed: int) -> None:
+    """The rank of a partition depends on no other: nodes with different lists agree."""
+    nodes = [node(number) for number in range(3)]
+    partitions = {
+        PartitionId(number): Placed(PartitionId(number), Kind.DATA, nodes[number % 3].session)
+        for number in range(seed * 1_000, seed * 1_000 + 99)
+    }
+    tables = Tables(ClusterView(0, {each.session: each for each in nodes[:2]}, partitions))
+    first, second = (each.session for each in nodes[:2])
+    half = replace(tables.view, partitions=dict(list(partitions.items())[:50]))
+    taken = tables.carry_out(half, first, 0, is_settled=False)
+    taken += tables.carry_out(tables.view, second, 0, is_settled=False)
+    taken += tables.carry_out(tables.view, first, 0, is_settled=False)
+    assert taken >= 33 - 8
+    for waited in (500, 1_000):
+        for me in (first, second):
+            taken += tables.carry_out(tables.view, me, waited, is_settled=False)
+    assert taken == 33
+
+
+def test_a_node_that_leaves_gives_everything_away_and_gets_nothing() -> None:
+    nodes = [node(0, is_leaving=True), node(1), node(2)]
+    partitions = {
+        PartitionId(number): Placed(PartitionId(number), Kind.DATA, nodes[number % 2].session)
+        for number in range(20)
+    }
+    tables = Tables(ClusterView(0, {each.session: each for each in nodes}, partitions))
+    assert tables.carry_out(tables.view, nodes[0].session, 0) == 10
+    assert tables.counts(Kind.DATA) == {nodes[1].session: 10, nodes[2].session: 10}
+    assert tables.carry_out(tables.view, nodes[1].session, 10_000) == 0
+
+
+def test_at_most_five_moves_are_made_at_a_time_and_none_before_the_last_ones_are_served() -> None:
+    nodes = [node(0), node(1)]
+    loading = Placed(PartitionId(0), Kind.DATA, nodes[1].session, LeaderEpoch(3), LeaderEpoch(2))
+    others = [Placed(PartitionId(number), Kind.DATA, nodes[0].session) for number in range(1, 40)]
+    view = ClusterView(
+        0, {each.session: each for each in nodes}, {each.partition_id: each for each in [loading, *others]}
+    )
+    assert Tables(view).carry_out(view, nodes[0].session, 0) == MOVES_AT_A_TIME - 1
+    assert Tables(view).carry_out(view, nodes[0].session, 0, is_settled=False) == 0
+
+
+def test_a_session_that_is_not_in_its_own_view_does_nothing() -> None:
+    orphan = Placed(PartitionId(0), Kind.DATA, None)
+    view = ClusterView(0, {}, {orphan.partition_id: orphan})
+    assert plan(view, SessionId(9), orphaned_ms=lambda _: 9_999, is_settled=True).take == []
