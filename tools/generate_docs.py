@@ -4,6 +4,7 @@ docs/reference/apis.md        from the registry of handlers
 docs/reference/configs.md     from the table of configs
 docs/reference/group-states.md  from the transition table of classic groups
 docs/reference/spark-options.md  from the tables of options of the Spark source
+docs/reference/group-lake.md  from the tables and rules of the group lake
 docs/reference/cli.md         from the commands and their options
 docs/reference/python-api.md  from the public classes and their docstrings
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey
 from kohort.broker.handlers import SERVED
 from kohort.groups.classic.transitions import TRANSITIONS, as_mermaid
+from kohort.lake import findings, schemas, status
 from kohort.spark.option_table import ACCEPTED, OPTIONS, REFUSED, SETTINGS, Option
 from kohort.wire.apis import api_spec
 
@@ -210,6 +212,39 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(names))
 
 
+def group_lake() -> str:
+    """Every table of the lake, and the rules of its verdicts."""
+    lines = ["# Tables and rules of the group lake", GENERATED, ""]
+    lines += [
+        "Times are UTC. Every table is partitioned by `date`, the day of the time that its heading names. "
+        "[How to fill and ask it](../howto/group-lake.md).",
+        "",
+    ]
+    for table in schemas.TABLES.values():
+        origin = "landed" if table in schemas.LANDED else "made from the others"
+        lines += [f"## `{table.name}` ({origin}, by `{table.time}`)", f"A row is {table.meaning}.", ""]
+        lines += ["| column | type |", "|---|---|"]
+        for column in table.ddl.split(", "):
+            name, _, kind = column.partition(" ")
+            lines.append(f"| `{name}` | `{kind}` |")
+        lines.append("")
+    lines += [
+        "## Rules of `lag_status`",
+        f"Over the last {status.WINDOW} samples of a group and partition; the first rule that fits decides.",
+        "",
+        "| rule | status | when |",
+        "|---|---|---|",
+        *(f"| {rule.number} | {rule.status} | {rule.meaning} |" for rule in status.RULES),
+        "",
+        "## Rules of `findings`",
+        "| rule | finding | when |",
+        "|---|---|---|",
+        *(f"| {rule.number} | {rule.finding} | {rule.meaning} |" for rule in findings.RULES),
+        "",
+    ]
+    return "\n".join(lines)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="fail if a page is out of date")
@@ -220,6 +255,7 @@ def main() -> int:
         "configs.md": configs(),
         "group-states.md": group_states(),
         "spark-options.md": spark_options(),
+        "group-lake.md": group_lake(),
         "cli.md": "\n".join(["# Commands", GENERATED, "", cli()]),
         "python-api.md": "\n".join(["# Python API", GENERATED, "", python_api()]),
     }.items():

@@ -33,6 +33,7 @@ _COMMANDS = {
     "cluster": _Command(_USE, "kohort.cli.brokers", "cluster"),
     "apis": _Command(_USE, "kohort.cli.brokers", "apis"),
     "pipeline": _Command(_JOBS, "kohort.cli.pipeline"),
+    "lake": _Command(_JOBS, "kohort.cli.lake"),
     "spark": _Command(_JOBS, "kohort.cli.spark"),
 }
 

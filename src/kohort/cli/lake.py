@@ -1,0 +1,241 @@
+"""``kohort lake``: the history of groups as tables, in SQL and as a report."""
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kohort.cli.pipeline import UNAVAILABLE
+from kohort.cli.screen import (
+    Column,
+    Table,
+    is_terminal,
+    note,
+    say,
+    show_bytes,
+    show_json,
+    show_json_line,
+    show_table,
+)
+from kohort.cli.serve import OK, guarded, report
+from kohort.cli.session import AsJson, refuse
+from kohort.model.errors import KohortError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from kohort.lake.landing import Event, Source
+
+app = typer.Typer(
+    no_args_is_help=True, help="Keep the history of groups: commits, lag, rebalances and why they happened."
+)
+
+From = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="HOST:PORT|DIR",
+        help="A cluster, Kohort's or Kafka's, or a directory of segments: a data directory or a copy.",
+    ),
+]
+To = Annotated[Path, typer.Option("--to", metavar="LAKE", help="Directory of the lake.")]
+Option = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="How to reach the cluster: a `kafka.…` option of the Spark source; may be repeated.",
+    ),
+]
+Master = Annotated[
+    str | None, typer.Option(metavar="URL", help="Spark's master. [default: all cores of this machine]")
+]
+_QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+
+
+@app.command()
+def backfill(
+    source: From,
+    to: To,
+    samples: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=10_000,
+            help="Ask the cluster for so many log ends of the past, for lag then.",
+        ),
+    ] = 50,
+    option: Option = None,
+    master: Master = None,
+    as_json: AsJson = False,
+) -> None:
+    """Land all there is, make the tables, and stop. Run again, it lands what is new since then."""
+    place = _source(source, option)
+
+    def work(spark: "SparkSession") -> None:
+        from kohort.lake.landing import fill
+        from kohort.lake.store import Lake
+
+        lake = Lake(to.absolute())
+        with lake.writing():
+            fill(spark, lake, place(), lambda event: _tell(event, as_json), samples=samples)
+
+    raise typer.Exit(guarded(lambda: _on_spark(work, master, as_json)))
+
+
+@app.command()
+def run(
+    source: From,
+    to: To,
+    trigger: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1.0, help="How often new records and log ends are landed.")
+    ] = 10.0,
+    refresh: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1.0, help="How often the tables are made from them.")
+    ] = 60.0,
+    samples: Annotated[
+        int, typer.Option(metavar="N", min=0, max=10_000, help="As for backfill, in a new lake.")
+    ] = 50,
+    option: Option = None,
+    master: Master = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep a lake up to date until Ctrl-C. It goes on where it or a backfill ended, however that was."""
+    place = _source(source, option)
+    stopping = threading.Event()
+
+    def work(spark: "SparkSession") -> None:
+        from kohort.lake.landing import Cadence, follow
+        from kohort.lake.store import Lake
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stopping.set())
+        lake = Lake(to.absolute())
+        with lake.writing():
+            cadence = Cadence(trigger, refresh, samples)
+            follow(spark, lake, place(), cadence, stopping, lambda event: _tell(event, as_json))
+
+    raise typer.Exit(guarded(lambda: _on_spark(work, master, as_json)))
+
+
+@app.command()
+def query(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="Spark SQL over the tables of the lake.")],
+    to: To,
+    limit: Annotated[int, typer.Option("--max", "-m", metavar="N", min=1, help="Show so many rows.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a lake: kohort lake query "select * from rebalances" --to LAKE."""
+
+    def work(spark: "SparkSession") -> None:
+        from kohort.lake.queries import ask
+
+        columns, rows = ask(spark, to.absolute(), sql, limit)
+        if as_json:
+            show_json([dict(zip(columns, row, strict=True)) for row in rows])
+            return
+        shown = [["" if value is None else str(value) for value in row] for row in rows]
+        show_table(Table([Column(name) for name in columns], shown), empty="no rows")
+
+    raise typer.Exit(guarded(lambda: _on_spark(work, None, as_json)))
+
+
+@app.command("report")
+def make_report(
+    to: To,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where the page is written.")] = Path(
+        "report.html"
+    ),
+) -> None:
+    """Write one HTML page with pictures: causes, lag, members, commits. It needs nothing but itself."""
+
+    def work(spark: "SparkSession") -> None:
+        from kohort.lake.report import report as draw
+
+        text = draw(spark, to.absolute())
+        out.write_text(text)
+        say(f"written: {out} ({show_bytes(len(text.encode()))})")
+
+    raise typer.Exit(guarded(lambda: _on_spark(work, None, as_json=False)))
+
+
+def _source(text: str, options: list[str] | None) -> "Callable[[], Source]":
+    """What is read; a path is one that exists or has a slash. Checked before Spark starts."""
+    named: dict[str, str] = {}
+    for each in options or ():
+        name, equals, value = each.partition("=")
+        if not equals or not name.startswith("kafka."):
+            raise refuse(f"--option: cannot understand {each!r}", "write it as kafka.NAME=VALUE")
+        named[name] = value
+    path = Path(text)
+    is_path = path.exists() or "/" in text
+    if is_path and not path.is_dir():
+        raise refuse(
+            f"--from: there is no directory {text}", "give a data directory, or HOST:PORT of a cluster"
+        )
+    if is_path and named:
+        raise refuse("--option needs a cluster", "files are read without a broker")
+
+    def make() -> "Source":
+        from kohort.lake.landing import Cluster, Files
+
+        return Files(path.absolute()) if is_path else Cluster(bootstrap=text, options=named)
+
+    return make
+
+
+def _on_spark(work: "Callable[[SparkSession], None]", master: str | None, as_json: bool) -> int:
+    from kohort.spark.environment import MissingSparkError
+    from kohort.spark.java import JavaError
+
+    if not as_json and is_terminal():
+        note("Spark is starting …")
+    try:
+        with _session(master) as spark:
+            work(spark)
+    except (MissingSparkError, JavaError) as error:
+        return report(error, UNAVAILABLE)
+    return OK
+
+
+@contextmanager
+def _session(master: str | None) -> "Iterator[SparkSession]":
+    from kohort.spark.sessions import session
+
+    spark = session("kohort lake", master=master, conf=_QUIET)
+    spark.sparkContext.setLogLevel("OFF")  # what goes wrong is raised
+    try:
+        yield spark
+    except Exception as error:
+        raise _plainly(error) from error
+    finally:
+        spark.stop()
+
+
+def _plainly(error: Exception) -> Exception:
+    """What a Python worker raised, without the stack traces that Spark wraps it in."""
+    from pyspark.errors import PySparkException
+
+    if isinstance(error, KohortError) or not isinstance(error, PySparkException):
+        return error
+    lines = [line.strip() for line in str(error).splitlines() if "Error:" in line or "Exception:" in line]
+    return KohortError(lines[-1] if lines else str(error).partition("\n")[0])
+
+
+def _tell(event: "Event", as_json: bool) -> None:
+    from kohort.lake.landing import event_json, event_text
+
+    if as_json:
+        show_json_line({"time": round(time.time(), 3), **event_json(event)})
+    else:
+        say(f"{time.strftime('%H:%M:%S')}  {event_text(event)}")
+    sys.stdout.flush()

@@ -1,0 +1,175 @@
+"""One page about a lake: what there is to know in words, pictures, and the tables behind them.
+
+The page needs nothing but itself: pictures are SVG, drawn here, for light and dark screens and two widths.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kohort.client.columnar.options import MissingExtraError
+from kohort.lake import pictures
+from kohort.lake.queries import plain
+from kohort.lake.store import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Rows = list[dict[str, Any]]
+
+_WIDE: Final = 1000
+_NARROW: Final = 350
+_MOST: Final = 2_000  # points of a picture: more would not be seen
+
+_QUESTIONS: Final = {
+    "groups": """select group_id, count(distinct src_offset) as snapshots, max_by(state, src_offset) as state,
+        max_by(size(members), src_offset) as members, max(generation) as generation
+        from group_snapshots group by group_id order by group_id""",
+    "rebalances": f"""select group_id, trigger, cause, inferred, start_ts as start,
+        coalesce(end_ts, start_ts) as `end`, gen_to, members_before, members_after,
+        partitions_moved, partitions_idle_ms
+        from rebalances order by start_ts desc limit {_MOST}""",
+    "lost": """select trigger, count(*) as rebalances, sum(partitions_idle_ms) / 1000 as seconds
+        from rebalances group by trigger order by seconds desc nulls last""",
+    "lag": f"""select ts as at, group_id, sum(lag) as lag from lag_samples group by ts, group_id
+        order by ts desc limit {_MOST}""",
+    "status": """select group_id, topic, partition, status, rule, since, lag from
+        (select *, row_number() over (partition by group_id, topic, partition order by ts desc) as newest
+        from lag_status) where newest = 1 order by lag desc limit 200""",
+    "members": f"""select group_id, concat(group_id, ' / ', coalesce(client_id, member_id)) as member, joined,
+        coalesce(left, (select max(ts) from records)) as left, reason, rebalances
+        from member_sessions order by joined desc limit {_MOST}""",
+    "commits": """select group_id, window(commit_ts, '10 minutes').start as at, count(*) as commits
+        from offset_commits where not tombstone group by all order by at desc limit 2000""",
+    "findings": "select group_id, finding, rule, sentence, since from findings order by since desc limit 200",
+}
+
+
+def report(spark: "SparkSession", root: Path) -> str:
+    """The page, as HTML. Raises MissingExtraError without the library that draws."""
+    Lake.existing(root).views(spark)
+    asked = {
+        name: [{key: plain(value) for key, value in row.asDict().items()} for row in spark.sql(sql).collect()]
+        for name, sql in _QUESTIONS.items()
+    }
+    return page(asked)
+
+
+def page(found: Mapping[str, Rows]) -> str:
+    """The page from the answers to its questions."""
+    parts = [
+        "<h1>Consumer groups</h1>",
+        "".join(f"<p>{escape(sentence)}</p>" for sentence in summary(found)),
+        _table("Findings", found["findings"]),
+        _picture("Rebalances", "timeline", pictures.timeline, found["rebalances"]),
+        _picture("Lag", "lag", pictures.lag, found["lag"]),
+        _picture(
+            "Time without an owner, by cause", "lost-time", pictures.lost_time,
+            [row for row in found["lost"] if row["seconds"]],
+        ),
+        _picture("Members", "members", pictures.members, found["members"]),
+        _picture("Commits", "commits", pictures.commits, found["commits"]),
+        _table("Groups", found["groups"]),
+        _table("Lag now", found["status"]),
+        _table("Rebalances, newest first", found["rebalances"][:100]),
+    ]  # fmt: skip
+    return _PAGE.replace("BODY", "\n".join(parts))
+
+
+def summary(found: Mapping[str, Rows]) -> list[str]:
+    """What there is to know, in words."""
+    rebalances, status = found["rebalances"], found["status"]
+    sentences = [f"{_counted(len(found['groups']), 'group')}, {_counted(len(rebalances), 'rebalance')}."]
+    if found["lost"]:
+        worst = found["lost"][0]
+        if worst["seconds"]:
+            total = sum(row["seconds"] or 0 for row in found["lost"])
+            count = _counted(worst["rebalances"], "rebalance")
+            sentences.append(
+                f"Partitions had no owner for {total:,.0f} seconds in all; most of it, "
+                f"{worst['seconds']:,.0f} seconds, by {count} with the cause {worst['trigger']}."
+            )
+    bad = [row for row in status if row["status"] not in ("OK", "UNKNOWN")]
+    if bad:
+        first = bad[0]
+        sentences.append(
+            f"Status other than OK: {_counted(len(bad), 'partition')}. "
+            f"The largest lag, {first['lag']:,} records, has {first['group_id']} "
+            f"in {first['topic']}-{first['partition']} ({first['status']})."
+        )
+    elif status:
+        sentences.append("No group is behind in a way that needs a look.")
+    if any(row["inferred"] for row in rebalances):
+        sentences.append("There is no journal for some rebalances: their causes are inferred.")
+    return sentences
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _picture(title: str, name: str, draw: Callable[[Sequence[Any]], pictures.Chart], rows: Rows) -> str:
+    if not rows:
+        return f"<h2>{escape(title)}</h2><p>There is nothing to show.</p>"
+    chart = draw(rows)
+    drawn = [
+        f'<div class="{theme.name} {size}">{_svg(pictures.dressed(chart, theme, width))}</div>'
+        for theme in (pictures.LIGHT, pictures.DARK)
+        for size, width in (("wide", _WIDE), ("narrow", _NARROW))
+    ]
+    return (
+        f'<h2>{escape(title)}</h2><figure id="{name}" aria-label="{escape(title)}">{"".join(drawn)}</figure>'
+    )
+
+
+def _svg(chart: pictures.Chart) -> str:
+    try:
+        import vl_convert
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("drawing a report", error.name, "report") from error
+    svg: str = vl_convert.vegalite_to_svg(chart)
+    return svg
+
+
+def _table(title: str, rows: Rows) -> str:
+    if not rows:
+        return f"<h2>{escape(title)}</h2><p>None.</p>"
+    heads = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td>{escape('' if value is None else str(value))}</td>" for value in row.values())
+        + "</tr>"
+        for row in rows
+    )
+    return (
+        f'<h2>{escape(title)}</h2><div class="scroll"><table><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+_PAGE: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Consumer groups</title><link rel="icon" href="data:,"><style>
+:root { color-scheme: light dark; --text: #1f2328; --back: #ffffff; --line: #d0d7de }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back);
+  max-width: 1060px; margin: 0 auto; padding: 1rem }
+h2 { margin-top: 2rem; border-bottom: 1px solid var(--line) }
+figure { margin: 0 } figure svg { max-width: 100%; height: auto }
+.dark, .narrow { display: none }
+.scroll { overflow-x: auto } table { border-collapse: collapse; font-size: 14px }
+th, td { text-align: left; padding: .3rem .7rem; border-bottom: 1px solid var(--line); vertical-align: top }
+@media (max-width: 700px) { .wide { display: none } .light.narrow { display: block } }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #e6edf3; --back: #0d1117; --line: #3d444d }
+  .light, .light.narrow { display: none } .dark.wide { display: block }
+}
+@media (prefers-color-scheme: dark) and (max-width: 700px) {
+  .dark.wide { display: none } .dark.narrow { display: block }
+}
+@media print { .light.wide { display: block } .dark, .narrow { display: none !important } }
+</style></head><body>
+BODY
+</body></html>
+"""

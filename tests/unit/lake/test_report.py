@@ -1,0 +1,115 @@
+"""The report: a page that needs nothing but itself, with its pictures and its words."""
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from kohort.lake.report import page, summary
+
+T = "2026-01-01T00:0{}:00+00:00"
+
+
+def rows() -> dict[str, list[dict[str, Any]]]:
+    return {
+        "groups": [
+            {"group_id": "<b>&billing", "snapshots": 2, "state": "Stable", "members": 1, "generation": 2}
+        ],
+        "rebalances": [
+            {
+                "group_id": "<b>&billing",
+                "trigger": "SessionExpired",
+                "cause": "session of <script>alert(1)</script> expired",
+                "inferred": True,
+                "start": T.format(number),
+                "end": T.format(number + 1),
+                "gen_to": number,
+                "members_before": 2,
+                "members_after": 1,
+                "partitions_moved": 3,
+                "partitions_idle_ms": 4_000,
+            }
+            for number in range(4)
+        ],
+        "lost": [{"trigger": "SessionExpired", "rebalances": 4, "seconds": 16.0}],
+        "lag": [{"at": T.format(number), "group_id": "<b>&billing", "lag": number} for number in range(5)],
+        "status": [
+            {
+                "group_id": "<b>&billing",
+                "topic": "t",
+                "partition": 0,
+                "status": "STALLED",
+                "rule": 7,
+                "since": T.format(1),
+                "lag": 1_234,
+            }
+        ],
+        "members": [
+            {
+                "group_id": "<b>&billing",
+                "member": "billing / c",
+                "joined": T.format(0),
+                "left": T.format(4),
+                "reason": None,
+                "rebalances": 4,
+            }
+        ],
+        "commits": [{"group_id": "<b>&billing", "at": T.format(0), "commits": 9}],
+        "findings": [],
+    }
+
+
+class Reader(HTMLParser):
+    """Ids of figures, the pictures in them, and what a browser would run or fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pictures: dict[str, int] = {}
+        self.fetched: list[str] = []
+        self._figure = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "figure":
+            self._figure = given["id"] or ""
+            self.pictures[self._figure] = 0
+        elif tag == "svg" and self._figure:
+            self.pictures[self._figure] += 1
+        elif tag in ("script", "img", "iframe"):
+            self.fetched.append(tag)
+        self.fetched += [
+            value
+            for name, value in attrs
+            if name in ("src", "href") and value and not value.startswith(("data:", "#"))
+        ]
+
+
+def test_each_picture_is_there_for_two_themes_and_two_widths_and_nothing_is_fetched() -> None:
+    text = page(rows())
+    reader = Reader()
+    reader.feed(text)
+    assert reader.pictures == dict.fromkeys(("timeline", "lag", "lost-time", "members", "commits"), 4)
+    assert reader.fetched == []
+    assert not re.search(r"url\((?!#)|@import", text)
+
+
+def test_names_from_a_cluster_are_text_and_never_markup() -> None:
+    text = page(rows())
+    assert "<script" not in text
+    assert "<b>" not in text
+    assert "&lt;b&gt;&amp;billing" in text
+
+
+def test_the_summary_says_what_matters() -> None:
+    words = " ".join(summary(rows()))
+    assert "1 group, 4 rebalances" in words
+    assert "16 seconds" in words
+    assert "SessionExpired" in words
+    assert "1,234 records" in words
+    assert "inferred" in words
+
+
+@pytest.mark.parametrize("name", list(rows()))
+def test_a_lake_without_some_rows_has_a_page(name: str) -> None:
+    assert "<h2>" in page(rows() | {name: []})
