@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.configs import split_list
-from kohort.broker.expressions import resolve
+from kohort.broker.expressions import Matches, resolve
 from kohort.broker.group_configs import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
+from kohort.broker.heavy_work import Slice
 from kohort.broker.journal import JournalWriter
 from kohort.broker.memory import members_limit
 from kohort.broker.partition_runtime import PartitionRuntime, Status
@@ -35,12 +36,14 @@ from kohort.groups.validate import check_group_id
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, InstanceId, Instant, MemberId, ReplyTo, TopicName
 from kohort.model.topics import CONSUMER_OFFSETS
+from kohort.security.acls import Operation, Question, ResourceType, host_text
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
 logger = logging.getLogger("kohort.coordinator")
 
+_QUESTION_PRICE = 5  # of one topic for the authorizer
 _GROUPS_THAT_FILL_IT = 4  # one group may take a quarter of what all members may
 
 NOBODY = ReplyTo(0)  # of a command that is only made to be answered for a shard that is absent
@@ -55,6 +58,7 @@ class GroupCoordinator:
         self._configs = broker.configs
         self._clock = broker.clock
         self._heavy_work = broker.heavy_work
+        self._authorizer = broker.authorizer
         self.journal = journal
         self._groups: TopicRuntime[Shard] = TopicRuntime(
             broker.storage, self._clock, self._make_shard, lambda events: journal.write(events), self._perform
@@ -192,12 +196,27 @@ class GroupCoordinator:
         """Match expressions in a thread; whatever goes wrong, the shard gets its answer and may ask again."""
         version = self._topics_version
         names = [topic.name for topic in self._topics]
-        found: tuple[tuple[str, tuple[TopicName, ...]], ...] = ()
+        found: Matches = ()
         try:
-            found = await self._heavy_work.call(lambda: resolve(asked.expressions, names))
+            matches = await self._heavy_work.call(lambda: resolve(asked.expressions, names))
+            found = await self._describable(asked, matches)
         except Exception:
             logger.exception("the regular expressions of group %s cannot be resolved now", asked.group_id)
         shard.tell(ExpressionsResolved(asked.group_id, found, version, asked.started_at))
+
+    async def _describable(self, asked: ResolveExpressions, matches: Matches) -> Matches:
+        """Without the topics that the member whose heartbeat asked may not describe."""
+        authorizer = self._authorizer
+        if authorizer is None:
+            return matches
+        host, slice_ = host_text(asked.client_host[1:]), Slice()
+        allowed: dict[TopicName, bool] = {}
+        for name in {name for _, names in matches for name in names}:
+            question = Question(asked.principal, host, Operation.DESCRIBE, ResourceType.TOPIC, name)
+            allowed[name] = authorizer.may(question)
+            if slice_.is_full(_QUESTION_PRICE):
+                await asyncio.sleep(0)
+        return tuple((expression, tuple(filter(allowed.get, names))) for expression, names in matches)
 
     def settings(self, max_batch_bytes: int = 0) -> GroupSettings:
         """What the core is told about limits and times; read when a shard is made."""

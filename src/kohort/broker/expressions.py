@@ -7,9 +7,12 @@ back-references; an expression that needs more memory than ``_MEMORY`` is refuse
 from collections.abc import Iterable
 from functools import cache, lru_cache
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 from kohort.model.ids import TopicName
+
+Matches: TypeAlias = tuple[tuple[str, tuple[TopicName, ...]], ...]
+"""Each expression with the names it matches."""
 
 _MEMORY = 8 * 1024 * 1024  # of a compiled expression; RE2's own default
 _REMEMBERED = 256  # expressions: all members of a group send the same one with every full heartbeat
@@ -43,9 +46,7 @@ def wrong_with(expression: str) -> str | None:
     return None
 
 
-def resolve(
-    expressions: Iterable[str], names: Iterable[TopicName]
-) -> tuple[tuple[str, tuple[TopicName, ...]], ...]:
+def resolve(expressions: Iterable[str], names: Iterable[TopicName]) -> Matches:
     """The names that each expression matches from their first to their last letter."""
     names = list(names)
     found = []

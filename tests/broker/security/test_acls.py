@@ -17,6 +17,7 @@ from kohort.codec.schema import Message, Struct
 from kohort.model.errors import ErrorCode
 from kohort.security.acls import Operation, PatternType, Permission, ResourceType
 from kohort.wire.apis import ApiKey
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from kohort.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -367,3 +368,25 @@ def test_everyone_may_use_what_has_no_rule_if_the_setting_says_so() -> None:
             cluster.allow(Operation.READ, principal="User:bob")
             assert produce(alice, "t", batch("x")).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
             assert metadata(bob, "t").topics[0].error_code == 0
+
+
+def test_an_expression_gets_only_the_topics_that_its_member_may_describe(cluster: Cluster) -> None:
+    with cluster.user("admin") as admin:
+        create(admin, "t-hidden")
+        assert send(admin, FindCoordinatorRequest(coordinator_keys=["g"])).coordinators[0].error_code == 0
+    cluster.allow(Operation.DESCRIBE)
+    cluster.allow(Operation.READ, kind=GROUP, name="g")
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", rebalance_timeout_ms=1_000, subscribed_topic_regex="t.*"
+    )
+    with cluster.user("alice") as alice:
+        reply = send(alice, beat)
+        while not reply.assignment or not reply.assignment.topic_partitions:
+            assert reply.error_code == 0, reply
+            reply = send(
+                alice,
+                ConsumerGroupHeartbeatRequest(
+                    group_id="g", member_id="m", member_epoch=reply.member_epoch, topic_partitions=None
+                ),
+            )
+    assert [topic.topic_id for topic in reply.assignment.topic_partitions] == [cluster.topic_id]

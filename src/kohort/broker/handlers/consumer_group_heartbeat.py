@@ -92,6 +92,7 @@ def _command(
         version=context.version,
         fresh_id="" if request.member_id else _fresh_id(),
         expression_error=wrong,
+        principal=context.connection.principal,
     )
 
 
