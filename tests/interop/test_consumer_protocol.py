@@ -1,7 +1,6 @@
 """Kohort's consumer with group.protocol=consumer (KIP-848): against Apache Kafka, the oracle, and Kohort."""
 
 import random
-from collections.abc import Iterator
 
 import pytest
 from tests.clients.feed import Feed
@@ -9,26 +8,12 @@ from tests.clients.libraries import Membership
 from tests.clients.party import Party
 from tests.clients.test_own_consumer import read
 from tests.clients.with_own import Own
-from tests.interop.conftest import StartTarget
-from tests.interop.targets import SETTINGS, Target, kohort_broker
+from tests.interop.targets import Target
 from tests.interop.test_own_consumer import PARTITIONS, FreshName, make_topic, reader
 
 from kohort.client.subscription import SubscriptionPattern
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
-
-
-@pytest.fixture(params=["kafka", "kohort"], scope="module")
-def target(
-    request: pytest.FixtureRequest, start_target: StartTarget, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Target]:
-    """Each broker in turn; Kohort has to be told that it serves these groups."""
-    if request.param == "kafka":
-        yield start_target("kafka")
-        return
-    served = {"group.coordinator.rebalance.protocols": "classic,consumer"}
-    with kohort_broker(tmp_path_factory.mktemp("kohort"), {**SETTINGS, **served}) as broker:
-        yield broker
 
 
 def membership(feed: Feed, name: str, protocol: str = "consumer", instance: str | None = None) -> Membership:
@@ -72,11 +57,8 @@ def test_a_static_member_comes_back_to_what_it_had(target: Target, fresh_name: F
         party.leave_together()
 
 
-def test_members_of_both_protocols_come_and_go_in_one_group(
-    start_target: StartTarget, fresh_name: FreshName
-) -> None:
-    """The group is upgraded and downgraded on the way; each record is accounted for. Kafka alone."""
-    target = start_target("kafka")
+def test_members_of_both_protocols_come_and_go_in_one_group(target: Target, fresh_name: FreshName) -> None:
+    """The group is upgraded and downgraded on the way; each record is accounted for."""
     feed = Feed(target.bootstrap, make_topic(target, fresh_name("own-848-mixed")), PARTITIONS)
     dice = random.Random(848)
     here: list[str] = []
