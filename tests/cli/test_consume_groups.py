@@ -53,6 +53,18 @@ def test_a_group_goes_on_where_it_was(kohort: Kohort, topic: str) -> None:
     assert committed(kohort, topic) == {0: 5}
 
 
+def test_a_member_of_the_consumer_protocol_goes_on_where_it_was(kohort: Kohort, topic: str) -> None:
+    kohort.ok("topics", "create", topic)
+    kohort.ok("produce", topic, *"abc")
+    command = ("consume", topic, "-g", topic, "--json", "-X", "group.protocol=consumer")
+    first = kohort(*command, "-m", "2", "--assignor", "range")
+    assert values(first.stdout) == ["a", "b"]
+    assert f"committed for group {topic}: {topic}-0 at 2" in first.stderr
+    assert values(kohort(*command, "-e").stdout) == ["c"]
+    refused = kohort(*command, "-X", "session.timeout.ms=10000")
+    assert "session_timeout_ms does not go with group_protocol='consumer'" in refused.stderr
+
+
 def test_partitions_can_be_read_with_the_offsets_of_a_group_without_joining(
     kohort: Kohort, topic: str
 ) -> None:
