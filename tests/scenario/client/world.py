@@ -16,7 +16,6 @@ from tests.scenario.client.broker import Broker
 from kohort.assign.assignor import RebalanceProtocol
 from kohort.assign.registry import choose_assignors
 from kohort.client.errors import DisconnectedError
-from kohort.client.membership.classic.context import ClassicContext
 from kohort.client.membership.commands import (
     CallbackDone,
     Close,
@@ -30,6 +29,7 @@ from kohort.client.membership.commands import (
     SubscriptionChanged,
     Unsubscribe,
 )
+from kohort.client.membership.context import ClassicContext
 from kohort.client.membership.effects import (
     CallbackKind,
     Closed,

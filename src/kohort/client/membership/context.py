@@ -1,12 +1,14 @@
 """What all parts of the machine share: the time, the member, the requests in flight, the effects so far."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from itertools import count
 from typing import NamedTuple, Protocol
 
+from kohort.assign.assignor import Assignor
+from kohort.assign.registry import rebalance_protocol
 from kohort.client.membership.commands import CallbackId, CommitId, FetchCommitted, RequestId
-from kohort.client.membership.consumer.state import SentFields
+from kohort.client.membership.consumer.state import ConsumerMember, SentFields
 from kohort.client.membership.effects import (
     CallbackKind,
     Destination,
@@ -18,12 +20,18 @@ from kohort.client.membership.effects import (
     WakePoll,
 )
 from kohort.client.membership.settings import MemberSettings
-from kohort.client.membership.state import AbstractMember, ClusterTopics, JoinAttempt, MemberGeneration
+from kohort.client.membership.state import (
+    AbstractMember,
+    ClusterTopics,
+    JoinAttempt,
+    Member,
+    MemberGeneration,
+)
 from kohort.client.settings import Dice, backoff_ms
 from kohort.client.subscription import OffsetAndMetadata, Subscriptions
 from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
-from kohort.model.ids import Instant, TopicName
+from kohort.model.ids import Instant, MemberId, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.wire.apis import ApiKey
 
@@ -219,3 +227,38 @@ class MemberContext:
 
     def refresh_metadata(self) -> None:
         self.emit(RefreshMetadata(None if self.needs_all_topics else self.wanted_topics))
+
+
+class ClassicContext(MemberContext):
+    """Of a classic member. EAGER or COOPERATIVE by the own assignors, not by the one the group selected."""
+
+    member: Member
+
+    def __init__(
+        self,
+        settings: MemberSettings,
+        assignors: Sequence[Assignor],
+        subscriptions: Subscriptions,
+        dice: Dice,
+        now: Instant,
+    ) -> None:
+        super().__init__(settings, Member(now), subscriptions, dice, now)
+        self.assignors = {assignor.name: assignor for assignor in assignors}
+        self.protocol = rebalance_protocol(assignors)
+
+
+class ConsumerContext(MemberContext):
+    """Of a member of the consumer protocol."""
+
+    member: ConsumerMember
+
+    def __init__(
+        self,
+        settings: MemberSettings,
+        member_id: MemberId,
+        subscriptions: Subscriptions,
+        dice: Dice,
+        now: Instant,
+    ) -> None:
+        super().__init__(settings, ConsumerMember(member_id), subscriptions, dice, now)
+        self.heartbeat_interval_ms = 0  # the coordinator says it

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from kohort.assign.assignor import Assignor, RebalanceProtocol
-from kohort.client.membership.classic.context import ClassicContext
 from kohort.client.membership.classic.coordinator import ClassicCoordinator
 from kohort.client.membership.commands import (
     AutoCommitIfDue,
@@ -37,10 +36,9 @@ from kohort.client.membership.commands import (
     SubscriptionChanged,
     Unsubscribe,
 )
-from kohort.client.membership.consumer.context import ConsumerContext
 from kohort.client.membership.consumer.coordinator import ConsumerCoordinator
 from kohort.client.membership.consumer.state import ConsumerMemberState
-from kohort.client.membership.context import MemberContext, PendingCommit
+from kohort.client.membership.context import ClassicContext, ConsumerContext, MemberContext, PendingCommit
 from kohort.client.membership.coordinator import AbstractCoordinator
 from kohort.client.membership.effects import (
     Closed,

@@ -9,7 +9,6 @@ from kohort.assign.protocol import Assignment, Subscription, encode_assignment, 
 from kohort.assign.registry import choose_assignors
 from kohort.client.addresses import Address
 from kohort.client.errors import DisconnectedError, RequestTimeoutError
-from kohort.client.membership.classic.context import ClassicContext
 from kohort.client.membership.commands import (
     CallbackDone,
     Close,
@@ -25,6 +24,7 @@ from kohort.client.membership.commands import (
     SubscriptionChanged,
     Unsubscribe,
 )
+from kohort.client.membership.context import ClassicContext
 from kohort.client.membership.effects import (
     CallbackKind,
     Closed,

@@ -8,8 +8,8 @@ from tests.unit.client.membership.stage import Stage, tp
 
 from kohort.assign.assignor import ClusterView, RebalanceProtocol, Subscriptions
 from kohort.assign.protocol import Assignment
-from kohort.client.membership.classic.context import ClassicContext
 from kohort.client.membership.commands import ConnectionLost, RequestFailed
+from kohort.client.membership.context import ClassicContext
 from kohort.client.membership.effects import CallbackKind
 from kohort.client.membership.errors import CallbackFailedError, IllegalMemberStateError
 from kohort.client.membership.state import MemberState

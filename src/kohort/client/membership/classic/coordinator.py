@@ -12,7 +12,6 @@ Read it from the top, as the seed of this project walks through Kafka's client::
          → auto_commits.maybe_auto_commit_offsets_async
 """
 
-from kohort.client.membership.classic.context import ClassicContext
 from kohort.client.membership.classic.heartbeat import (
     Heartbeats,
     leave_replied,
@@ -22,7 +21,7 @@ from kohort.client.membership.classic.heartbeat import (
 from kohort.client.membership.classic.join import JoinGroup, unanswered
 from kohort.client.membership.classic.rebalance import Rebalance
 from kohort.client.membership.commands import CallbackDone
-from kohort.client.membership.context import Pending
+from kohort.client.membership.context import ClassicContext, Pending
 from kohort.client.membership.coordinator import AbstractCoordinator
 from kohort.client.membership.errors import IllegalMemberStateError
 from kohort.client.membership.state import ClusterTopics, JoinAttempt, MemberState

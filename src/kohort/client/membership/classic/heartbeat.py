@@ -8,7 +8,7 @@
 """
 
 from kohort.client.errors import BrokerError
-from kohort.client.membership.classic.context import ClassicContext
+from kohort.client.membership.context import ClassicContext
 from kohort.client.membership.discovery import Discovery
 from kohort.client.membership.errors import STALLED_HINT, FencedInstanceIdError
 from kohort.client.membership.reactions import Loss, Reaction, Then, reaction_to, reaction_to_silence

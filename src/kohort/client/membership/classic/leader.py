@@ -10,7 +10,7 @@ from dataclasses import replace
 from kohort.assign.assignor import Assignor, ClusterView, RebalanceProtocol
 from kohort.assign.cooperative import check_hand_over
 from kohort.assign.protocol import Assignment, Subscription, decode_subscription, encode_assignment
-from kohort.client.membership.classic.context import ClassicContext
+from kohort.client.membership.context import ClassicContext
 from kohort.client.membership.errors import IllegalMemberStateError
 from kohort.client.membership.state import JoinAttempt
 from kohort.model.ids import InstanceId, MemberId, TopicName

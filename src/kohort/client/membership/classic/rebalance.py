@@ -18,11 +18,10 @@ from typing import NamedTuple, assert_never
 
 from kohort.assign.assignor import Assignor, RebalanceProtocol
 from kohort.assign.protocol import Assignment, decode_assignment
-from kohort.client.membership.classic.context import ClassicContext
 from kohort.client.membership.classic.leader import Leader
 from kohort.client.membership.commands import CallbackDone
 from kohort.client.membership.commits import AutoCommits, RebalanceCommit
-from kohort.client.membership.context import CallbackStep, OpenCallback
+from kohort.client.membership.context import CallbackStep, ClassicContext, OpenCallback
 from kohort.client.membership.effects import CallbackKind
 from kohort.client.membership.errors import (
     CallbackFailedError,

@@ -8,11 +8,10 @@ poll → poll_heartbeat → FIND_COORDINATOR  discovery.ensure_coordinator_ready
 """
 
 from kohort.client.membership.commands import CallbackDone
-from kohort.client.membership.consumer.context import ConsumerContext
 from kohort.client.membership.consumer.heartbeat import ConsumerHeartbeats
 from kohort.client.membership.consumer.reconcile import Reconciler
 from kohort.client.membership.consumer.state import ConsumerMemberState
-from kohort.client.membership.context import CallbackStep, Pending
+from kohort.client.membership.context import CallbackStep, ConsumerContext, Pending
 from kohort.client.membership.coordinator import AbstractCoordinator
 from kohort.client.membership.effects import CallbackKind
 from kohort.codec.schema import Message

@@ -12,7 +12,6 @@ A request says what has changed since the last one that was answered; after any 
 
 from kohort.client.errors import ApiNotServedError, BrokerError
 from kohort.client.membership.commits import Commits
-from kohort.client.membership.consumer.context import ConsumerContext
 from kohort.client.membership.consumer.state import (
     LEAVE_EPOCH,
     LEAVE_FOR_A_WHILE_EPOCH,
@@ -20,7 +19,7 @@ from kohort.client.membership.consumer.state import (
     PartitionsById,
     SentFields,
 )
-from kohort.client.membership.context import Pending
+from kohort.client.membership.context import ConsumerContext, Pending
 from kohort.client.membership.discovery import Discovery
 from kohort.client.membership.errors import (
     STALLED_HINT,

@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 from kohort.client.membership.commands import CallbackDone
 from kohort.client.membership.commits import AutoCommits, RebalanceCommit
-from kohort.client.membership.consumer.context import ConsumerContext
 from kohort.client.membership.consumer.state import ConsumerMemberState, PartitionsById
-from kohort.client.membership.context import CallbackStep, OpenCallback
+from kohort.client.membership.context import CallbackStep, ConsumerContext, OpenCallback
 from kohort.client.membership.effects import CallbackKind
 from kohort.client.membership.errors import CallbackFailedError, InterruptedCallbackError
 from kohort.model.ids import Instant, Partition
