@@ -7,6 +7,7 @@ from tests.clients.feed import Feed
 from tests.clients.libraries import NAMES, Library, Membership
 from tests.clients.node import Node
 from tests.clients.party import Party
+from tests.clients.with_own import Own
 
 PARTITIONS = 6
 CONFIGS = {
@@ -43,6 +44,31 @@ def test_members_go_on_after_the_broker_was(tmp_path: Path, libraries: dict[str,
             party.until("all records", lambda: party.ledger.is_complete(feed.expected), committing=True)
             party.ledger.check_complete(feed.expected)
             # The group came back as it was: nobody had to join again.
+            assert party.ledger.changes[before:] == []
+
+
+@pytest.mark.slow
+def test_members_of_the_consumer_protocol_keep_their_epochs_when_the_broker_is_killed(tmp_path: Path) -> None:
+    often = {"group.consumer.min.heartbeat.interval.ms": 100, "group.consumer.heartbeat.interval.ms": 100}
+    names = ("one", "two", "three")
+    with Node(tmp_path, {**CONFIGS, **often}) as node:
+        feed = Feed(node.bootstrap, "work", PARTITIONS)
+        feed.more(50)
+        with Party(node.bootstrap) as party:
+            for name in names:
+                party.join(
+                    Own(), Membership(name=name, group="workers", topics=("work",), protocol="consumer")
+                )
+                party.until_work(10)
+            party.until_shared(*names, places=PARTITIONS)
+            party.commit_all()
+            before = len(party.ledger.changes)
+            for _ in range(2):
+                node.kill()
+                node.start()
+                feed.more(20)
+                party.until("all records", lambda: party.ledger.is_complete(feed.expected), committing=True)
+            party.ledger.check_complete(feed.expected)
             assert party.ledger.changes[before:] == []
 
 

@@ -168,7 +168,8 @@ Partitions = tuple[TopicPartition, ...]
 class RebalanceListener(Protocol):
     """Called inside poll, unsubscribe and close, in the application's own context; partitions are sorted.
 
-    What a method raises is raised by poll when the rebalance step is done: a listener cannot veto.
+    What a method raises is raised by poll when the rebalance step is done: a listener cannot veto. In the
+    consumer protocol nothing is acknowledged then, and the member waits for another target.
     A class that has no ``on_partitions_lost`` hears of losses as of revocations.
     """
 

@@ -31,7 +31,7 @@ class IllegalMemberStateError(KohortError):
 
 
 class CallbackFailedError(KohortError):
-    """A rebalance listener raised. The assignment is effective all the same: callbacks cannot veto."""
+    """A rebalance listener raised. A classic member takes its assignment over all the same."""
 
 
 class InterruptedCallbackError(Exception):
