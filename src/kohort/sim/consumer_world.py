@@ -1,0 +1,359 @@
+"""A world of one consumer group to explore: members of both protocols, a topic that grows, restarts.
+
+Clients behave as real ones do. They go on with the partitions that they own until they have taken the
+assignment that they were told, and report what they own. So what is checked is what counts for users: no
+two members ever own one partition, and everyone gets its share when all go on.
+"""
+
+import pickle
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+from kohort.assign.protocol import (
+    Assignment,
+    Subscription,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+from kohort.groups.commands import (
+    NO_MEMBER,
+    ConsumerHeartbeat,
+    Heartbeat,
+    Join,
+    Leave,
+    Leaver,
+    OwnedTopic,
+    Protocol,
+    Request,
+    Sync,
+)
+from kohort.groups.consumer.assignment import JOINING, LEAVING, LEFT_FOR_A_WHILE
+from kohort.groups.consumer.state import ConsumerGroup
+from kohort.groups.offsets.retention import SWEEP_KEY
+from kohort.groups.replies import ConsumerHeartbeatReply, HeartbeatReply, JoinReply, ReplyBody, SyncReply
+from kohort.groups.settings import GroupSettings
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, Partition, ReplyTo, TopicName
+from kohort.model.topics import TopicPartition
+from kohort.sim.node import SimulatedNode
+
+GROUP = GroupId("g")
+TOPIC = TopicName("t")
+NOT_A_MEMBER = -9
+_PARTITIONS, _MOST_PARTITIONS = 3, 4
+_ROUNDS = 30  # of heartbeats in which everyone must have its share
+_SETTINGS = GroupSettings(initial_rebalance_delay_ms=0)
+
+
+@dataclass(slots=True)
+class MixedClient:
+    """What a client knows: its epoch, what it owns, and what it was told to own."""
+
+    name: str
+    is_classic: bool = False
+    instance_id: InstanceId | None = None
+    member_id: MemberId = NO_MEMBER
+    epoch: int = NOT_A_MEMBER
+    owned: frozenset[int] = frozenset()
+    told: frozenset[int] | None = None
+    must_sync: bool = False
+    must_join: bool = False
+    is_waiting: bool = False
+
+    def lose_everything(self) -> None:
+        self.epoch, self.owned, self.told = NOT_A_MEMBER, frozenset(), None
+        self.must_sync = self.must_join = self.is_waiting = False
+
+
+class ConsumerWorld:
+    """Frozen at every fork of a history."""
+
+    def __init__(self) -> None:
+        self.node = SimulatedNode(_SETTINGS)
+        self._stop_sweeping()
+        self.topic_id = self.node.put_topic(TOPIC, _PARTITIONS)
+        self.clients = [
+            MixedClient("a", member_id=MemberId("a")),
+            MixedClient("s", instance_id=InstanceId("i"), member_id=MemberId("s")),
+            MixedClient("c", is_classic=True),
+        ]
+        self.waiting: dict[ReplyTo, MixedClient] = {}
+        self.requests = 0
+
+    @classmethod
+    def settled(cls) -> "ConsumerWorld":
+        """A world whose three clients share the partitions."""
+        world = cls()
+        for client in world.clients:
+            world._join(client)
+        world.fall_silent()
+        return world
+
+    def freeze(self) -> bytes:
+        """The world as it is, to be copied from."""
+        return pickle.dumps(self, pickle.HIGHEST_PROTOCOL)
+
+    def fingerprint(self) -> Hashable:
+        """The shard's, and what the clients know."""
+        known = tuple(
+            (c.member_id, c.epoch, c.owned, c.told, c.must_sync, c.must_join, c.is_waiting)
+            for c in self.clients
+        )
+        return self.node.shard.fingerprint(self.node.clock.instant), known, len(self.node.topics)
+
+    # --- what can happen ----------------------------------------------------------------------
+
+    def steps(self) -> Iterator[tuple[str, Callable[["ConsumerWorld"], None]]]:
+        """Everything that can happen next, by name."""
+        for index, client in enumerate(self.clients):
+            for label, act in self._acts(client):
+                yield f"{client.name} {label}", partial(_act, index, act)
+        if self.node.topics[TOPIC].partitions < _MOST_PARTITIONS:
+            yield "the topic grows", ConsumerWorld._grow
+        if any(client.epoch != NOT_A_MEMBER for client in self.clients):
+            yield "the coordinator restarts", ConsumerWorld._restart
+            yield "time passes", ConsumerWorld._let_time_pass
+
+    def _acts(
+        self, client: MixedClient
+    ) -> Iterator[tuple[str, Callable[["ConsumerWorld", MixedClient], None]]]:
+        if client.is_waiting:
+            return
+        if client.epoch == NOT_A_MEMBER:
+            yield "joins", ConsumerWorld._join
+        if client.epoch != NOT_A_MEMBER:
+            yield "goes on", ConsumerWorld._go_on
+            yield "leaves", ConsumerWorld._leave
+            if client.told is not None and client.told != client.owned:
+                yield "takes what it was told", ConsumerWorld._take
+            if client.instance_id is not None:
+                yield "leaves for a while", ConsumerWorld._pause
+
+    def _join(self, client: MixedClient) -> None:
+        if client.is_classic:
+            owned = tuple(TopicPartition(TOPIC, Partition(number)) for number in sorted(client.owned))
+            metadata = encode_subscription(Subscription((TOPIC,), owned=owned), 1)
+            request: Request = Join(
+                reply_to=self._new_request(client),
+                group_id=GROUP,
+                member_id=client.member_id,
+                protocols=(Protocol("cooperative-sticky", metadata),),
+                session_timeout_ms=10_000,
+                rebalance_timeout_ms=30_000,
+                fresh_id=f"fresh{self.requests}",
+                version=3,
+            )
+        else:
+            client.lose_everything()
+            request = self._heartbeat(client, JOINING, full=True)
+        self._send(request)
+
+    def _go_on(self, client: MixedClient) -> None:
+        if not client.is_classic:
+            self._send(self._heartbeat(client, client.epoch))
+        elif client.must_join:
+            self._join(client)
+        elif client.must_sync:
+            self._sync(client)
+        else:
+            who = client.member_id
+            generation = Generation(client.epoch)
+            self._send(
+                Heartbeat(
+                    reply_to=self._new_request(client), group_id=GROUP, member_id=who, generation=generation
+                )
+            )
+
+    def _sync(self, client: MixedClient) -> None:
+        # It is the only classic member: if it leads a classic group, it assigns everything to itself.
+        everything = [TopicPartition(TOPIC, Partition(n)) for n in range(self.node.topics[TOPIC].partitions)]
+        from_leader = ((client.member_id, _assignment(everything)),)
+        self._send(
+            Sync(
+                reply_to=self._new_request(client),
+                group_id=GROUP,
+                member_id=client.member_id,
+                generation=Generation(client.epoch),
+                assignments=from_leader,
+                version=3,
+            )
+        )
+
+    def _leave(self, client: MixedClient) -> None:
+        if client.is_classic:
+            leavers = (Leaver(client.member_id),)
+            self._send(Leave(reply_to=self._new_request(client), group_id=GROUP, leavers=leavers))
+        else:
+            self._send(self._heartbeat(client, LEAVING))
+        client.lose_everything()
+
+    def _pause(self, client: MixedClient) -> None:
+        self._send(self._heartbeat(client, LEFT_FOR_A_WHILE))
+        client.lose_everything()
+
+    def _take(self, client: MixedClient) -> None:
+        assert client.told is not None
+        client.owned = client.told
+
+    def _grow(self) -> None:
+        self.node.put_topic(TOPIC, self.node.topics[TOPIC].partitions + 1)
+
+    def _restart(self) -> None:
+        self.node.restart()
+        self._stop_sweeping()
+        for client in self.waiting.values():
+            client.lose_everything()  # its connection broke
+        self.waiting.clear()
+
+    def _let_time_pass(self) -> None:
+        """Until a timer fires; those whom it removed learn of it with their next request."""
+        told = len(self.node.events)
+        deadline = self.node.shard.next_deadline()
+        while deadline is not None and len(self.node.events) == told:
+            self.node.sleep(max(deadline - self.node.clock.instant, 0))
+            deadline = self.node.shard.next_deadline()
+        self._learn()
+
+    def _stop_sweeping(self) -> None:
+        self.node.shard.state.housekeeping.cancel(SWEEP_KEY)
+
+    def _heartbeat(self, client: MixedClient, epoch: int, *, full: bool = False) -> ConsumerHeartbeat:
+        numbers = tuple(map(Partition, sorted(client.owned)))
+        return ConsumerHeartbeat(
+            reply_to=self._new_request(client),
+            group_id=GROUP,
+            member_id=client.member_id,
+            member_epoch=epoch,
+            instance_id=client.instance_id,
+            rebalance_timeout_ms=60_000 if full else -1,
+            names=(TOPIC,) if full else None,
+            owned=(OwnedTopic(self.topic_id, numbers),) if numbers else (),
+        )
+
+    def _new_request(self, client: MixedClient) -> ReplyTo:
+        self.requests += 1
+        self.waiting[ReplyTo(self.requests)] = client
+        client.is_waiting = True
+        return ReplyTo(self.requests)
+
+    def _send(self, request: Request) -> None:
+        self.node.handle(request)
+        self._learn()
+
+    def _learn(self) -> None:
+        for reply in self.node.sent:
+            client = self.waiting.pop(reply.reply_to)
+            client.is_waiting = False
+            _learn(client, reply.body)
+        self.node.sent.clear()
+        self.node.replies.clear()
+        self.node.events.clear()
+
+    # --- what must be true --------------------------------------------------------------------
+
+    def complaints(self) -> Iterator[str]:
+        """What is wrong now."""
+        group = self.node.shard.consumer_group(GROUP)
+        if group is None:
+            return
+        yield from _about(group)
+        owners: dict[int, str] = {}
+        for client in self.clients:
+            if client.member_id in group.members and client.epoch != NOT_A_MEMBER:
+                for number in client.owned:
+                    if owners.setdefault(number, client.name) != client.name:
+                        yield f"{client.name} and {owners[number]} both own t-{number}"
+
+    def fall_silent(self) -> None:
+        """Everyone goes on, does as it is told, and nothing else happens; so it gets its share."""
+        for _ in range(_ROUNDS):
+            for client in self.clients:
+                if client.told is not None:
+                    client.owned = client.told
+                if client.is_waiting:
+                    self.node.sleep(1)
+                    self._learn()
+                elif client.epoch != NOT_A_MEMBER:
+                    self._go_on(client)
+
+    def end_complaints(self) -> Iterator[str]:
+        """What is wrong when everyone has gone on for a while."""
+        yield from self.complaints()
+        group = self.node.shard.consumer_group(GROUP)
+        if group is None or any(each.current.member_epoch < JOINING for each in group.members.values()):
+            return  # a classic group, or a static member may still come back
+        present = [client for client in self.clients if client.epoch != NOT_A_MEMBER]
+        if {client.member_id for client in present} != set(group.members):
+            return  # a session has yet to end
+        owned = sorted(number for client in present for number in client.owned)
+        if present and owned != list(range(self.node.topics[TOPIC].partitions)):
+            yield f"only {owned} have an owner; the group is {group.state_name}: {self.clients}"
+
+
+_Act: TypeAlias = Callable[[ConsumerWorld, MixedClient], None]
+
+
+def _act(index: int, act: _Act, world: ConsumerWorld) -> None:
+    act(world, world.clients[index])
+
+
+def _assignment(partitions: list[TopicPartition]) -> bytes:
+    return encode_assignment(Assignment(tuple(partitions)))
+
+
+def _learn(client: MixedClient, reply: ReplyBody) -> None:
+    """React as clients do."""
+    match reply:
+        case ConsumerHeartbeatReply():
+            _learn_heartbeat(client, reply)
+        case JoinReply(error=ErrorCode.NONE):
+            client.member_id, client.epoch = reply.member_id, reply.generation
+            client.must_sync, client.must_join = True, False
+        case HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS):
+            client.must_join = True
+        case SyncReply():
+            _learn_assignment(client, reply)
+        case JoinReply() | HeartbeatReply() if reply.error:
+            client.lose_everything()
+            client.member_id = NO_MEMBER
+        case _:
+            pass
+
+
+def _learn_heartbeat(client: MixedClient, reply: ConsumerHeartbeatReply) -> None:
+    if reply.error:
+        client.lose_everything()
+    elif reply.member_epoch > JOINING:
+        client.epoch = reply.member_epoch
+        if reply.assignment is not None:
+            client.told = frozenset(number for _, numbers in reply.assignment for number in numbers)
+
+
+def _learn_assignment(client: MixedClient, reply: SyncReply) -> None:
+    client.must_sync = False
+    client.must_join = reply.error is ErrorCode.REBALANCE_IN_PROGRESS
+    if reply.error is ErrorCode.NONE:
+        client.told = frozenset(number for _, number in decode_assignment(reply.assignment).partitions)
+    elif reply.error is not ErrorCode.REBALANCE_IN_PROGRESS:
+        client.lose_everything()
+        client.member_id = NO_MEMBER
+
+
+def _about(group: ConsumerGroup) -> Iterator[str]:
+    if not group.epoch >= group.target_epoch:
+        yield f"target epoch {group.target_epoch} above group epoch {group.epoch}"
+    listed: dict[tuple[bytes, int], MemberId] = {}
+    for member in group.members.values():
+        if member.current.member_epoch > group.target_epoch:
+            yield f"{member.member_id} is at {member.current.member_epoch}, above {group.target_epoch}"
+        for partitions in (member.current.assigned, member.current.pending_revocation):
+            for topic, numbers in partitions.items():
+                for number in numbers:
+                    if listed.setdefault((topic, number), member.member_id) != member.member_id:
+                        yield f"{member.member_id} and {listed[topic, number]} have partition {number}"
+    kept = {(topic, n): owner for topic, owners in group.owners.items() for n, owner in owners.items()}
+    if kept != listed:
+        yield f"owners are {kept}, members list {listed}"
