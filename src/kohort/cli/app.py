@@ -30,6 +30,8 @@ _COMMANDS = {
     "groups": _Command(_USE, "kohort.cli.groups"),
     "produce": _Command(_USE, "kohort.cli.produce", "produce"),
     "consume": _Command(_USE, "kohort.cli.consume", "consume"),
+    "users": _Command(_USE, "kohort.cli.users"),
+    "acls": _Command(_USE, "kohort.cli.acls"),
     "cluster": _Command(_USE, "kohort.cli.brokers", "cluster"),
     "apis": _Command(_USE, "kohort.cli.brokers", "apis"),
     "pipeline": _Command(_JOBS, "kohort.cli.pipeline"),
