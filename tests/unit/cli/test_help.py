@@ -99,7 +99,7 @@ def test_the_commands_are_listed_in_order_with_serve_among_them() -> None:
     listed = [line.split()[1] for line in text.splitlines() if line.startswith("│ ") and line[2].isalpha()]
     run, use, jobs = (
         ["up", "serve", "data", "certs"],
-        ["topics", "groups", "produce", "consume", "cluster", "apis"],
+        ["topics", "groups", "produce", "consume", "users", "acls", "cluster", "apis"],
         ["pipeline", "spark"],
     )
     assert listed == [*run, *use, *jobs]
