@@ -80,7 +80,7 @@ def _storms(group: Row) -> Iterator[dict[str, Any]]:
             causes[one["trigger"]] += 1
         ranked = sorted(causes.items(), key=lambda each: (-each[1], each[0]))
         first, last = those[0]["start_ts"], max(one["end_ts"] or one["start_ts"] for one in those)
-        shown = ", ".join(f"{name} {count} times" for name, count in ranked)
+        shown = ", ".join(f"{name} ({count})" for name, count in ranked)
         sentence = f"{len(those)} rebalances in {(last - first) / 1_000:,.0f} s: {shown}"
         yield _finding(STORM, group, (first, last), ranked[0][0], sentence)
 

@@ -7,6 +7,7 @@ Row = Mapping[str, Any]
 Chart = dict[str, Any]
 
 _SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"  # a name, not an address that is opened
+_UTC: Final = {"type": "utc"}
 _ROW_HEIGHT: Final = 22
 _MOST_ROWS: Final = 40
 
@@ -26,7 +27,7 @@ DARK: Final = Theme("dark", "#e6edf3", "#3d444d", "#0d1117")
 
 def timeline(rebalances: Sequence[Row]) -> Chart:
     """When each group rebalanced, how long that took, and why."""
-    time: Chart = {"type": "temporal", "title": None}
+    time: Chart = {"type": "temporal", "scale": _UTC, "title": None}
     return {
         "data": {"values": list(rebalances)},
         "encoding": {
@@ -53,7 +54,7 @@ def lag(samples: Sequence[Row]) -> Chart:
         "data": {"values": list(samples)},
         "mark": {"type": "line", "interpolate": "step-after"},
         "encoding": {
-            "x": {"field": "at", "type": "temporal", "title": None},
+            "x": {"field": "at", "type": "temporal", "scale": _UTC, "title": None},
             "y": {"field": "lag", "type": "quantitative", "title": "records"},
             "color": {"field": "group_id", "type": "nominal", "title": "group"},
         },
@@ -81,7 +82,7 @@ def members(sessions: Sequence[Row]) -> Chart:
         "mark": {"type": "bar", "height": 10},
         "encoding": {
             "y": {"field": "member", "type": "nominal", "title": None},
-            "x": {"field": "joined", "type": "temporal", "title": None},
+            "x": {"field": "joined", "type": "temporal", "scale": _UTC, "title": None},
             "x2": {"field": "left"},
             "color": {"field": "group_id", "type": "nominal", "title": "group"},
         },
@@ -95,7 +96,12 @@ def commits(counts: Sequence[Row]) -> Chart:
         "data": {"values": list(counts)},
         "mark": "rect",
         "encoding": {
-            "x": {"field": "at", "type": "ordinal", "timeUnit": "yearmonthdatehoursminutes", "title": None},
+            "x": {
+                "field": "at",
+                "type": "ordinal",
+                "timeUnit": "utcyearmonthdatehoursminutes",
+                "title": None,
+            },
             "y": {"field": "group_id", "type": "nominal", "title": None},
             "color": {
                 "field": "commits",
@@ -125,6 +131,8 @@ def dressed(chart: Chart, theme: Theme, width: int) -> Chart:
     return chart | {
         "$schema": _SCHEMA,
         "width": width,
+        # A browser may have wider letters than those the labels were measured with.
+        "padding": {"left": 16, "right": 8, "top": 6, "bottom": 6},
         "autosize": {"type": "fit-x", "contains": "padding"},
         "config": {
             "background": theme.background,

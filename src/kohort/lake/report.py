@@ -3,6 +3,7 @@
 The page needs nothing but itself: pictures are SVG, drawn here, for light and dark screens and two widths.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -80,7 +81,8 @@ def page(found: Mapping[str, Rows]) -> str:
 def summary(found: Mapping[str, Rows]) -> list[str]:
     """What there is to know, in words."""
     rebalances, status = found["rebalances"], found["status"]
-    sentences = [f"{_counted(len(found['groups']), 'group')}, {_counted(len(rebalances), 'rebalance')}."]
+    groups = _counted(len(found["groups"]), "group")
+    sentences = [f"{groups}, {_counted(len(rebalances), 'rebalance')}. All times are UTC."]
     if found["lost"]:
         worst = found["lost"][0]
         if worst["seconds"]:
@@ -137,9 +139,7 @@ def _table(title: str, rows: Rows) -> str:
         return f"<h2>{escape(title)}</h2><p>None.</p>"
     heads = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
     body = "".join(
-        "<tr>"
-        + "".join(f"<td>{escape('' if value is None else str(value))}</td>" for value in row.values())
-        + "</tr>"
+        "<tr>" + "".join(f"<td>{escape(_cell(value))}</td>" for value in row.values()) + "</tr>"
         for row in rows
     )
     return (
@@ -147,6 +147,14 @@ def _table(title: str, rows: Rows) -> str:
         f"<tbody>{body}</tbody></table></div>"
     )
 
+
+def _cell(value: object) -> str:
+    """A time without its zone and its fractions; the page says which zone it is."""
+    text = "" if value is None else str(value)
+    return f"{text[:10]} {text[11:19]}" if _TIME.fullmatch(text) else text
+
+
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d:]{8}(\.\d+)?\+00:00")
 
 _PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
@@ -156,7 +164,7 @@ _PAGE: Final = """<!doctype html>
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back);
   max-width: 1060px; margin: 0 auto; padding: 1rem }
 h2 { margin-top: 2rem; border-bottom: 1px solid var(--line) }
-figure { margin: 0 } figure svg { max-width: 100%; height: auto }
+figure { margin: 0 } figure svg { max-width: 100%; height: auto; overflow: visible }
 .dark, .narrow { display: none }
 .scroll { overflow-x: auto } table { border-collapse: collapse; font-size: 14px }
 th, td { text-align: left; padding: .3rem .7rem; border-bottom: 1px solid var(--line); vertical-align: top }
