@@ -1,6 +1,7 @@
 """Micro-batches as plain frames on their way into the tables."""
 
 import datetime
+import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kohort.spark.pipelines.forms import Evolve, Values
+from kohort.spark.pipelines.json_shape import Loader, load
 from kohort.spark.pipelines.landing import BatchReport, Lander, Partition, Plan
+from kohort.spark.pipelines.registry import RegistryLoader
 from kohort.spark.pipelines.spans import Span
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ class Archive:
     root: Path
     values: Values = Values.BINARY
     evolve: Evolve = Evolve.OFF
+    loader: Loader = load
     reports: list[BatchReport] = field(default_factory=list)
     topic_ids: list[str] = field(default_factory=lambda: ["id"])  # one after the other, the last for ever
 
@@ -53,6 +57,7 @@ class Archive:
             instance="1",
             values=self.values,
             evolve=self.evolve,
+            loader=self.loader,
             plan=lambda _: plan,
             topic_ids=self._ids,
             report=self.reports.append,
@@ -175,6 +180,16 @@ def test_json_of_other_types_gets_columns_of_its_own_and_old_files_stay_readable
         (None, 4.0, None, None, None, None),
     ]
     assert [row.offset for row in archive.read("a+bad").collect()] == [3]
+
+
+def test_values_of_a_schema_registry_become_columns(archive: Archive, tmp_path: Path) -> None:
+    schema = {"type": "record", "name": "A", "fields": [{"name": "id", "type": "long"}]}
+    (tmp_path / "7.avsc").write_text(json.dumps(schema))
+    archive.values, archive.loader = Values.REGISTRY, RegistryLoader(str(tmp_path))
+    rows = [record("a", 0, 0, b"\0\0\0\0\7\x0a"), record("a", 0, 1, b"\0\0\0\0\x08\x0a")]
+    assert archive.land(rows, {("a", 0): Span(0, 2)}).bad == 1
+    assert [row.id for row in archive.read("a").select("value.id").collect()] == [5]
+    assert [row.reason for row in archive.read("a+bad").collect()] == ["there is no schema 8 in the registry"]
 
 
 def test_json_without_a_single_object_is_kept_aside(archive: Archive) -> None:

@@ -52,6 +52,15 @@ EvolveOption = Annotated[
         rich_help_panel=_WHAT,
     ),
 ]
+RegistryOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL|DIR",
+        help="Where schemas are: a schema registry (http://user:password@host:8081), or a directory with "
+        "7.avsc, 7.json or 7.desc for schema 7.",
+        rich_help_panel=_WHAT,
+    ),
+]
 Directory = Annotated[
     Path, typer.Option("--to", metavar="DIR", help="Directory of the archive, one table for each topic.")
 ]
@@ -79,12 +88,14 @@ def archive(
     values: Annotated[
         Values,
         typer.Option(
-            help="Keep values as they are, as text, or as columns by a schema that the first of them decide. "
+            help="Keep values as they are, as text, or as columns by a schema that the first of them decide: "
+            "JSON, or what a schema registry has schemas of (Avro, Protobuf, JSON). "
             "What does not fit goes to the table TOPIC+bad, with the reason.",
             rich_help_panel=_WHAT,
         ),
     ] = Values.BINARY,
     evolve: EvolveOption = Evolve.OFF,
+    registry: RegistryOption = None,
     contract: Annotated[
         Path | None,
         typer.Option(
@@ -151,8 +162,10 @@ def archive(
     Runs until it is stopped; a second one with the same group and directory takes a share of the work, and a
     next one goes on where this one ended, however that was.
     """
-    if values is not Values.JSON and (contract is not None or evolve is not Evolve.OFF):
-        raise refuse("--schema and --evolve are for values that are JSON", "add --values json")
+    if values in (Values.BINARY, Values.UTF8) and (contract is not None or evolve is not Evolve.OFF):
+        raise refuse("--schema and --evolve are for values that become columns", "add --values json")
+    if (values is Values.REGISTRY) != (registry is not None):
+        raise refuse("--values registry and --registry go together", "name the registry's URL or a directory")
     if start not in ("earliest", "latest"):
         raise refuse(f"--from: {start!r} is neither earliest nor latest")
     try:
@@ -175,6 +188,7 @@ def archive(
                 group=group,
                 values=values,
                 evolve=evolve,
+                registry=registry,
                 contract=read_contract(contract.read_bytes()) if contract is not None else {},
                 trigger_seconds=trigger,
                 once=once,
@@ -375,7 +389,12 @@ def schema(
 
 
 @app.command("replay-bad")
-def replay_bad(to: Directory, evolve: EvolveOption = Evolve.OFF, as_json: AsJson = False) -> None:
+def replay_bad(
+    to: Directory,
+    evolve: EvolveOption = Evolve.OFF,
+    registry: RegistryOption = None,
+    as_json: AsJson = False,
+) -> None:
     """Land the bad JSON records that fit by now: after a new `archive --schema`, or with --evolve.
 
     Each record is in the table or in TOPIC+bad, once. The pipeline may go on meanwhile. Needs no Spark.
@@ -384,7 +403,7 @@ def replay_bad(to: Directory, evolve: EvolveOption = Evolve.OFF, as_json: AsJson
     def run() -> int:
         from kohort.spark.pipelines import replay
 
-        done = replay.replay_bad(_existing(to), evolve)
+        done = replay.replay_bad(_existing(to), evolve, registry)
         if as_json:
             show_json([one._asdict() for one in done])
             return OK

@@ -29,6 +29,7 @@ from kohort.spark.pipelines.instances import checkpoint_of, claimed
 from kohort.spark.pipelines.json_shape import Fields
 from kohort.spark.pipelines.landing import BatchReport, Lander, Plan
 from kohort.spark.pipelines.progress import Ended, Landed, MergedFiles, Started, Tell, Trouble
+from kohort.spark.pipelines.registry import loader_of
 from kohort.spark.pipelines.spans import Span
 from kohort.spark.pipelines.table import Table, tables
 from kohort.spark.pipelines.table_schema import pin
@@ -70,6 +71,7 @@ class ArchiveOptions:
     group: str
     values: Values = Values.BINARY
     evolve: Evolve = Evolve.OFF
+    registry: str | None = None
     contract: Mapping[str, Fields] = field(default_factory=dict)
     trigger_seconds: float = 10.0
     once: bool = False
@@ -244,6 +246,7 @@ class _Run:
             instance=instance,
             values=self._options.values,
             evolve=self._options.evolve,
+            loader=loader_of(self._options.registry),
             plan=lambda batch: plan_of(checkpoint, batch),
             topic_ids=lambda topics: topic_ids(self._admin, topics),
             report=reports.append,

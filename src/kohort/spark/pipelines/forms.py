@@ -12,6 +12,7 @@ class Values(StrEnum):
     BINARY = "binary"
     UTF8 = "utf8"
     JSON = "json"
+    REGISTRY = "registry"
 
 
 class Evolve(StrEnum):

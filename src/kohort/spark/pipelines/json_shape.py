@@ -9,13 +9,16 @@ has several columns, ``["versions", {column: shape}]``, the newest last.
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from kohort.model.errors import KohortError
 
 Shape = str | list["str | Shape | dict[str, Shape]"]
 Fields = Mapping[str, Shape]
+Loaded = tuple[object, str | None]
+"""A document, or why there is none."""
+Loader = Callable[[bytes], Loaded]
 
 BIGINT, DOUBLE, BOOLEAN, STRING = "bigint", "double", "boolean", "string"
 ANY, TEXT = "any", "text"
@@ -59,11 +62,11 @@ class _OutOfRangeError(_MisfitError):
 # Inferring
 
 
-def infer(values: Iterable[bytes]) -> Fields | None:
+def infer(values: Iterable[bytes], loader: "Loader | None" = None) -> Fields | None:
     """The fields of all objects among these values; None if there are none."""
     merged: Shape | None = None
     for value in values:
-        document, _ = load(value)
+        document, _ = (loader or load)(value)
         if isinstance(document, dict):
             shape = _shape(document, 0)
             merged = shape if merged is None else _merge(merged, shape)
@@ -167,7 +170,7 @@ def columns_of(fields: Fields) -> dict[str, Shape]:
 # Holding values against a shape
 
 
-def load(value: bytes) -> tuple[object, str | None]:
+def load(value: bytes) -> Loaded:
     """The document in a value, or why there is none."""
     try:
         text = value.decode()
@@ -201,9 +204,9 @@ _CAREFUL = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite
 _MAY_OVERFLOW = re.compile(r"\d[eE]\+?\d{2}|\d{308}")
 
 
-def parse(value: bytes, fields: Fields) -> Parsed:
+def parse(value: bytes, fields: Fields, loader: Loader = load) -> Parsed:
     """A value as a row of the fields. Nothing is dropped: what has no column is an extra, or all is bad."""
-    document, reason = load(value)
+    document, reason = loader(value)
     if reason is not None:
         return Parsed(None, reason=reason)
     if not isinstance(document, dict):

@@ -13,6 +13,7 @@ from uuid import uuid4
 from kohort.model.errors import KohortError
 from kohort.spark.pipelines.files import LocalFiles
 from kohort.spark.pipelines.forms import Evolve, Values
+from kohort.spark.pipelines.json_shape import Loader, load
 from kohort.spark.pipelines.ledger import Landing, Move, OverlapError, Place
 from kohort.spark.pipelines.spans import Span, Spans, size, subtract
 from kohort.spark.pipelines.staging import Staged, staged_files
@@ -84,6 +85,7 @@ class Lander:
     instance: str
     values: Values
     evolve: Evolve = Evolve.OFF
+    loader: Loader = load
     plan: Callable[[int], Plan]  # of a batch, by its number
     topic_ids: Callable[[Collection[str]], TopicIds]  # of topics now; "" for one that is gone or has none
     report: Callable[[BatchReport], None]
@@ -132,7 +134,10 @@ class Lander:
         directory = f"{STAGING}/{self.instance}/{name}"
         tasks = 1 + sum(map(size, cut.missing.values())) // _OFFSETS_A_TASK
         write_aside(
-            cut.frame_of_missing(), self.values, cut.topics(), Aside(files, directory, tasks, self.evolve)
+            cut.frame_of_missing(),
+            self.values,
+            cut.topics(),
+            Aside(files, directory, tasks, self.evolve, self.loader),
         )
         staged = staged_files(files, directory)
         published = []

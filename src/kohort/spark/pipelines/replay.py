@@ -6,20 +6,25 @@ away.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from kohort.spark.pipelines.compaction import LOCK
 from kohort.spark.pipelines.files import LocalFiles
 from kohort.spark.pipelines.forms import Evolve, Values
-from kohort.spark.pipelines.json_shape import Fields
+from kohort.spark.pipelines.json_shape import Fields, Loader
 from kohort.spark.pipelines.ledger import Ledger, Move, Place
 from kohort.spark.pipelines.parquet import NewFile, batches_of
+from kohort.spark.pipelines.registry import loader_of
 from kohort.spark.pipelines.table import PARQUET, STATE, Table, tables
 from kohort.spark.pipelines.table_schema import keep_evolved, kept_schema
 from kohort.spark.pipelines.values import RECORD, as_landed, parse_batch, with_value
+
+if TYPE_CHECKING:
+    from pyarrow import lib as pa
 
 
 class Replayed(NamedTuple):
@@ -30,17 +35,22 @@ class Replayed(NamedTuple):
     still_bad: int
 
 
-def replay_bad(root: Path, policy: Evolve) -> list[Replayed]:
-    """Land what the schemas hold, after they have evolved as ``policy`` says. For tables with JSON values."""
+def replay_bad(root: Path, policy: Evolve, registry: str | None = None) -> list[Replayed]:
+    """Land what the schemas hold, after they have evolved as ``policy`` says.
+
+    For tables with JSON values or, with a registry, with values that it has schemas of.
+    """
+    kind = Values.JSON if registry is None else Values.REGISTRY
+    loader = loader_of(registry)
     files = LocalFiles(root)
     with files.locked(LOCK):
         found = [(table, table.recover()) for table in tables(root)]
         return [
-            _replay(files, table, ledger, policy) for table, ledger in found if ledger.values == Values.JSON
+            _replay(files, table, ledger, policy, loader) for table, ledger in found if ledger.values == kind
         ]
 
 
-def _replay(files: LocalFiles, table: Table, ledger: Ledger, policy: Evolve) -> Replayed:
+def _replay(files: LocalFiles, table: Table, ledger: Ledger, policy: Evolve, loader: Loader) -> Replayed:
     bad = sum(one.bad for one in ledger.landed.values())
     paths = [
         f"{date}/{entry.name}"
@@ -52,10 +62,10 @@ def _replay(files: LocalFiles, table: Table, ledger: Ledger, policy: Evolve) -> 
     if schema is None or not paths:
         return Replayed(table.topic, 0, bad)
     if policy is not Evolve.OFF and not schema.is_pinned:
-        schema = keep_evolved(table, _examples(files, paths, schema.fields, policy), policy)
+        schema = keep_evolved(table, _examples(files, paths, schema.fields, policy, loader), policy, loader)
     aside = f"{STATE}/_staging/_replay/{table.topic}"
     files.remove_tree(aside)
-    sorting = _Sorting(files, table, aside, schema.fields)
+    sorting = _Sorting(files, table, aside, partial(parse_batch, fields=schema.fields, loader=loader))
     for path in paths:
         sorting.sort(path)
     if sorting.removes:
@@ -65,12 +75,14 @@ def _replay(files: LocalFiles, table: Table, ledger: Ledger, policy: Evolve) -> 
     return Replayed(table.topic, count, bad - count)
 
 
-def _examples(files: LocalFiles, paths: list[str], fields: Fields, policy: Evolve) -> Iterator[bytes]:
+def _examples(
+    files: LocalFiles, paths: list[str], fields: Fields, policy: Evolve, loader: Loader
+) -> Iterator[bytes]:
     """The values that need other columns, one for each of these."""
     for path in paths:
         for batch in batches_of(files.at(path)):
             for value in batch.column("value"):
-                before, fields = fields, with_value(fields, value.as_py(), policy)
+                before, fields = fields, with_value(fields, value.as_py(), policy, loader)
                 if fields is not before:
                     yield value.as_py()
 
@@ -78,8 +90,10 @@ def _examples(files: LocalFiles, paths: list[str], fields: Fields, policy: Evolv
 class _Sorting:
     """Writes the records of bad files aside again: as landed, or as bad as before."""
 
-    def __init__(self, files: LocalFiles, table: Table, aside: str, fields: Fields) -> None:
-        self._files, self._table, self._aside, self._fields = files, table, aside, fields
+    def __init__(
+        self, files: LocalFiles, table: Table, aside: str, parse: "Callable[[pa.RecordBatch], pa.RecordBatch]"
+    ) -> None:
+        self._files, self._table, self._aside, self._parse = files, table, aside, parse
         self._name = f"replay-{uuid4().hex[:8]}"
         self.landed: Counter[tuple[int, int]] = Counter()  # by partition and offset
         self.moves: list[Move] = []
@@ -93,7 +107,7 @@ class _Sorting:
         bad = NewFile(self._files.at(f"{self._aside}/bad-{number:05}{PARQUET}"))
         with good, bad:
             for batch in batches_of(self._files.at(path)):
-                judged = parse_batch(batch.select(list(RECORD)), self._fields)
+                judged = self._parse(batch.select(list(RECORD)))
                 reasons = judged.column("reason")
                 fitting = judged.filter(reasons.is_null())
                 good.write(as_landed(fitting))

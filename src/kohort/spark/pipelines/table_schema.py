@@ -8,7 +8,7 @@ from kohort.model.errors import KohortError
 from kohort.spark.pipelines import json_shape
 from kohort.spark.pipelines.forms import Evolve
 from kohort.spark.pipelines.json_evolution import evolved
-from kohort.spark.pipelines.json_shape import Fields, ShapeError, columns_of, ddl
+from kohort.spark.pipelines.json_shape import Fields, Loader, ShapeError, columns_of, ddl, load
 from kohort.spark.pipelines.table import STATE, Table
 
 
@@ -31,12 +31,14 @@ def kept_schema(table: Table) -> TableSchema | None:
     return TableSchema(json_shape.decode_fields(content), bool(json.loads(content).get("pinned")))
 
 
-def keep_inferred(table: Table, sample: Callable[[], list[bytes]]) -> TableSchema | None:
+def keep_inferred(
+    table: Table, sample: Callable[[], list[bytes]], loader: Loader = load
+) -> TableSchema | None:
     """The schema of a table; inferred and kept now if there is none. None if nothing fits one."""
     kept = kept_schema(table)
     if kept is not None:
         return kept
-    inferred = json_shape.infer(sample())
+    inferred = json_shape.infer(sample(), loader)
     if inferred is None:
         return None
     with table.files.locked(table.lock):  # two instances may infer; the first one's is kept
@@ -46,14 +48,14 @@ def keep_inferred(table: Table, sample: Callable[[], list[bytes]]) -> TableSchem
     return kept
 
 
-def keep_evolved(table: Table, values: Iterable[bytes], policy: Evolve) -> TableSchema:
+def keep_evolved(table: Table, values: Iterable[bytes], policy: Evolve, loader: Loader = load) -> TableSchema:
     """Let the schema hold these values, too, as far as the rules allow."""
     with table.files.locked(table.lock):
         kept = kept_schema(table)
         assert kept is not None, "what does not fit a schema has been held against one"
         fields = kept.fields
         for value in values:
-            document, _ = json_shape.load(value)
+            document, _ = loader(value)
             if isinstance(document, dict) and not kept.is_pinned:
                 fields = evolved(fields, document, policy)
         return kept if fields is kept.fields else _keep(table, TableSchema(fields))

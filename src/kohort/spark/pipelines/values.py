@@ -11,7 +11,7 @@ from kohort.spark.pipelines import json_shape
 from kohort.spark.pipelines.files import LocalFiles
 from kohort.spark.pipelines.forms import Evolve, Values
 from kohort.spark.pipelines.json_evolution import evolved
-from kohort.spark.pipelines.json_shape import Fields
+from kohort.spark.pipelines.json_shape import Fields, Loader, load
 from kohort.spark.pipelines.staging import BAD, GOOD, TABLE
 from kohort.spark.pipelines.table import Table
 from kohort.spark.pipelines.table_schema import TableSchema, keep_evolved, keep_inferred
@@ -25,6 +25,7 @@ MOST_ROWS_A_FILE = 2_000_000
 
 RECORD = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
 _RAW = "key binary, value binary, headers array<struct<key: string, value: binary>>, topic string, "
+_EXAMPLE = "partition int, offset bigint, value binary"
 _PLACE = "partition int, offset bigint, timestamp timestamp"
 
 
@@ -35,6 +36,7 @@ class Aside(NamedTuple):
     directory: str
     tasks: int
     evolve: Evolve = Evolve.OFF
+    loader: Loader = load
 
 
 def write_aside(frame: "DataFrame", values: Values, topics: Collection[str], aside: Aside) -> None:
@@ -44,7 +46,7 @@ def write_aside(frame: "DataFrame", values: Values, topics: Collection[str], asi
             _write(frame.select(*RECORD), aside, GOOD)
         case Values.UTF8:
             _write_text(frame, aside)
-        case Values.JSON:
+        case Values.JSON | Values.REGISTRY:
             _write_json(frame, topics, aside)
         case _:
             assert_never(values)
@@ -107,9 +109,9 @@ def _write_json(frame: "DataFrame", topics: Collection[str], aside: Aside) -> No
     try:
         for topic in sorted(topics):
             records = kept.where(F.col("topic") == topic).select(*RECORD)
-            schema = keep_inferred(Table(aside.files, topic), partial(_sample, records))
+            schema = keep_inferred(Table(aside.files, topic), partial(_sample, records), aside.loader)
             if schema is None:
-                bad = F.lit("no schema yet: no value so far is a JSON object")
+                bad = F.lit("no schema yet: no value so far is an object")
                 _write(records.withColumn("reason", bad), aside, BAD)
             else:
                 _write_topic(records, topic, schema, aside)
@@ -121,14 +123,14 @@ def _write_json(frame: "DataFrame", topics: Collection[str], aside: Aside) -> No
 def _write_topic(records: "DataFrame", topic: str, schema: TableSchema, aside: Aside) -> None:
     """Write what fits; if values need other columns, add those and write all of it again."""
     policy = Evolve.OFF if schema.is_pinned else aside.evolve
-    parsed = records.mapInArrow(parser(schema.fields, policy), _parsed_schema(schema.fields))
+    parsed = records.mapInArrow(parser(schema.fields, policy, aside.loader), _parsed_schema(schema.fields))
     if _write_judged(parsed, _as_columns, aside):
         return
     aside.files.remove_tree(f"{aside.directory}/{GOOD}/{TABLE}{topic}")
-    found = records.mapInArrow(examples(schema.fields, policy), "partition int, offset bigint, value binary")
+    found = records.mapInArrow(examples(schema.fields, policy, aside.loader), _EXAMPLE)
     values = [bytes(row.value) for row in sorted(found.collect())]
-    fields = keep_evolved(Table(aside.files, topic), values, policy).fields
-    parsed = records.mapInArrow(parser(fields, Evolve.OFF), _parsed_schema(fields))
+    fields = keep_evolved(Table(aside.files, topic), values, policy, aside.loader).fields
+    parsed = records.mapInArrow(parser(fields, Evolve.OFF, aside.loader), _parsed_schema(fields))
     _write_judged(parsed, _as_columns, aside)
 
 
@@ -150,7 +152,7 @@ def _parsed_schema(fields: Fields) -> str:
 
 
 def examples(
-    fields: Fields, policy: Evolve
+    fields: Fields, policy: Evolve, loader: Loader
 ) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
     """For ``mapInArrow``: of all records that need other columns one for each of these."""
 
@@ -161,7 +163,7 @@ def examples(
         for batch in batches:
             needed = []
             for number, value in enumerate(batch.column("value")):
-                before, grown = grown, with_value(grown, value.as_py(), policy)
+                before, grown = grown, with_value(grown, value.as_py(), policy, loader)
                 if grown is not before:
                     needed.append(number)
             chosen = batch.take(pa.array(needed, pa.int64()))
@@ -171,25 +173,27 @@ def examples(
     return find_all
 
 
-def with_value(fields: Fields, value: bytes | None, policy: Evolve) -> Fields:
+def with_value(fields: Fields, value: bytes | None, policy: Evolve, loader: Loader = load) -> Fields:
     """Fields that hold a value, too; the same if they do, or cannot."""
-    document = None if value is None else json_shape.load(value)[0]
+    document = None if value is None else loader(value)[0]
     return evolved(fields, document, policy) if isinstance(document, dict) else fields
 
 
 def parser(
-    fields: Fields, policy: Evolve = Evolve.OFF
+    fields: Fields, policy: Evolve = Evolve.OFF, loader: Loader = load
 ) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
     """For ``mapInArrow``: each record with its columns and extras, or with its value and what is wrong."""
 
     def parse_all(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         for batch in batches:
-            yield parse_batch(batch, fields, policy)
+            yield parse_batch(batch, fields, policy, loader)
 
     return parse_all
 
 
-def parse_batch(batch: "pa.RecordBatch", fields: Fields, policy: Evolve = Evolve.OFF) -> "pa.RecordBatch":
+def parse_batch(
+    batch: "pa.RecordBatch", fields: Fields, policy: Evolve = Evolve.OFF, loader: Loader = load
+) -> "pa.RecordBatch":
     """The columns of ``_parsed_schema`` for one batch of records."""
     from pyarrow import lib as pa
 
@@ -199,13 +203,13 @@ def parse_batch(batch: "pa.RecordBatch", fields: Fields, policy: Evolve = Evolve
     evolving: list[bool] = []
     for value in batch.column("value"):
         raw = value.as_py()
-        row, extra, reason = (None, None, None) if raw is None else json_shape.parse(raw, fields)
+        row, extra, reason = (None, None, None) if raw is None else json_shape.parse(raw, fields, loader)
         rows.append(row)
         extras.append(extra)
         reasons.append(reason)
         is_odd = extra is not None or reason is not None
         may_evolve = is_odd and policy is not Evolve.OFF
-        evolving.append(may_evolve and with_value(fields, raw, policy) is not fields)
+        evolving.append(may_evolve and with_value(fields, raw, policy, loader) is not fields)
     arrays = [
         pa.array(rows, _arrow_type(["struct", dict(fields)])),
         pa.array(extras, pa.string()),
