@@ -176,6 +176,15 @@ def test_fetches_have_the_epoch_of_the_member(member: str | None, epoch: int, er
     assert group.ask(command).error is error
 
 
+def test_a_missing_group_has_no_offsets() -> None:
+    """A member of a group that does not exist finds no offsets, and no error (offsets-and-log 3)."""
+    group = ConsumerScenario(t=1)
+    command = FetchOffsets(
+        reply_to=group.next_request(), group_id=group.group_id, member_id=MemberId("a"), member_epoch=3
+    )
+    assert (group.ask(command).error, len(group.node.replies[command.reply_to].rows)) == (ErrorCode.NONE, 0)
+
+
 @pytest.mark.parametrize(
     ("types", "states", "found"),
     [(("CONSUMER",), ("stable",), 1), (("bogus",), (), 0), (("classic",), (), 0), ((), ("empty",), 0)],
