@@ -172,6 +172,10 @@ class Connection(asyncio.Protocol):
         self._open = False
         self._transport.abort()
 
+    def asks(self, requests: Requests) -> bool:
+        """Whether its frames go to these at once, and to no gate before."""
+        return self._requests is requests
+
     def authenticated(self, principal: str, requests: Requests) -> None:
         """The peer has logged in: ``requests`` answers it from now on."""
         self.principal = principal

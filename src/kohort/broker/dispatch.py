@@ -175,9 +175,13 @@ class Dispatch:
         except DecodeError as error:
             raise ProtocolError(f"{context} cannot be read: {error}") from error
         answer = self._answer(handler, request, context, len(frame))
-        if handler.served.key is ApiKey.HEARTBEAT and self._interceptor is None:
+        if handler.served.key is ApiKey.HEARTBEAT and self._is_direct(connection):
             connection.seen = self._remember(frame, request, handler, context)
         return answer
+
+    def _is_direct(self, connection: Connection) -> bool:
+        """Whether nothing stands between a frame and its handler: no rule, no right, no session that ends."""
+        return self._interceptor is None and self._broker.authorizer is None and connection.asks(self)
 
     def _remember(self, frame: bytes, request: Message, handler: Handler, context: Context) -> SeenHeartbeat:
         def write(error: ErrorCode) -> bytes:

@@ -5,8 +5,8 @@ once (who, in which generation) is kept with the connection, and so are the byte
 is decided each time, by the same function as ever: a frame that is recognised is not read, and its reply is
 not written, a second time. Nothing else is saved.
 
-Before its handler a request may be looked at by others: interceptors, and whoever checks rights. What is kept
-is true as long as they let the heartbeat pass; when that may change, ``Dispatch.forget_seen`` drops it all.
+Only where nothing stands between a frame and its handler: with interceptors, an authorizer or a session that
+expires, every frame is read. When an interceptor comes, ``Dispatch.forget_seen`` drops all that is kept.
 """
 
 from collections.abc import Callable
