@@ -39,10 +39,7 @@ def wrong_with(expression: str) -> str | None:
         said = error.args[0]
         text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
         reason = text.split(": ", 1)[0]
-        return (
-            f"SubscribedTopicRegex `{expression}` is not a valid regular expression: "
-            f"{_WORDS.get(reason, reason)}."
-        )
+        return _WORDS.get(reason, reason)
     return None
 
 

@@ -42,8 +42,7 @@ def test_an_expression_matches_whole_names(expression: str, matched: list[str]) 
     ],
 )
 def test_what_is_no_expression_is_refused_in_the_words_of_kafka(expression: str, reason: str) -> None:
-    text = f"SubscribedTopicRegex `{expression}` is not a valid regular expression: {reason}."
-    assert wrong_with(expression) == text
+    assert wrong_with(expression) == reason
 
 
 def test_an_expression_that_is_wrong_is_left_out_of_what_is_resolved() -> None:
@@ -51,7 +50,7 @@ def test_an_expression_that_is_wrong_is_left_out_of_what_is_resolved() -> None:
 
 
 def test_an_expression_that_needs_too_much_memory_is_refused() -> None:
-    assert "not a valid regular expression" in (wrong_with("((\\pL{500})|x){2}" * 30) or "")
+    assert wrong_with("((\\pL{500})|x){2}" * 30) == "pattern too large - compile failed"
 
 
 def test_an_expression_that_ruins_a_backtracking_engine_is_matched_in_one_pass() -> None:
