@@ -263,6 +263,8 @@ _OWN_BROKER_CONFIGS = (
     _fixed(_int("max.incremental.fetch.session.cache.slots", 1_000)),
     _int("fetch.max.bytes", 57_671_680, allowed=_Range(1_024, _INT_MAX)),
     _long("connections.max.idle.ms", 600_000),
+    _fixed(_int("max.connections.per.ip", _INT_MAX)),
+    ConfigKey("max.connections.per.ip.overrides", ConfigType.STRING, "", _anything, dynamic=False),
     _long("producer.id.expiration.ms", 86_400_000, allowed=_Range(1)),
     _fixed(_long("queued.max.request.bytes", -1, allowed=_Range(-1))),
     _fixed(_long("kohort.fetch.sessions.max.bytes", -1, allowed=_Range(-1))),

@@ -1,8 +1,11 @@
-"""Limits on peers that have not logged in: how many, how long, and how often they may fail (security 8)."""
+"""Limits on peers: how many connections, how long without a log-in, how often it may fail (security 8)."""
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING
+
+from kohort.model.errors import KohortError
+from kohort.security.listeners import split
 
 if TYPE_CHECKING:
     from kohort.broker.connection import Connection
@@ -43,6 +46,33 @@ class HalfOpen:
     def _too_late(self, connection: "Connection") -> None:
         self.remove(connection)
         connection.close(f"it did not log in within {self._patience_s:g} s")
+
+
+class PerAddress:
+    """How many connections an address may have: ``max.connections.per.ip`` and its exceptions."""
+
+    def __init__(self, most: int, exceptions: str) -> None:
+        self._most = most
+        self._exceptions: dict[str, int] = {}
+        for item in split(exceptions):
+            host, _, number = item.rpartition(":")
+            if not host or not number.isdecimal():
+                raise KohortError(
+                    f"max.connections.per.ip.overrides: {item!r} is not HOST:NUMBER",
+                    hint="write addresses, as in 10.0.0.1:100,10.0.0.2:5",
+                )
+            self._exceptions[host.strip("[]")] = int(number)
+        self._open: Counter[str] = Counter()
+
+    def enter(self, host: str) -> bool:
+        """Count a connection; whether its address may have it."""
+        self._open[host] += 1
+        return self._open[host] <= self._exceptions.get(host, self._most)
+
+    def leave(self, host: str) -> None:
+        self._open[host] -= 1
+        if self._open[host] <= 0:
+            del self._open[host]
 
 
 class FailedLogins:

@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Mapping
 
 from kohort.log.catalog import Catalog, UserKey
+from kohort.model.errors import KohortError
 from kohort.security.scram import (
     LEAST_ITERATIONS,
     ScramCredential,
@@ -19,6 +20,10 @@ async def add_users(catalog: Catalog, users: Mapping[str, Secret]) -> None:
     known = {user for user, _ in catalog.credentials}
     new: dict[UserKey, ScramCredential] = {}
     for user, password in users.items():
+        if user == "*" or not password.reveal():
+            raise KohortError(
+                f"user {user} cannot be made", hint="the name * and empty passwords are refused"
+            )
         if user not in known:
             for mechanism in ScramMechanism:
                 salt = secrets.token_bytes(16)

@@ -13,6 +13,7 @@ from kohort.broker.dispatch import Dispatch
 from kohort.broker.endpoints import Address, Endpoint, check_risks
 from kohort.broker.handlers import request_limits
 from kohort.broker.listening import Listener
+from kohort.broker.login_limits import PerAddress
 from kohort.broker.maintenance import Maintenance
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
@@ -37,6 +38,7 @@ class Server:
         self._nobody = asyncio.Event()  # set while no client is connected
         self._listeners: list[Listener] = []
         self._certificates_check: asyncio.TimerHandle | None = None
+        self._per_address: PerAddress | None = None  # if their number is limited
 
     @property
     def connections(self) -> int:
@@ -60,6 +62,7 @@ class Server:
                 logger.warning("recovered %s: %s", repair.directory, repair.what)
             self.dispatch = Dispatch(self.broker)
             await self.broker.prepare_users()
+            self._limit_addresses()
             limits = request_limits(settings.max_produce_frame)
             for endpoint in self.broker.endpoints:
                 endpoint.request_limits = limits
@@ -121,6 +124,12 @@ class Server:
         for listener in self._listeners:
             await listener.close()
 
+    def _limit_addresses(self) -> None:
+        names = ("max.connections.per.ip", "max.connections.per.ip.overrides")
+        if any(name in self._settings.overrides for name in names):
+            configs = self.broker.configs
+            self._per_address = PerAddress(configs.number(names[0]), configs.text(names[1]))
+
     def _handshake_failed(self, endpoint: Endpoint, host: str, error: OSError) -> None:
         name = endpoint.listener.name
         about = f"failed TLS handshakes of {host}"
@@ -149,8 +158,14 @@ class Server:
             return
         self._connections.add(connection)
         self._nobody.clear()
+        if self._per_address is not None and not self._per_address.enter(connection.client_host[1:]):
+            connection.close(
+                f"{connection.client_host[1:]} has too many connections (max.connections.per.ip)"
+            )
 
     def _gone(self, connection: Connection) -> None:
+        if self._per_address is not None and connection in self._connections:
+            self._per_address.leave(connection.client_host[1:])
         self._connections.discard(connection)
         if not self._connections:
             self._nobody.set()

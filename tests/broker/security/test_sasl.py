@@ -393,3 +393,34 @@ def test_users_of_the_jaas_setting_can_log_in_with_plain() -> None:
         for password, code in (("dora-secret", 0), ("wrong", 58)):
             with Raw(running.address("SASL_PLAINTEXT")) as raw:
                 assert Login(raw).plain("dora", password).error_code == code
+
+
+def test_an_address_has_as_many_connections_as_its_limit_and_a_closed_one_makes_room() -> None:
+    with serving("PLAINTEXT", settings={"max.connections.per.ip": "2"}) as running:
+        address = running.address("PLAINTEXT")
+        with Raw(address) as first:
+            assert metadata(first).brokers
+            with Raw(address) as second, Raw(address) as third:
+                assert metadata(second).brokers
+                assert third.is_closed()
+
+            async def count() -> int:
+                return running.server.connections
+
+            while running.loop.submit(count()).result() > 1:
+                pass
+            with Raw(address) as fourth:
+                assert metadata(fourth).brokers
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1", "127.0.0.1:x", ":1"])
+def test_exceptions_of_addresses_that_cannot_be_read_are_refused(text: str) -> None:
+    settings = {"max.connections.per.ip.overrides": text}
+    with pytest.raises(KohortError, match="is not HOST:NUMBER"), serving("PLAINTEXT", settings=settings):
+        pass
+
+
+def test_an_exception_holds_for_its_address() -> None:
+    settings = {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.1:1"}
+    with serving("PLAINTEXT", settings=settings) as running, Raw(running.address("PLAINTEXT")) as raw:
+        assert metadata(raw).brokers

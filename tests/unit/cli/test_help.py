@@ -108,7 +108,7 @@ def test_the_commands_are_listed_in_order_with_serve_among_them() -> None:
     run, use, jobs = (
         ["up", "serve", "data", "certs"],
         ["topics", "groups", "produce", "consume", "users", "acls", "cluster", "apis"],
-        ["pipeline", "spark"],
+        ["pipeline", "lake", "spark"],
     )
     assert listed == [*run, *use, *jobs]
     assert "Run a broker" in text
