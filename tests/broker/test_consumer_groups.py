@@ -9,6 +9,8 @@ from tests.broker.asking import create
 from tests.broker.conftest import Restart
 from tests.broker.raw import Raw
 
+from kohort.model.errors import ErrorCode
+from kohort.testing.broker import Broker
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kohort.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -122,3 +124,13 @@ def test_a_member_that_reports_many_partitions_is_answered(raw: Raw) -> None:
     beat(raw, 0)
     many = [TopicPartitions(topic_id=b"\1" * 16, partitions=list(range(60_000)))]
     assert beat(raw, 1, topic_partitions=many).error_code == 0
+
+
+def test_members_of_all_groups_together_have_a_bound() -> None:
+    with Broker(configs={"kohort.group.members.max.bytes": 20_000}) as broker, Raw(broker.bootstrap) as raw:
+        find_coordinator(raw)
+        codes = [beat(raw, 0, group_id=str(number)).error_code for number in range(20)]
+        let_in = codes.count(0)
+        assert 3 < let_in < 20
+        assert codes[let_in:] == [ErrorCode.GROUP_MAX_SIZE_REACHED] * (20 - let_in)
+        assert beat(raw, 0, group_id="0").error_code == 0  # who is in stays in

@@ -160,6 +160,18 @@ class GroupCoordinator:
         member = group.members.get(MemberId(member_id)) if group is not None else None
         return member is not None and wanted <= member_bytes(member.member_id, member.protocols)
 
+    def has_memory_for_consumer(self, group_id: str, member_id: str, size: int) -> bool:
+        """Whether all groups together have room for a consumer member that says ``size`` bytes of itself.
+
+        A member that is in stays in; the core keeps the bound of each group.
+        """
+        taken = sum(each.shard.state.members_bytes for each in self._groups.partitions)
+        if taken + size <= self._members_limit:
+            return True
+        shard = self._groups.of(group_id)
+        group = shard.shard.state.groups.get(GroupId(group_id)) if shard is not None else None
+        return group is not None and MemberId(member_id) in group.members
+
     def _absence(self, shard: PartitionRuntime[Shard] | None) -> Absence:
         if not self._running:
             return Absence.STOPPED

@@ -30,6 +30,7 @@ from kohort.wire.messages.consumer_group_heartbeat import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
+_MEMBER_BYTES = 2_000  # that a member takes apart from what it says
 _AT_ONCE = 1_000  # letters of an expression; a longer one is compiled in a thread
 _ONLY_CLASSIC = (
     "This broker serves classic groups only: set group.protocol=classic, "
@@ -61,6 +62,11 @@ async def _handle_later(
 def _ask(
     broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: Context, wrong: str | None
 ) -> Result:
+    names, expression = request.subscribed_topic_names, request.subscribed_topic_regex
+    if request.member_epoch == 0:
+        size = _MEMBER_BYTES + sum(map(len, names or ())) + len(expression or "")
+        if not broker.coordinator.has_memory_for_consumer(request.group_id, request.member_id, size):
+            return refuse(request, ErrorCode.GROUP_MAX_SIZE_REACHED)
     answer = broker.coordinator.ask(
         request.group_id, lambda reply_to: _command(request, context, wrong, reply_to)
     )
