@@ -63,7 +63,10 @@ def join_classic_member(group: ConsumerGroup, command: Join, out: Outcome) -> No
         replaced=replaced,
         reason=command.reason,
     )
-    _update(command, update, out)
+    if group.has_room(member_id, update.details, out.state.settings.max_bytes):
+        _update(command, update, out)
+    else:
+        _refuse(command, ErrorCode.GROUP_MAX_SIZE_REACHED, command.member_id, out)
 
 
 def _refuse(command: Join, error: ErrorCode, member_id: MemberId, out: Outcome) -> None:

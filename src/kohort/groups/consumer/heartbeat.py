@@ -9,7 +9,7 @@ from kohort.groups.consumer.events import ConsumerMemberDetails
 from kohort.groups.consumer.expressions import maybe_resolve
 from kohort.groups.consumer.leave import leave_consumer_group
 from kohort.groups.consumer.migration import draft, plan_upgrade, upgrade
-from kohort.groups.consumer.state import ConsumerGroup, ConsumerMember, details_bytes
+from kohort.groups.consumer.state import ConsumerGroup, ConsumerMember
 from kohort.groups.consumer.timers import (
     JOIN_AWAITED,
     SYNC_AWAITED,
@@ -62,7 +62,10 @@ def _beat(command: ConsumerHeartbeat, out: Outcome) -> None:
         _refuse(command, member, out)
         return
     details = _details(group, member_id, member, command)
-    refusal = _check_expression(group, details, command) or _check_room(group, member_id, details, out)
+    refusal = _check_expression(group, details, command)
+    if refusal is None and not group.has_room(member_id, details, out.state.settings.max_bytes):
+        message = f"The members of group {group.group_id} take too much memory."
+        refusal = _Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
     if refusal is not None:
         _refuse(command, refusal, out)
         return
@@ -181,20 +184,6 @@ def _check_expression(
         ErrorCode.INVALID_REGULAR_EXPRESSION,
         f"SubscribedTopicRegex `{command.expression}` is not a valid regular expression: "
         f"{command.expression_error}.",
-    )
-
-
-def _check_room(
-    group: ConsumerGroup, member_id: MemberId, details: ConsumerMemberDetails, out: Outcome
-) -> _Refusal | None:
-    """Whether what the member says about itself fits beside the others. Kafka has its heap as the bound."""
-    known = group.members.get(member_id)
-    has = 0 if known is None else details_bytes(member_id, known.details)
-    wanted = details_bytes(member_id, details)
-    if wanted <= has or group.members_bytes - has + wanted <= out.state.settings.max_bytes:
-        return None
-    return _Refusal(
-        ErrorCode.GROUP_MAX_SIZE_REACHED, f"The members of group {group.group_id} take too much memory."
     )
 
 

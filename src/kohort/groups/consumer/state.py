@@ -142,6 +142,16 @@ class ConsumerGroup:
         votes = Counter(details.server_assignor for details in everyone)
         return max(assignors, key=lambda name: votes[name])
 
+    def has_room(self, member_id: MemberId, details: ConsumerMemberDetails, max_bytes: int) -> bool:
+        """Whether a member with these details fits into memory beside the others. Kafka has its heap.
+
+        A member that says no more than before is let in.
+        """
+        known = self.members.get(member_id)
+        has = 0 if known is None else details_bytes(member_id, known.details)
+        wanted = details_bytes(member_id, details)
+        return wanted <= has or self.members_bytes - has + wanted <= max_bytes
+
     # --- what is asked about offsets --------------------------------------------------------------
 
     def check_commit(self, command: CommitOffsets) -> ErrorCode:

@@ -1,8 +1,12 @@
 """Consumer groups after a restart, and from logs of other brokers (modern-groups 15 and 18)."""
 
+from collections.abc import Callable
+
 import pytest
 
 from kohort.groups.consumer.assignment import MemberState
+from kohort.groups.settings import GroupSettings
+from kohort.model.errors import ErrorCode
 from kohort.model.ids import MemberId, WallTime
 from kohort.records.group_records import (
     AssignedPartitions,
@@ -15,7 +19,7 @@ from kohort.records.group_records import (
 )
 from kohort.records.offsets_topic import encode_key, encode_value
 from kohort.records.record import Record
-from kohort.sim.consumers import ConsumerScenario
+from kohort.sim.consumers import Beat, ConsumerScenario
 
 
 def append(group: ConsumerScenario, key: RecordKey | bytes, value: RecordValue | bytes) -> None:
@@ -75,3 +79,51 @@ def test_a_compacted_log_is_the_same_group(seed: int) -> None:
     assert {each: member.current for each, member in group.group.members.items()} == before
     assert (group.group.epoch, group.group.target_epoch) == epochs
     assert MemberId("b") not in group.group.targets
+
+
+@pytest.mark.parametrize("failing", range(12))
+def test_whichever_append_fails_the_group_goes_on_from_what_is_stored(failing: int) -> None:
+    """The request gets an error that makes the client come again, the shard is loaded, nothing is lost."""
+    group = ConsumerScenario(t=4)
+    steps: list[Callable[[], Beat]] = [
+        lambda: group.join("a"),
+        lambda: group.join("b"),
+        lambda: group.beat("a"),
+        lambda: group.beat("a", owned={"t": [0, 1]}),
+        lambda: group.beat("b"),
+        lambda: group.beat("b", names=["t", "u"]),
+        lambda: group.beat("b", epoch=-1),
+        lambda: group.join("c"),
+        lambda: group.beat("a", owned={"t": [0, 1]}),
+        lambda: group.beat("c", owned={}),
+        lambda: group.join("d", instance="i"),
+        lambda: group.beat("d", epoch=-2, instance="i"),
+    ]
+    for number, step in enumerate(steps):
+        if number == failing:
+            group.node.fail_next_append(ErrorCode.NOT_ENOUGH_REPLICAS)
+        stored = len(group.node.log)
+        refused = step().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if refused:
+            assert len(group.node.log) == stored
+            assert number >= failing  # a heartbeat that changes nothing appends nothing
+            step()
+    group.node.stop_failing()
+    group.sleep(0)
+    for name, member in group.group.members.items():
+        group.epochs[name] = member.current.member_epoch
+    if "d" in group.group.members:
+        group.join("d", instance="i")
+    group.settle()
+    assert sum(map(len, group.group.owners.values())) == 4
+
+
+def test_members_take_no_more_memory_than_they_may() -> None:
+    """A member that says too much is refused, and nothing of it stays."""
+    group = ConsumerScenario(GroupSettings(max_bytes=10_000), t=1)
+    group.join("a")
+    long_names = [f"{number:0200}" for number in range(40)]
+    assert group.join("b", names=long_names).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert list(group.group.members) == ["a"]
+    group.beat("a", epoch=-1)
+    assert (group.group.members_bytes, group.node.shard.state.members_bytes) == (0, 0)
