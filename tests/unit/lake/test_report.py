@@ -85,8 +85,12 @@ class Reader(HTMLParser):
         ]
 
 
-def test_each_picture_is_there_for_two_themes_and_two_widths_and_nothing_is_fetched() -> None:
-    text = page(rows())
+@pytest.fixture(scope="module")
+def text() -> str:
+    return page(rows())
+
+
+def test_each_picture_is_there_for_two_themes_and_two_widths_and_nothing_is_fetched(text: str) -> None:
     reader = Reader()
     reader.feed(text)
     assert reader.pictures == dict.fromkeys(("timeline", "lag", "lost-time", "members", "commits"), 4)
@@ -94,8 +98,7 @@ def test_each_picture_is_there_for_two_themes_and_two_widths_and_nothing_is_fetc
     assert not re.search(r"url\((?!#)|@import", text)
 
 
-def test_names_from_a_cluster_are_text_and_never_markup() -> None:
-    text = page(rows())
+def test_names_from_a_cluster_are_text_and_never_markup(text: str) -> None:
     assert "<script" not in text
     assert "<b>" not in text
     assert "&lt;b&gt;&amp;billing" in text
@@ -110,6 +113,5 @@ def test_the_summary_says_what_matters() -> None:
     assert "inferred" in words
 
 
-@pytest.mark.parametrize("name", list(rows()))
-def test_a_lake_without_some_rows_has_a_page(name: str) -> None:
-    assert "<h2>" in page(rows() | {name: []})
+def test_a_lake_without_rows_has_a_page() -> None:
+    assert page({name: [] for name in rows()}).count("<h2>") == 9
