@@ -21,6 +21,7 @@ from kohort.cli.settings_text import InputError, parse_settings
 from kohort.client.admin import AsyncAdmin
 from kohort.client.producer import ProducerSettings
 from kohort.client.producer.topic_writer import Outgoing, TopicWriter
+from kohort.client.security.names import is_security_name
 from kohort.model.errors import KohortError
 
 Rounds = AsyncIterator[list[Outgoing]]
@@ -215,7 +216,9 @@ def produce(
         job = Job(topic=topic, rounds=rounds, settings=chosen, limit=limit, rate=rate, is_typed=is_typed)
         return await _write(admin, job, Receipts(topic, as_json=as_json, commentary=commentary), commentary)
 
-    talk(bootstrap, command, None)  # the producer has the settings of the file
+    # The producer has the other settings of the file.
+    security = {name: value for name, value in chosen.items() if is_security_name(name)}
+    talk(bootstrap, command, None, security=security)
 
 
 def _check_one_source(given: Sequence[Outgoing], file: Path | None, made_up: int | None) -> None:

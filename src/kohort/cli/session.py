@@ -14,7 +14,7 @@ from kohort.cli.serve import FAILED, OK, USAGE, report
 from kohort.client.addresses import AddressError
 from kohort.client.admin import AsyncAdmin
 from kohort.client.errors import BrokerError, NoBrokerError
-from kohort.client.settings import ClientOptions
+from kohort.client.settings import ClientOptions, secured
 from kohort.model.errors import KohortError
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -42,11 +42,19 @@ Command = Callable[[AsyncAdmin], Coroutine[None, None, int]]
 
 
 def talk(
-    bootstrap: str, command: Command, config: Path | None, properties: Sequence[str] | None = None
+    bootstrap: str,
+    command: Command,
+    config: Path | None,
+    properties: Sequence[str] | None = None,
+    *,
+    security: Mapping[str, object] | None = None,
 ) -> None:
-    """Run a command with an AsyncAdmin that has the settings of ``config`` and ``-X``; exit with its code."""
+    """Run a command with an AsyncAdmin that has the settings of ``config`` and ``-X``; exit with its code.
+
+    ``security`` has settings that were parsed before.
+    """
     try:
-        options = client_options(config, PATIENCE, properties)
+        options = secured(client_options(config, PATIENCE, properties), security or {}, is_text=False)
     except KohortError as error:
         raise refuse(str(error.args[0]), error.hint) from None
 

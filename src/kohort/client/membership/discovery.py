@@ -12,10 +12,10 @@ from kohort.client.membership.effects import (
     Destination,
     DisconnectCoordinator,
 )
-from kohort.client.membership.errors import CoordinatorNotFoundError
+from kohort.client.membership.errors import CoordinatorDeniedError, CoordinatorNotFoundError
 from kohort.client.membership.reactions import Then, reaction_to, reaction_to_silence
 from kohort.client.metadata import coordinator_in
-from kohort.model.errors import KohortError
+from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import NodeId
 from kohort.wire.apis import ApiKey
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -108,7 +108,9 @@ class Discovery:
         if reaction.then is Then.RETRY:
             self._try_later(BrokerError(found.error_code, what, found.error_message))
         else:
-            error = CoordinatorNotFoundError(found.error_code, what, found.error_message)
+            is_denied = found.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+            kind = CoordinatorDeniedError if is_denied else CoordinatorNotFoundError
+            error = kind(found.error_code, what, found.error_message)
             error.hint = reaction.hint or error.hint
             self._refused(error)
 

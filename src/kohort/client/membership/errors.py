@@ -13,11 +13,12 @@ KohortError
       ├── FencedInstanceIdError          another consumer runs with this group.instance.id
       ├── TopicAuthorizationFailedError  ... with the topics it is about
       └── CoordinatorNotFoundError       the lookup of the coordinator was refused for good
+           └── CoordinatorDeniedError    ... because the user may not use the group
 """
 
 from collections.abc import Iterable
 
-from kohort.client.errors import BrokerError, TopicAuthorizationError
+from kohort.client.errors import BrokerError, GroupAuthorizationError, TopicAuthorizationError
 from kohort.model.errors import ErrorCode, KohortError
 
 STALLED_HINT = (
@@ -136,3 +137,7 @@ class TopicAuthorizationFailedError(TopicAuthorizationError):
 
 class CoordinatorNotFoundError(BrokerError):
     """No broker will coordinate this group for this client."""
+
+
+class CoordinatorDeniedError(CoordinatorNotFoundError, GroupAuthorizationError):
+    """The user may not use the group."""
