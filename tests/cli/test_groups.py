@@ -253,11 +253,7 @@ def test_groups_are_chosen_by_id_or_all_of_them(kohort: Kohort, arguments: tuple
     assert "choose groups by their ids, or all of them with --all-groups" in refused.output
 
 
-def test_a_file_with_settings_is_taken_and_one_with_security_refused(kohort: Kohort, tmp_path: Path) -> None:
+def test_a_file_with_settings_is_taken(kohort: Kohort, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("client.id=me\nrequest.timeout.ms=5000\n")
     assert kohort.ok("groups", "list", "--command-config", str(file))
-    file.write_text("security.protocol=SSL\n")
-    refused = kohort("groups", "list", "--command-config", str(file))
-    assert refused.exit_code == 2
-    assert "security.protocol=SSL: Kohort's clients do not speak TLS or SASL yet" in refused.output
