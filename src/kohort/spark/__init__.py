@@ -1,7 +1,7 @@
 """Spark jobs that are citizens of consumer groups: ``.format("kohort")``, its sessions and its pipelines.
 
 Imports nothing heavy: Spark's helper processes import this package, and so does whoever only wants its words.
-``kohort.spark.session`` and ``kohort.spark.drain`` are imported when first asked for.
+``kohort.spark.session``, ``warm_up`` and ``drain`` are imported when first asked for.
 """
 
 from typing import TYPE_CHECKING
@@ -10,10 +10,15 @@ from kohort import import_on_demand
 
 if TYPE_CHECKING:
     from kohort.spark.group_drain import drain
-    from kohort.spark.sessions import session
+    from kohort.spark.sessions import session, warm_up
 
-__all__ = ["drain", "session"]
+__all__ = ["drain", "session", "warm_up"]
 
 __getattr__ = import_on_demand(
-    __name__, {"drain": "kohort.spark.group_drain", "session": "kohort.spark.sessions"}
+    __name__,
+    {
+        "drain": "kohort.spark.group_drain",
+        "session": "kohort.spark.sessions",
+        "warm_up": "kohort.spark.sessions",
+    },
 )

@@ -1,7 +1,7 @@
 """``kohort.spark.session()``: a Spark session that works where Python does, for notebooks, jobs and tests."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from kohort.spark.environment import (
 )
 
 if TYPE_CHECKING:
+    from pyarrow import lib as pa
     from pyspark.sql import SparkSession
 
 # For tests: a small JVM that starts soon and gives each query as little to do as possible.
@@ -65,6 +66,22 @@ def session(
     if not is_local(str(spark.sparkContext.master)):
         _ship(spark)
     return spark
+
+
+def warm_up(spark: "SparkSession") -> None:
+    """Start the Python workers and let them load what reading needs: seconds on a busy machine.
+
+    For a query that is about to join a group: the partitions it takes would wait unread for so long.
+    """
+    slots = spark.sparkContext.defaultParallelism
+    spark.range(0, slots, 1, slots).mapInArrow(_load_all, "id bigint").count()
+
+
+def _load_all(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    import kohort.client.columnar.portions
+    import kohort.spark.tasks  # noqa: F401  # loading is all there is to do
+
+    yield from batches
 
 
 def _was_submitted() -> bool:

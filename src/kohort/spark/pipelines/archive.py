@@ -179,6 +179,8 @@ def archive(
     On its own session, or on ``spark``, which goes on afterwards. Raises KohortError: NoBrokerError at once
     rather than after Spark has started.
     """
+    from kohort.spark.sessions import warm_up
+
     with ExitStack() as held:
         admin = held.enter_context(Admin(options.bootstrap, secured(_CLIENT, options.security, is_text=True)))
         cluster = admin.describe_cluster().cluster_id or "none"
@@ -194,6 +196,7 @@ def archive(
         if spark is None:
             spark = start_spark(options)
             held.callback(spark.stop)
+        warm_up(spark)  # before the query takes partitions of others
         run = _Run(options, files, admin, tell, stopping)
         query = run.start(spark, instance, checkpoint)
         tell(Started(instance, options.group))
