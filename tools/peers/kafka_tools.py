@@ -26,6 +26,7 @@ class Tool(Enum):
     CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
     CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
     GET_OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
+    ACLS = "org.apache.kafka.tools.AclCommand"
     CONFIGS = "kafka.admin.ConfigCommand"
     BROKER_API_VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
     CLUSTER = "org.apache.kafka.tools.ClusterTool"

@@ -1,0 +1,86 @@
+"""Kafka's own tools for users and ACLs work on a secured Kohort, with Java's TLS and SCRAM."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.broker.security.secured import Certificates, serving
+from tools.peers.kafka_tools import Tool, ToolError, ToolShell
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+PROPERTIES = """\
+security.protocol=SASL_SSL
+ssl.truststore.type=PEM
+ssl.truststore.location={ca}
+sasl.mechanism={mechanism}
+sasl.jaas.config=org.apache.kafka.common.security.{module}LoginModule required username="{user}" password="{user}-secret";
+"""  # noqa: E501 - one line is one setting
+MODULES = {"SCRAM-SHA-256": "scram.Scram", "SCRAM-SHA-512": "scram.Scram", "PLAIN": "plain.Plain"}
+
+
+class Desk:
+    """The tools as a user of a secured broker."""
+
+    def __init__(self, shell: ToolShell, address: str, certificates: Certificates) -> None:
+        self._shell = shell
+        self._address = address
+        self._certificates = certificates
+
+    def run(self, tool: Tool, *arguments: str, user: str = "admin", mechanism: str = "SCRAM-SHA-256") -> str:
+        text = PROPERTIES.format(
+            ca=self._certificates.ca, mechanism=mechanism, module=MODULES[mechanism], user=user
+        )
+        config = self._certificates.write(f"{user}-{mechanism}.properties", text)
+        at = ("--bootstrap-server", self._address, "--command-config", config)
+        return self._shell.check(tool, *at, *arguments).stdout
+
+
+@pytest.fixture
+def desk(kafka_tools: ToolShell, tmp_path: Path) -> Iterator[Desk]:
+    certificates = Certificates(tmp_path)
+    settings = certificates.settings(
+        sasl_enabled_mechanisms=",".join(MODULES), authorizer="acl", super_users="User:admin"
+    )
+    with serving("SASL_SSL", settings=settings) as running:
+        yield Desk(kafka_tools, f"localhost:{running.ports['SASL_SSL']}", certificates)
+
+
+@pytest.mark.parametrize("mechanism", MODULES)
+def test_javas_client_logs_in(desk: Desk, mechanism: str) -> None:
+    desk.run(Tool.TOPICS, "--create", "--topic", "t", mechanism=mechanism)
+    assert desk.run(Tool.TOPICS, "--list", mechanism=mechanism).split() == ["t"]
+    assert desk.run(Tool.TOPICS, "--list", mechanism=mechanism, user="alice").split() == []
+
+
+def test_kafka_acls_adds_lists_and_removes(desk: Desk) -> None:
+    who = ("--allow-principal", "User:alice", "--topic", "t")
+    desk.run(Tool.ACLS, "--add", *who, "--producer")
+    desk.run(Tool.ACLS, "--add", *who, "--group", "g", "--consumer")
+    desk.run(
+        Tool.ACLS, "--add", "--deny-principal", "User:bob", "--topic", "s", "--operation", "All",
+        "--resource-pattern-type", "prefixed",
+    )  # fmt: skip
+    listed = desk.run(Tool.ACLS, "--list")
+    assert "resourceType=TOPIC, name=t, patternType=LITERAL" in listed
+    assert "principal=User:alice, host=*, operation=WRITE, permissionType=ALLOW" in listed
+    assert "resourceType=GROUP, name=g, patternType=LITERAL" in listed
+    matching = desk.run(Tool.ACLS, "--list", "--topic", "secret", "--resource-pattern-type", "match")
+    assert "principal=User:bob, host=*, operation=ALL, permissionType=DENY" in matching
+    desk.run(Tool.ACLS, "--remove", "--force", *who, "--producer")
+    assert "operation=WRITE" not in desk.run(Tool.ACLS, "--list")
+
+
+def test_kafka_configs_adds_and_deletes_users(desk: Desk) -> None:
+    user = ("--entity-type", "users", "--entity-name", "carol")
+    password = "SCRAM-SHA-256=[iterations=8192,password=carol-secret]"
+    desk.run(Tool.CONFIGS, "--alter", "--add-config", password, *user)
+    assert desk.run(Tool.TOPICS, "--list", user="carol").split() == []
+    desk.run(Tool.CONFIGS, "--alter", "--delete-config", "SCRAM-SHA-256", *user)
+    with pytest.raises(ToolError, match="SaslAuthenticationException"):
+        desk.run(Tool.TOPICS, "--list", user="carol")
+
+
+def test_kafka_configs_cannot_describe_users_because_it_asks_for_quotas_too(desk: Desk) -> None:
+    with pytest.raises(ToolError, match="The node does not support DESCRIBE_CLIENT_QUOTAS"):
+        desk.run(Tool.CONFIGS, "--describe", "--entity-type", "users")
