@@ -15,7 +15,9 @@ from kohort.model.ids import Instant
 
 _WALL_TIMES = {"at", "commit_timestamp", "expire_timestamp", "state_timestamp"}
 _NAMES_OF_REQUESTS = {"parked_join", "parked_sync", "reply_to"}
-_LEFT_OUT = frozenset({*_WALL_TIMES, "after", "cause", "fresh_id", "position", "reason", "topics_cache"})
+_LEFT_OUT = frozenset(
+    {*_WALL_TIMES, "after", "cause", "fresh_id", "position", "reason", "topics_cache", "expressions_cache"}
+)
 
 
 def fingerprint(state: State, now: Instant) -> Hashable:

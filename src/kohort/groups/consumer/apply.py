@@ -78,7 +78,7 @@ def _member_stored(state: State, event: ConsumerMemberStored) -> None:
     member.details = event.details
     if event.details.instance_id is not None:
         group.instances[event.details.instance_id] = event.member_id
-    group.topics_cache = None
+    group.topics_cache = group.expressions_cache = None
 
 
 def _member_dropped(state: State, event: ConsumerMemberDropped) -> None:
@@ -91,7 +91,7 @@ def _member_dropped(state: State, event: ConsumerMemberDropped) -> None:
     instance = member.details.instance_id
     if instance is not None and group.instances.get(instance) == event.member_id:
         del group.instances[instance]
-    group.topics_cache = None
+    group.topics_cache = group.expressions_cache = None
 
 
 def _target_epoch_stored(state: State, event: TargetEpochStored) -> None:

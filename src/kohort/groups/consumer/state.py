@@ -64,6 +64,7 @@ class ConsumerGroup:
     is_resolving: bool = False  # an answer to ``ResolveExpressions`` is to come
     resolved_at: Instant | None = None  # when ``ResolveExpressions`` was asked for last
     topics_cache: frozenset[TopicName] | None = None
+    expressions_cache: tuple[str, ...] | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -116,7 +117,10 @@ class ConsumerGroup:
 
     def used_expressions(self) -> tuple[str, ...]:
         """The expressions of all members, each once, in order."""
-        return tuple(sorted({m.details.expression for m in self.members.values() if m.details.expression}))
+        if self.expressions_cache is None:
+            found = {m.details.expression for m in self.members.values() if m.details.expression}
+            self.expressions_cache = tuple(sorted(found))
+        return self.expressions_cache
 
     def topics_of(self, details: ConsumerMemberDetails) -> Iterator[TopicName]:
         """The topics that a member with these details subscribes to, existing or not, some perhaps twice."""
