@@ -7,6 +7,7 @@ address unless it is given one, and is a real broker in every other respect.
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -19,6 +20,10 @@ from kohort.client.addresses import parse_address
 from kohort.client.admin import AsyncAdmin
 from kohort.client.loop_thread import LoopThread
 from kohort.client.partitions import PartitionKey
+from kohort.client.security.settings import SecurityOptions
+from kohort.security.certs import DevAuthority
+from kohort.security.listeners import Listener, SecurityProtocol
+from kohort.security.secret import Secret
 from kohort.testing.intercept import Action, Interceptions, Rule, Where, rule
 from kohort.testing.ports import HeldPort
 
@@ -36,9 +41,12 @@ class AsyncBroker:
     ``{"group.initial.rebalance.delay.ms": 0}``. With ``virtual_time=True`` sessions, rebalances,
     retention and timestamps run on ``broker.clock``, which stands still until ``advance`` moves it.
     Clients are told to go to ``advertised`` (``host:port``), where a proxy may wait for them.
+
+    With ``security={"alice": "secret"}`` it has one listener, SASL_SSL with SCRAM and PLAIN, a certificate
+    for localhost, and these users; ``client_security("alice")`` has the settings of a client.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (each is an option of its own)
         self,
         *,
         data: Path | str | None = None,
@@ -46,7 +54,11 @@ class AsyncBroker:
         virtual_time: bool = False,
         port: int = 0,
         advertised: str | None = None,
+        security: Mapping[str, str] | None = None,
     ) -> None:
+        self._users = security
+        self.certificate = ""  # of the authority, as PEM text; only with security
+        secured = {} if security is None else self._certified()
         self.clock = VirtualClock() if virtual_time else None
         told = parse_address(advertised) if advertised is not None else None
         self._settings = Settings(
@@ -54,17 +66,50 @@ class AsyncBroker:
             advertised_host=told.host if told is not None else None,
             advertised_port=told.port if told is not None else None,
             data=Path(data) if data is not None else None,
-            overrides={name: _as_text(value) for name, value in (configs or {}).items()},
+            overrides=secured | {name: _as_text(value) for name, value in (configs or {}).items()},
+            users={name: Secret(password) for name, password in (security or {}).items()},
         )
+        if security is not None:
+            self._settings = replace(self._settings, listeners=self._listeners(port))
         self._held: HeldPort | None = None  # ours, also while it restarts
         self.server = Server(self._settings, clock=self.clock)
         self._interceptions = Interceptions()
         self.bootstrap = ""
 
+    def _certified(self) -> dict[str, str]:
+        """Broker settings with a certificate of a new authority."""
+        authority = DevAuthority(datetime.now(UTC))
+        self.certificate = authority.certificate
+        key, end, chain = authority.issue("kohort-broker").partition("-----END PRIVATE KEY-----\n")
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": key + end,
+            "ssl.keystore.certificate.chain": chain,
+            "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN",
+        }
+
+    def _listeners(self, port: int) -> tuple[Listener, ...]:
+        protocol, settings = SecurityProtocol.SASL_SSL, self._settings
+        told = (settings.advertised_host or settings.host, settings.advertised_port or 0)
+        return (Listener(protocol.value, protocol, settings.host, port, *told),)
+
+    def client_security(self, user: str, mechanism: str = "SCRAM-SHA-256") -> SecurityOptions:
+        """Keyword arguments for ``Consumer``, ``Producer`` and ``Admin``, to log in as this user."""
+        assert self._users is not None, "the broker was made without security"
+        return {
+            "security_protocol": "SASL_SSL",
+            "ssl_cadata": self.certificate,
+            "sasl_mechanism": mechanism,
+            "sasl_plain_username": user,
+            "sasl_plain_password": self._users[user],
+        }
+
     async def __aenter__(self) -> Self:
         if self._settings.port == 0:
             self._held = HeldPort(self._settings.host)
-            self._settings = replace(self._settings, port=self._held.number)
+            port = self._held.number
+            listeners = self._listeners(port) if self._users is not None else ()
+            self._settings = replace(self._settings, port=port, listeners=listeners)
             self.server = Server(self._settings, clock=self.clock)
         try:
             await self._start()
@@ -113,7 +158,8 @@ class AsyncBroker:
 
     async def create_group(self, group_id: str, offsets: Mapping[PartitionKey, int]) -> None:
         """Make a group without members that has committed these offsets; raises the broker's refusal."""
-        async with AsyncAdmin(self.bootstrap) as admin:
+        security = self.client_security(next(iter(self._users))) if self._users else SecurityOptions()
+        async with AsyncAdmin(self.bootstrap, **security) as admin:
             for refusal in (await admin.alter_group_offsets(group_id, offsets)).values():
                 if refusal is not None:
                     raise refusal
@@ -138,7 +184,7 @@ class AsyncBroker:
 class Broker:
     """A broker on a thread and an event loop of its own, for synchronous tests."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (each is an option of its own)
         self,
         *,
         data: Path | str | None = None,
@@ -146,10 +192,12 @@ class Broker:
         virtual_time: bool = False,
         port: int = 0,
         advertised: str | None = None,
+        security: Mapping[str, str] | None = None,
     ) -> None:
         self._broker = AsyncBroker(
-            data=data, configs=configs, virtual_time=virtual_time, port=port, advertised=advertised
-        )
+            data=data, configs=configs, virtual_time=virtual_time, port=port, advertised=advertised,
+            security=security,
+        )  # fmt: skip
 
     def __enter__(self) -> Self:
         self._loop = LoopThread("kohort broker", _new_loop)
@@ -175,6 +223,15 @@ class Broker:
     def bootstrap(self) -> str:
         """``host:port``, for the ``bootstrap_servers`` setting of any client."""
         return self._broker.bootstrap
+
+    @property
+    def certificate(self) -> str:
+        """The certificate of the authority, as PEM text; only with ``security``."""
+        return self._broker.certificate
+
+    def client_security(self, user: str, mechanism: str = "SCRAM-SHA-256") -> SecurityOptions:
+        """As :meth:`AsyncBroker.client_security`."""
+        return self._broker.client_security(user, mechanism)
 
     @property
     def server(self) -> Server:
