@@ -56,18 +56,16 @@ class JournalWriter:
 
     def write(self, events: Iterable[Event]) -> None:
         """Take events that have just become true. Never waits, never fails."""
-        at = self._clock.now().wall
-        with_commits: bool | None = None
+        at: WallTime | None = None
         for event in events:
-            if isinstance(event, OffsetsCommitted):
-                if with_commits is None:
-                    with_commits = self._configs.flag("kohort.journal.commits")
-                if not with_commits:
-                    continue
+            if type(event) is OffsetsCommitted and not self._configs.flag("kohort.journal.commits"):
+                continue
             if len(self._waiting) >= _CAPACITY:
                 self._dropped += 1
-            else:
-                self._waiting.append((at, event))
+                continue
+            if at is None:
+                at = self._clock.now().wall
+            self._waiting.append((at, event))
         if self._waiting:
             self._news.set()
             self._idle.clear()

@@ -166,8 +166,7 @@ class CommitRow(NamedTuple):
     topic_id: TopicId = NO_TOPIC_ID
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitOffsets:
+class CommitOffsets(NamedTuple):
     """OffsetCommit, without the partitions the broker has already refused.
 
     ``generation`` is the member epoch where the group is a consumer group.

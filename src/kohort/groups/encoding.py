@@ -1,6 +1,7 @@
 """Durable events as records of ``__consumer_offsets``, and back."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import lru_cache
 
 from kohort.groups.consumer.encoding import encode_event
 from kohort.groups.events import (
@@ -12,7 +13,7 @@ from kohort.groups.events import (
     OffsetsCommitted,
     OffsetsDeleted,
 )
-from kohort.model.ids import Generation, InstanceId, MemberId, TopicName, WallTime
+from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, TopicName, WallTime
 from kohort.records.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -51,15 +52,21 @@ def encode(events: Iterable[DurableEvent]) -> tuple[tuple[bytes, bytes | None], 
     return tuple(records)
 
 
-def _offset_records(event: OffsetsCommitted) -> Iterator[tuple[bytes, bytes]]:
-    beginnings: dict[TopicName, bytes] = {}  # keys of one topic differ in their last four bytes only
-    for topic, partition, offset, epoch, metadata, committed, expires, topic_id in event.rows:
-        beginning = beginnings.get(topic)
-        if beginning is None:
-            beginning = encode_key(OffsetCommitKey(event.group_id, topic, 0))[:-_PARTITION_SIZE]
-            beginnings[topic] = beginning
-        key = beginning + partition.to_bytes(_PARTITION_SIZE, "big", signed=True)
-        yield key, encode_commit(offset, epoch, metadata, committed, expires, topic_id)
+def _offset_records(event: OffsetsCommitted) -> list[tuple[bytes, bytes]]:
+    group_id = event.group_id
+    return [
+        (
+            _key_beginning(group_id, topic) + partition.to_bytes(_PARTITION_SIZE, "big", signed=True),
+            encode_commit(offset, epoch, metadata, committed, expires, topic_id),
+        )
+        for topic, partition, offset, epoch, metadata, committed, expires, topic_id in event.rows
+    ]
+
+
+@lru_cache(maxsize=10_000)  # a group commits the same topics again and again
+def _key_beginning(group_id: GroupId, topic: TopicName) -> bytes:
+    """What the keys of a group's offsets in one topic have in common: all but the last four bytes."""
+    return encode_key(OffsetCommitKey(group_id, topic, 0))[:-_PARTITION_SIZE]
 
 
 def decode_image(value: bytes) -> GroupImage:
