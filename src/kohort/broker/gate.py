@@ -242,7 +242,8 @@ def _illegal(header: RequestHeader) -> Buffers | None:
     code = ErrorCode.ILLEGAL_SASL_STATE
     if header.api_key == ApiKey.SASL_HANDSHAKE:
         return _frame(SaslHandshakeResponse(error_code=code), header)
-    if header.api_key == ApiKey.API_VERSIONS:
+    is_known = api_spec(header.api_key).versions.includes(header.api_version)
+    if header.api_key == ApiKey.API_VERSIONS and is_known:  # the header of any version is read
         return _frame(ApiVersionsResponse(error_code=code), header)
     return None
 

@@ -148,6 +148,13 @@ def test_another_request_in_the_middle_gets_illegal_sasl_state(
     assert raw.is_closed()
 
 
+def test_api_versions_of_an_unknown_version_in_the_middle_is_closed_without_a_reply(raw: Raw) -> None:
+    Login(raw).handshake("PLAIN")
+    frame = raw.frame_of(18, 4, b"")
+    raw.send_bytes(frame[:6] + b"\0\x63" + frame[8:])
+    assert raw.is_closed()
+
+
 def test_after_a_handshake_of_version_0_tokens_have_no_header(raw: Raw) -> None:
     Login(raw).handshake("PLAIN", 0)
     raw.send_bytes(framed(b"\0alice\0alice-secret"))
