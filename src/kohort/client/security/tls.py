@@ -86,8 +86,9 @@ def _naming(setting: str, shown: str) -> Iterator[None]:
     try:
         yield
     except ssl.SSLError as error:
-        why = (error.reason or "it is not PEM").lower().replace("_", " ")
-        if error.reason in ("BAD_DECRYPT", "BAD_PASSWORD_READ"):
+        reason = getattr(error, "reason", None)  # errors of Python itself have none
+        why = reason.lower().replace("_", " ") if reason else "OpenSSL cannot use it"
+        if reason in ("BAD_DECRYPT", "BAD_PASSWORD_READ"):
             why = "the password of the key is wrong"
         raise SettingError(f"{setting}: cannot use {shown}: {why}") from None
     except OSError as error:
