@@ -71,6 +71,6 @@ def test_no_bytes_before_the_log_in_get_data_or_end_the_broker(caplog: pytest.Lo
                         pass  # it closed with bytes of ours unread
                     assert b"hidden-topic" not in answered, number
                     replied += bool(answered)
-            assert replied > ROUNDS / 10  # handshakes are answered: the conversations get somewhere
+            assert replied > ROUNDS / 50  # handshakes are answered: the conversations get somewhere
             assert metadata(admin, "hidden-topic").topics[0].error_code == 0
     assert "ran into a bug" not in caplog.text
