@@ -18,6 +18,7 @@ from kohort.broker.broker import Broker
 from kohort.broker.clock import VirtualClock
 from kohort.broker.connection import Connection
 from kohort.broker.dispatch import Dispatch
+from kohort.broker.endpoints import Endpoint
 from kohort.broker.maintenance import Maintenance
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
@@ -73,8 +74,9 @@ CONFIGS = {
 class Peer(Connection):
     """The other end of every request."""
 
-    def __init__(self) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         self.client_host = "/127.0.0.1"
+        self.endpoint = endpoint
 
 
 class Noise(logging.Handler):
@@ -196,7 +198,7 @@ class Day:
     async def ask(self, request: Message, version: int) -> Any:  # noqa: ANN401 - the caller knows the class
         key = ApiKey(request.api_key or 0)
         header = request_header(RequestHeader(key, version, 1, "day"))
-        result = self._dispatch.serve(header + encode(request, version), Peer())
+        result = self._dispatch.serve(header + encode(request, version), Peer(self.broker.endpoints[0]))
         while not isinstance(result, list | None):
             await self._settled(asyncio.wait([result.future]))
             result = result.parts()

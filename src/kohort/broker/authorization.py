@@ -29,6 +29,7 @@ from kohort.codec.schema import Message
 from kohort.model.ids import NO_TOPIC_ID
 from kohort.security.acls import CLUSTER_NAME, Authorizer, Operation
 from kohort.wire.apis import ApiKey
+from kohort.wire.messages.describe_topic_partitions import DescribeTopicPartitionsResponse, TopicRequest
 from kohort.wire.messages.metadata import MetadataResponseTopic
 from kohort.wire.messages.offset_fetch import OffsetFetchResponsePartition, OffsetFetchResponseTopic
 
@@ -325,20 +326,25 @@ def _consumer_heartbeat(call: Call) -> Result:
     return call.proceed()
 
 
-def _describe_topic_partitions(call: Call) -> Result:
-    named = bool(call.request.topics)
+def _describe_visible_topics(call: Call) -> Result:
+    """All topics that the peer may describe. The cursor of the reply, too, names none of the others."""
+    cursor = call.request.cursor
+    names = [topic.name for topic in call.broker.topics if cursor is None or topic.name >= cursor.topic_name]
+    visible = [TopicRequest(name=name) for name in names if call.may(Operation.DESCRIBE, TOPIC, name)]
+    if not visible:
+        return DescribeTopicPartitionsResponse()
+    is_there = cursor is not None and visible[0].name == cursor.topic_name
+    return call.proceed(topics=visible, cursor=cursor if is_there else None)
 
+
+def _describe_topic_partitions(call: Call) -> Result:
     def finish(response: Any) -> None:  # noqa: ANN401 - DescribeTopicPartitionsResponse
-        if not named:
-            response.topics = [
-                one for one in response.topics if call.may(Operation.DESCRIBE, TOPIC, one.name)
-            ]
         for one in response.topics:
             if one.error_code != DENIED[TOPIC]:
                 one.topic_authorized_operations = call.bits(TOPIC, one.name)
 
-    if not named:
-        return edited(call.proceed(), finish)
+    if not call.request.topics:
+        return edited(_describe_visible_topics(call), finish)
     denied = [one.name for one in call.request.topics if not call.may(Operation.DESCRIBE, TOPIC, one.name)]
     result = without(call, "topics", "topics", lambda one: one.name in denied, DENIED[TOPIC])
     return edited(result, finish)

@@ -1,12 +1,12 @@
 """The server's side of PLAIN and SCRAM: tokens in, tokens out, and in the end a user (security 3)."""
 
-import asyncio
 import hmac
 import secrets
 from collections.abc import Awaitable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple, Protocol
 
+from kohort.log.background import Threads, ThreadStartError, in_thread
 from kohort.log.catalog import UserKey
 from kohort.model.errors import KohortError
 from kohort.security.scram import (
@@ -57,7 +57,7 @@ class Users:
     def __init__(self, credentials: Mapping[UserKey, ScramCredential], secret: bytes) -> None:
         self._credentials = credentials
         self._secret = secret
-        self._threads = ThreadPoolExecutor(_THREADS, "kohort-passwords")
+        self._threads = Threads(_THREADS, "kohort-passwords")
         self._waiting = 0
 
     def close(self) -> None:
@@ -81,9 +81,9 @@ class Users:
             raise LoginError(reason="too many log-ins at a time")
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._threads, is_password_of, mechanism, credential, password
-            )
+            return await in_thread(self._threads, partial(is_password_of, mechanism, credential, password))
+        except ThreadStartError as error:
+            raise LoginError(reason=f"the password cannot be checked now: {error}") from error
         finally:
             self._waiting -= 1
 

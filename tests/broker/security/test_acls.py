@@ -24,6 +24,7 @@ from kohort.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.messages.describe_acls import DescribeAclsRequest
 from kohort.wire.messages.describe_cluster import DescribeClusterRequest
+from kohort.wire.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest
@@ -230,6 +231,30 @@ def test_metadata_leaves_out_what_may_not_be_described(cluster: Cluster) -> None
         assert [topic.name for topic in shown.topics] == ["t"]
         assert shown.topics[0].topic_authorized_operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
         assert [one.name for one in alice.send(MetadataRequest(topics=[]), 0).topics] == ["t"]
+
+
+def test_pages_of_topics_and_their_cursors_name_only_what_may_be_described(cluster: Cluster) -> None:
+    with cluster.user("admin") as admin:
+        for name in ("a", "hidden", "z"):
+            create(admin, name)
+    with cluster.user("alice") as alice:
+        nothing = send(alice, DescribeTopicPartitionsRequest())
+        assert (nothing.topics, nothing.next_cursor) == ([], None)
+    for name in ("a", "t", "z"):
+        cluster.allow(Operation.DESCRIBE, name=name)
+    with cluster.user("alice") as alice:
+        seen, cursor = [], None
+        for _ in range(9):
+            page = send(alice, DescribeTopicPartitionsRequest(response_partition_limit=1, cursor=cursor))
+            seen += [(topic.name, part.partition_index) for topic in page.topics for part in topic.partitions]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+            assert cursor.topic_name != "hidden"
+        assert list(dict.fromkeys(name for name, _ in seen)) == ["a", "t", "z"]
+        assert len(seen) == len(set(seen))
+        past = DescribeTopicPartitionsRequest(cursor=Cursor(topic_name="hidden", partition_index=0))
+        assert [topic.name for topic in send(alice, past).topics] == ["t", "z"]
 
 
 def test_a_denied_topic_that_exists_and_one_that_does_not_look_alike(cluster: Cluster) -> None:

@@ -16,6 +16,7 @@ OWNERS = {
     "broker/dispatch.py": "a request that fails is answered, also when it is abandoned",
     "broker/listening.py": "a connection that cannot be set up is closed",
     "broker/topic_runtime.py": "a partition that cannot be loaded is loaded again",
+    "broker/gate.py": "a log-in that fails is answered, or its connection is closed",
     "broker/coordinator.py": "a topic that cannot be created fails the requests that share the attempt",
 }
 
