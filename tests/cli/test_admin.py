@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Consumer
+from tests.clients.waiting import Deadline
 
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import CommittedOffset, GroupInfo, NewTopic, Resource, ResourceType
@@ -95,9 +96,13 @@ def test_configs_are_described_and_altered(broker: str, topic: str) -> None:
     async def story(admin: AsyncAdmin) -> None:
         await admin.create_topic(NewTopic(name=topic))
         assert await admin.alter_configs({resource: {"retention.ms": "77"}}) == {resource: None}
-        configs = (await admin.describe_configs([resource]))[resource]
-        assert isinstance(configs, dict)
-        assert configs["retention.ms"].value == "77"
+        deadline = Deadline("the new value, which a broker of Kafka hears of from its controller")
+        while True:
+            configs = (await admin.describe_configs([resource]))[resource]
+            assert isinstance(configs, dict)
+            if configs["retention.ms"].value == "77":
+                break
+            deadline.check(configs["retention.ms"].value)
         assert not configs["retention.ms"].is_default
         own = (await admin.describe_configs([Resource(ResourceType.BROKER, "1")])).values()
         assert all(isinstance(found, dict) and found["node.id"].value == "1" for found in own)

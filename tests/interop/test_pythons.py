@@ -20,6 +20,7 @@ CLAIMED = [
 ]
 HERE = ".".join(map(str, sys.version_info[:2]))
 TOOLS = [
+    "confluent-kafka",
     "editables",
     "hatchling",
     "hypothesis",
@@ -28,6 +29,7 @@ TOOLS = [
     "pytest-randomly",
     "pytest-timeout",
     "pytest-xdist",
+    "vl-convert-python",
 ]
 WITH_SPARK = ["tests/unit/spark", "tests/unit/cli/test_spark.py", "tests/unit/cli/test_up_archive.py"]
 
@@ -48,7 +50,8 @@ def environment(version: str, python: str) -> Path:
     home = CACHE.parent / f"python-{version}"
     lock = (ROOT / "requirements.lock").read_text()
     pins = home / "pins.txt"
-    packages = [*TOOLS, *PROJECT["dependencies"], *PROJECT["optional-dependencies"]["arrow"]]
+    extras = PROJECT["optional-dependencies"]
+    packages = [*TOOLS, *PROJECT["dependencies"], *extras["arrow"], *extras["oauth"]]
     versions = re.findall(r"^([\w.-]+==[^\\\n]+?) *\\?$", lock, re.MULTILINE)
     wanted = "\n".join([*versions, f"# {packages}\n"])
     if not pins.exists() or pins.read_text() != wanted:

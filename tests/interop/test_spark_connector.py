@@ -79,18 +79,20 @@ def test_options_choose_the_same_rows_for_both(
     assert topics.read(OURS, mixed, **named) == topics.read(SPARKS, mixed, **named)
 
 
-def test_a_checkpoint_serves_both_connectors_in_turn(
+def test_a_checkpoint_of_the_connector_is_continued_by_ours(
     topics: Topics, fresh_name: FreshName, tmp_path: Path
 ) -> None:
-    """A job moves to the other connector, and back, by the name of the format alone."""
+    """A job moves to our connector by the name of the format alone; its checkpoint then gets topic ids."""
     topic = topics.make(fresh_name("connector-stream"), 2, KEPT)
-    for turn, form in enumerate((SPARKS, SPARKS, OURS, SPARKS)):
+    for turn, form in enumerate((SPARKS, SPARKS, OURS, OURS)):
         Confluent().produce(topics.target.bootstrap, topic, samples(40, partitions=2), Production())
         rows = topics.stream(form, topic, startingOffsets="earliest", includeHeaders="true")
         query = topics.land(rows, tmp_path)
         done = [each for each in query.recentProgress if each.numInputRows]
         assert len(done) == 1, f"turn {turn}"
-        assert json.loads(done[0].sources[0].endOffset) == {topic: _each(20 * turn + 20)}
+        reached = json.loads(done[0].sources[0].endOffset)[topic]
+        assert (reached.pop("id", None) is not None) is (form is OURS)
+        assert reached == _each(20 * turn + 20)
     assert topics.landed(tmp_path) == topics.read(OURS, topic, includeHeaders="true").rows
 
 

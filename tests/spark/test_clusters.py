@@ -53,6 +53,7 @@ topic = (
     spark.read.format("kohort")
     .option("kafka.bootstrap.servers", sys.argv[1])
     .option("subscribe", sys.argv[2])
+    .option("kohort.task.offsets", "1")  # a task for each partition, so that all executors have work
     .load()
 )
 placed = topic.mapInArrow(with_places, "value binary, code string, directory string").collect()
