@@ -1,4 +1,4 @@
-"""A group without members goes: deleted, expired, or about to be a group of the other kind."""
+"""A group without members goes: deleted or expired."""
 
 from kohort.groups.causes import Cause
 from kohort.groups.classic.membership import remove_group as remove_classic_group

@@ -29,7 +29,8 @@ def check_join(command: Join, settings: GroupSettings) -> ErrorCode:
         return error
     if not settings.min_session_timeout_ms <= command.session_timeout_ms <= settings.max_session_timeout_ms:
         return ErrorCode.INVALID_SESSION_TIMEOUT
-    names = (f"{command.instance_id or command.client_id}-{command.fresh_id}", command.protocol_type)
+    given_id = f"{command.instance_id or command.client_id}-{command.fresh_id}"
+    names = (command.member_id, given_id, command.protocol_type)
     if all(map(is_storable, names)) and all(is_storable(each.name) for each in command.protocols):
         return ErrorCode.NONE
     return ErrorCode.INVALID_REQUEST

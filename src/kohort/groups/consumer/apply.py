@@ -75,6 +75,9 @@ def _member_stored(state: State, event: ConsumerMemberStored) -> None:
     member = _member(group, event.member_id)
     before = 0 if is_new else details_bytes(event.member_id, member.details)
     _weigh(state, group, details_bytes(event.member_id, event.details) - before)
+    old = member.details.instance_id
+    if old is not None and old != event.details.instance_id and group.instances.get(old) == event.member_id:
+        del group.instances[old]
     member.details = event.details
     if event.details.instance_id is not None:
         group.instances[event.details.instance_id] = event.member_id

@@ -88,8 +88,10 @@ def _check_join(group: ConsumerGroup, command: Join, out: Outcome) -> ErrorCode:
 
 
 def _has_common_protocol(group: ConsumerGroup, command: Join) -> bool:
-    """Whether there is a protocol that all classic members and this one support."""
+    """Whether there is a protocol that all classic members and this one support; each is named once."""
     common = {name for name, _ in command.protocols}
+    if len(common) != len(command.protocols):
+        return False
     for member in group.members.values():
         is_itself = member.member_id == command.member_id or (
             command.instance_id is not None and member.details.instance_id == command.instance_id

@@ -1,4 +1,4 @@
-"""A consumer group and its members. Only ``apply`` writes here, live and from the log."""
+"""A consumer group and its members. ``apply`` writes here; heartbeats and the loader keep notes beside it."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kohort.assign.server.group import NO_PARTITIONS, TopicPartitions
 from kohort.groups.commands import CommitOffsets, FetchOffsets
-from kohort.groups.consumer.assignment import CurrentAssignment, MemberState
+from kohort.groups.consumer.assignment import CurrentAssignment
 from kohort.groups.consumer.events import ConsumerMemberDetails, ResolvedExpression
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, InstanceId, Instant, MemberId, Partition, TopicId, TopicName, WallTime
@@ -152,6 +152,8 @@ class ConsumerGroup:
         A member that says no more than before is let in.
         """
         known = self.members.get(member_id)
+        if known is not None and known.details is details:
+            return True
         has = 0 if known is None else details_bytes(member_id, known.details)
         wanted = details_bytes(member_id, details)
         return wanted <= has or self.members_bytes - has + wanted <= max_bytes
@@ -198,15 +200,3 @@ class ConsumerGroup:
     def session_kept_by_commit(self, member_id: MemberId) -> int | None:
         """A commit keeps no session of a consumer group alive."""
         return None
-
-
-def is_waited_for(group: ConsumerGroup, member: ConsumerMember) -> tuple[MemberId, ...]:
-    """The members that hold up this one: they own partitions of its target."""
-    if member.current.state is not MemberState.UNRELEASED_PARTITIONS:
-        return ()
-    found = {
-        group.owner(topic, number)
-        for topic, numbers in group.target_of(member.member_id).items()
-        for number in numbers
-    }
-    return tuple(sorted(each for each in found if each is not None and each != member.member_id))

@@ -42,6 +42,7 @@ class Mixed(ConsumerScenario):
         protocol_type: str = "consumer",
         protocol: str = "cooperative-sticky",
         version: int = 3,
+        times: int = 1,
     ) -> JoinReply:
         held = tuple(TopicPartition(T, Partition(number)) for number in owned or ())
         metadata = encode_subscription(Subscription((T,), owned=held), 1)
@@ -51,7 +52,7 @@ class Mixed(ConsumerScenario):
             member_id=MemberId(member_id),
             instance_id=None if instance is None else InstanceId(instance),
             protocol_type=protocol_type,
-            protocols=(Protocol(protocol, metadata),),
+            protocols=(Protocol(protocol, metadata),) * times,
             session_timeout_ms=10_000,
             rebalance_timeout_ms=30_000,
             client_id="classic",
@@ -302,3 +303,18 @@ def test_leave_group_works_for_both_kinds() -> None:
     left = group.ask(Leave(reply_to=group.next_request(), group_id=group.group_id, leavers=leavers))
     assert [each.error for each in left.members] == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
     assert group.group.epoch == 3
+
+
+def test_a_classic_member_that_names_a_protocol_twice_is_refused() -> None:
+    """As by a classic group: the vote of a downgrade could not count such a member."""
+    group = Mixed(t=2)
+    group.join("a")
+    assert group.classic_join("", times=2).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert list(group.group.members) == ["a"]
+
+
+def test_a_member_id_that_no_record_can_hold_is_refused() -> None:
+    group = Mixed(t=2)
+    group.join("a")
+    assert group.classic_join("m" * 40_000, version=6).error is ErrorCode.INVALID_REQUEST
+    assert list(group.group.members) == ["a"]

@@ -224,3 +224,12 @@ def test_what_does_not_raise_the_epoch(change: dict[str, object], written: list[
     log = len(group.node.log)
     assert group.beat("a", **change).epoch == 1  # type: ignore[arg-type]  # options of a heartbeat
     assert group.written(log) == written
+
+
+def test_an_instance_id_that_its_member_gave_up_is_free() -> None:
+    group = ConsumerScenario(t=2)
+    group.join("m1", instance="i1")
+    group.join("m1", instance="i2")
+    group.beat("m1", epoch=-1, instance="i2")
+    assert group.join("m2", instance="i1").error is ErrorCode.NONE
+    assert dict(group.group.instances) == {"i1": "m2"}
