@@ -163,7 +163,8 @@ def without(
     if not denied:
         return call.proceed()
     refusal = call.refuse(code, **{asked: denied})
-    granted = [entry for entry in entries if not any(entry is other for other in denied)]
+    refused = {id(entry) for entry in denied}  # entries cannot be hashed, and may be equal
+    granted = [entry for entry in entries if id(entry) not in refused]
     if not granted:
         return refusal
     return edited(

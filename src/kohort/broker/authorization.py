@@ -3,6 +3,7 @@
 An API without a rule cannot be served: the import of this module fails.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -147,7 +148,7 @@ def _offset_fetch(call: Call) -> Result:
 
 def _refuse_group(call: Call) -> Message:
     refusal: Any = call.refuse(DENIED[GROUP])
-    if call.context.version < 2:  # there is no place but the partitions
+    if call.context.version < 2:  # only partitions have an error code
         refusal.topics = [
             OffsetFetchResponseTopic(
                 name=topic.name,
@@ -246,10 +247,10 @@ def _list_transactions(call: Call) -> Result:
 
 def _create_topics(call: Call) -> Result:
     everywhere = call.may(Operation.CREATE, CLUSTER)
-    names = [one.name for one in call.request.topics]
+    times = Counter(one.name for one in call.request.topics)
 
     def is_denied(entry: Any) -> bool:  # noqa: ANN401 - CreatableTopic; one named twice is INVALID_REQUEST
-        is_named_once = names.count(entry.name) == 1
+        is_named_once = times[entry.name] == 1
         return is_named_once and not everywhere and not call.may(Operation.CREATE, TOPIC, entry.name)
 
     def finish(response: Any) -> None:  # noqa: ANN401 - CreateTopicsResponse
@@ -345,7 +346,7 @@ def _describe_topic_partitions(call: Call) -> Result:
 
     if not call.request.topics:
         return edited(_describe_visible_topics(call), finish)
-    denied = [one.name for one in call.request.topics if not call.may(Operation.DESCRIBE, TOPIC, one.name)]
+    denied = {one.name for one in call.request.topics if not call.may(Operation.DESCRIBE, TOPIC, one.name)}
     result = without(call, "topics", "topics", lambda one: one.name in denied, DENIED[TOPIC])
     return edited(result, finish)
 

@@ -28,8 +28,7 @@ _PAUSE_S = 1.0  # after an error of the system, such as too many open files
 class Listener:
     """Accepts connections from ``open`` until ``close``; ``make`` makes the protocol of each.
 
-    With ``tls`` each connection begins with a handshake in the context that is current then. ``admits`` is
-    asked with the address of each peer; one that is not admitted is closed at once.
+    With ``tls`` each connection begins with a handshake in the context that is current then.
     """
 
     def __init__(
@@ -37,12 +36,10 @@ class Listener:
         make: Callable[[], asyncio.Protocol],
         *,
         tls: Callable[[], ssl.SSLContext] | None = None,
-        admits: Callable[[str], bool] | None = None,
         failed: Callable[[str, OSError], None] | None = None,
     ) -> None:
         self._make = make
         self._tls = tls
-        self._admits = admits
         self._failed = failed
         self._at_once = _AT_ONCE if tls is None else _AT_ONCE_TLS
         self._handshakes: dict[asyncio.Task[object], str] = {}  # oldest first, with the peer's address
@@ -88,9 +85,6 @@ class Listener:
             except OSError as error:
                 self._pause(listening, error)
                 return
-            if self._admits is not None and not self._admits(peer[0]):
-                client.close()
-                continue
             client.setblocking(False)
             if self._tls is None:
                 task = self._loop.create_task(self._welcome(client))

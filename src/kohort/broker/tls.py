@@ -196,7 +196,9 @@ class ListenerTls:
         text = self._file(location)
         keyfile = self._get("ssl.keyfile")
         key_text = text if keyfile is None else self._file(keyfile)
-        return self._blocks(text, "CERTIFICATE", location), self._blocks(key_text, "PRIVATE KEY", location)
+        return self._blocks(text, "CERTIFICATE", location), self._blocks(
+            key_text, "PRIVATE KEY", keyfile or location
+        )
 
     def _read_truststore(self) -> str:
         location, text = map(self._get, ("ssl.truststore.location", "ssl.truststore.certificates"))

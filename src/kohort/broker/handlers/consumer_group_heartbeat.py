@@ -48,7 +48,7 @@ def handle(broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: Co
     expression = request.subscribed_topic_regex or ""
     if len(expression) > _AT_ONCE:
         return _handle_later(broker, request, context, expression)
-    return _ask(broker, request, context, wrong_with(expression))
+    return _ask(broker, request, context, wrong_with(expression) if expression else None)
 
 
 async def _handle_later(
