@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from kohort.cli.command_config import CommandConfig, Properties
-from kohort.cli.screen import Column, Table, say, show_json, show_table
+from kohort.cli.screen import Column, Table, counted, say, show_json, show_table
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, talk
 from kohort.client.admin import AsyncAdmin
@@ -161,7 +161,7 @@ def remove(
             if result.error_code:
                 raise BrokerError(result.error_code, "remove rules", result.error_message)
             removed += len(result.matching_acls)
-        say(f"removed {removed} rule{'' if removed == 1 else 's'}")
+        say(f"removed {counted(removed, 'rule')}")
         return OK
 
     talk(bootstrap, command, command_config, properties)

@@ -174,7 +174,7 @@ def _source(text: str, options: list[str] | None) -> "Callable[[], Source]":
     for each in options or ():
         name, equals, value = each.partition("=")
         if not equals or not name.startswith("kafka."):
-            raise refuse(f"--option: cannot understand {each!r}", "write it as kafka.NAME=VALUE")
+            raise refuse(f"--option: cannot understand {name!r}", "write it as kafka.NAME=VALUE")
         named[name] = value
     path = Path(text)
     is_path = path.exists() or "/" in text

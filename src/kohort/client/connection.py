@@ -16,7 +16,6 @@ from kohort import __version__
 from kohort.client.addresses import Address
 from kohort.client.errors import (
     ApiNotServedError,
-    AuthenticationError,
     ConnectError,
     DisconnectedError,
     RequestTimeoutError,
@@ -210,7 +209,7 @@ class Connection(asyncio.Protocol):
         assert self._session is not None
         try:
             await self._session.ready()
-        except AuthenticationError as error:
+        except KohortError as error:  # the log-in is half done: the broker takes nothing else on it
             self._end(error)
             raise
 

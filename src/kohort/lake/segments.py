@@ -1,6 +1,5 @@
 """Partitions as files: directories ``TOPIC-PARTITION`` with segments, as Kafka and Kohort keep them."""
 
-import mmap
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,11 +67,9 @@ def read_segment(path: str) -> Iterator["BatchTable"]:
     """
     from kohort.records.columns.table import find_batches
 
-    with open(path, "rb") as file:
-        if not file.seek(0, 2):
-            return
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            blob = bytes(content)
+    blob = Path(path).read_bytes()
+    if not blob:
+        return
     table = find_batches(blob)
     if _is_preallocated(table, blob):
         table = table._replace(failure=None)

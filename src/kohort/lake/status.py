@@ -24,7 +24,7 @@ RULES: Final = (
     StatusRule(1, "OK", "lag = 0", "the group has consumed everything"),
     StatusRule(
         2, "REWOUND", "committed < highest",
-        "the committed offset is lower than it was before in the window: somebody reset it",
+        "the committed offset is lower than before in the window: the group was reset",
     ),
     StatusRule(
         3, "UNOWNED", "has_members AND owner IS NULL AND owners = 0",

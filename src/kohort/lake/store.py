@@ -81,7 +81,7 @@ class Lake:
         with open(self._ours / "lock", "a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
+            except BlockingIOError as error:
                 raise LakeError(
                     f"another process writes to the lake in {self.root}",
                     hint="stop it first, or use another --to",

@@ -15,6 +15,7 @@ from kohort.cli.serve import USAGE
         (["--from", "no/such/directory"], "there is no directory no/such/directory"),
         (["--from", "localhost:9092", "--option", "kafka.client.id"], "kafka.NAME=VALUE"),
         (["--from", "localhost:9092", "--option", "client.id=x"], "kafka.NAME=VALUE"),
+        (["--from", "localhost:9092", "--option", "sasl.password=hidden"], "'sasl.password'"),
         (["--from", ".", "--option", "kafka.client.id=x"], "needs a cluster"),
     ],
 )
@@ -24,4 +25,6 @@ def test_a_source_that_cannot_be_is_refused_at_once(
 ) -> None:
     result = CliRunner().invoke(command_line(["lake"]), ["lake", command, "--to", str(tmp_path), *arguments])
     assert result.exit_code == USAGE
-    assert said in result.stderr + capsys.readouterr().err
+    told = result.stderr + capsys.readouterr().err
+    assert said in told
+    assert "hidden" not in told

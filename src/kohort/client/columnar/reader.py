@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from kohort.client.cluster import Cluster
 from kohort.client.columnar.options import ColumnOptions, ReadTimeoutError, arrow_module
-from kohort.client.errors import check
+from kohort.client.errors import SecurityError, check
 from kohort.client.fetching.requests import FetchLimits, Order, partitions_in, send_fetch, without_session
 from kohort.client.loop_thread import LoopThread, OwnerProcess
 from kohort.client.pool import Purpose
@@ -122,6 +122,8 @@ async def first_portions(
     try:
         metadata = await cluster.topics({where.topic for where in at})
         led = metadata.by_leader([where for where in at if metadata.knows(where)])
+    except SecurityError:
+        raise
     except KohortError:
         return {}
 
@@ -148,7 +150,7 @@ async def first_portions(
     for reply in replies:
         if isinstance(reply, dict):
             found.update(reply)
-        elif not isinstance(reply, KohortError):
+        elif isinstance(reply, SecurityError) or not isinstance(reply, KohortError):
             raise reply
     return {
         where: answered

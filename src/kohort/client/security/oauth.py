@@ -10,11 +10,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Any
 
 from kohort.client.errors import AuthenticationError, ConnectError, SettingError
 from kohort.client.security.settings import SecuritySettings
+from kohort.security.listeners import is_loopback
 from kohort.security.secret import Secret
 
 _PATIENCE_SECONDS = 10.0
@@ -111,18 +111,11 @@ def _refresh_in(lifetime: float) -> float:
 
 def _check_endpoint(url: str) -> None:
     parts = urllib.parse.urlsplit(url)
-    if parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
+    if parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or "")):
         return
     raise SettingError(
         "sasl_oauth_token_endpoint must begin with https://", hint="the client's secret is sent there"
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

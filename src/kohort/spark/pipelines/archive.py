@@ -71,7 +71,7 @@ class ArchiveOptions:
     group: str
     values: Values = Values.BINARY
     evolve: Evolve = Evolve.OFF
-    registry: str | None = None
+    registry: str | None = field(default=None, repr=False)  # it may hold a password
     contract: Mapping[str, Fields] = field(default_factory=dict)
     trigger_seconds: float = 10.0
     once: bool = False

@@ -15,7 +15,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,7 +62,7 @@ class Schema(NamedTuple):
 class RegistryLoader:
     """Loads values, as ``json_shape.load`` does. Travels to tasks: it is only the registry's address."""
 
-    registry: str
+    registry: str = field(repr=False)  # it may hold a password
 
     def __call__(self, value: bytes) -> json_shape.Loaded:
         if len(value) < _HEADER or value[0] != 0:
@@ -148,12 +148,11 @@ def _imported(registry: str, references: Iterable[Mapping[str, Any]], form: str)
 
 def _get(registry: str, path: str) -> dict[str, Any] | None:
     parts = urllib.parse.urlsplit(registry)
-    host = parts.hostname or ""
-    address = parts._replace(netloc=f"{host}:{parts.port}" if parts.port else host)
+    address = parts._replace(netloc=parts.netloc.rpartition("@")[2])
     request = urllib.request.Request(f"{address.geturl().rstrip('/')}/{path}")
     if parts.username is not None:
         login = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
-        request.add_header("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")
+        request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as reply:
             found = json.loads(reply.read())
@@ -297,15 +296,15 @@ def _zigzag(content: bytes, at: int) -> tuple[int, int]:
 def _message(message: Any) -> dict[str, object]:  # noqa: ANN401  # made by descriptors
     """A message as a document, by its field names; whole numbers stay numbers, enums are their names."""
     found: dict[str, object] = {}
-    for field in message.DESCRIPTOR.fields:
-        value = getattr(message, field.name)
-        if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            inner = field.message_type.fields_by_name["value"]
-            found[field.name] = {str(key): _field(inner, one) for key, one in value.items()}
-        elif field.is_repeated:
-            found[field.name] = [_field(field, one) for one in value]
-        elif not field.has_presence or message.HasField(field.name):
-            found[field.name] = _field(field, value)
+    for declared in message.DESCRIPTOR.fields:
+        value = getattr(message, declared.name)
+        if declared.message_type is not None and declared.message_type.GetOptions().map_entry:
+            inner = declared.message_type.fields_by_name["value"]
+            found[declared.name] = {str(key): _field(inner, one) for key, one in value.items()}
+        elif declared.is_repeated:
+            found[declared.name] = [_field(declared, one) for one in value]
+        elif not declared.has_presence or message.HasField(declared.name):
+            found[declared.name] = _field(declared, value)
     return found
 
 

@@ -200,6 +200,8 @@ def server(answers: dict[str, tuple[int, object]], asked: list[tuple[str, str | 
             asked.append((self.path, self.headers["Authorization"]))
             code, body = answers.get(self.path, (404, {"error_code": 40403}))
             self.send_response(code)
+            if code == 302:
+                self.send_header("Location", str(body))
             self.end_headers()
             self.wfile.write(json.dumps(body).encode())
 
@@ -223,6 +225,20 @@ def test_a_registry_is_asked_once_for_each_schema(
         assert load(header(4) + b"{}") == (None, "there is no schema 4 in the registry")
     login = f"Basic {base64.b64encode(b'ann:p@ss').decode()}"
     assert asked == [("/schemas/ids/3", login), ("/schemas/ids/4", login)]
+
+
+def test_a_password_is_not_sent_where_a_registry_redirects_to_and_is_not_shown(
+    server: str, answers: dict[str, tuple[int, object]], asked: list[tuple[str, str | None]]
+) -> None:
+    answers["/schemas/ids/3"] = 302, f"http://{server}/elsewhere"
+    answers["/elsewhere"] = 200, {"schemaType": "JSON", "schema": "{}"}
+    load = RegistryLoader(f"http://ann:p%40ss@{server}/")
+    assert load(header(3) + b"{}") == ({}, None)
+    assert [(path, login is None) for path, login in asked] == [
+        ("/schemas/ids/3", False),
+        ("/elsewhere", True),
+    ]
+    assert "p%40ss" not in repr(load)
 
 
 def test_schemas_that_a_schema_refers_to_are_asked_for(
