@@ -112,7 +112,7 @@ SPARK_WORDS = """\
 Those of Spark's own Kafka connector by the same names, in any case, with the same defaults: a job changes
 `.format("kafka")` to `.format("kohort")`. Columns, types and the offsets in checkpoints are the connector's
 too; a checkpoint of ours also has the ids of the topics, which the connector does not read. An option that
-does not exist is refused with the nearest that does. Options for writing are told in
+does not exist is refused with the nearest that does. Options for writing are listed in
 [the sink](../howto/spark-sink.md).
 
 A schema chooses columns: `.schema("offset bigint, value binary")` decodes and ships only these."""
