@@ -76,8 +76,8 @@ def _with_short_ids(
     whole = make({})
     if columns is None or width_of(whole) <= columns:
         return whole
-    from kohort.groups.story import Person
-    from kohort.groups.story_names import short_names
+    from kohort.story.names import short_names
+    from kohort.story.rebalance import Person
 
     members = [one for group in groups for one in group.members]
     return make(
@@ -250,7 +250,7 @@ def member_state(group: GroupInfo, member: MemberInfo) -> str:
 
 def _assignment(member: MemberInfo) -> str:
     """What a member has, and where a KIP-848 member is going if that is somewhere else."""
-    from kohort.groups.story_names import show_partitions
+    from kohort.story.names import show_partitions
 
     text = show_partitions(member.assignment)
     if member.target is None or set(member.target) == set(member.assignment):

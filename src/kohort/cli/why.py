@@ -30,7 +30,7 @@ def why(
     # Telling takes modules that no other command should wait for.
     from kohort.cli.why_journal import NoJournalError, read_story
     from kohort.cli.why_text import show_story
-    from kohort.groups.story_json import story_json
+    from kohort.story.as_json import story_json
 
     async def command(admin: AsyncAdmin) -> int:
         group = await _present(admin, name)

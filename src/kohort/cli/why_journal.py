@@ -6,12 +6,12 @@ from kohort.client.cluster import Cluster
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.errors import UnknownTopicError
 from kohort.client.fetching.records import ConsumerRecord
-from kohort.groups.story import Story
-from kohort.groups.story_reading import Document, read_document
-from kohort.groups.story_teller import tell
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition
 from kohort.model.topics import JOURNAL, TopicPartition
+from kohort.story.classic import tell
+from kohort.story.documents import Document, read_document
+from kohort.story.rebalance import Story
 
 _JOURNAL = TopicPartition(JOURNAL, Partition(0))
 _FIRST_WINDOW = 2_000  # records; a rebalance of ten members is about fifty

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from kohort.cli.screen import counted, is_terminal, say
 from kohort.client.admin.results import GroupInfo
-from kohort.groups.story import Story
-from kohort.groups.story_text import ShowTime, story_lines, unowned_line
+from kohort.story.rebalance import Story
+from kohort.story.text import ShowTime, story_lines, unowned_line
 
 
 def show_story(story: Story, group: GroupInfo | None, *, is_all: bool) -> None:

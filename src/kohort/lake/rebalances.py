@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from kohort.groups.story import End, Rebalance
-from kohort.groups.story_reading import read_document
-from kohort.groups.story_teller import tell
+from kohort.story.classic import tell
+from kohort.story.documents import read_document
+from kohort.story.rebalance import End, Rebalance
 
 Row = Mapping[str, Any]
 Made = dict[str, Any]

@@ -11,7 +11,6 @@ from struct import Struct as Layout
 from typing import Any, Final, NamedTuple
 
 from kohort.codec.schema import UUID, ZERO_UUID, Array, Field, Struct
-from kohort.groups.story_reading import assigned_partitions
 from kohort.lake.columns import CONTROL, MALFORMED, UNKNOWN
 from kohort.records.control import control_type
 from kohort.records.errors import CorruptBatchError, MalformedRecordError, UnsupportedValueError
@@ -23,6 +22,7 @@ from kohort.records.group_records import (
     RecordValue,
 )
 from kohort.records.offsets_topic import VALUES, UnknownKey, decode_key, decode_value
+from kohort.story.documents import assigned_partitions
 
 _INT16 = Layout(">h")
 _KEY_SUFFIX = "Key"

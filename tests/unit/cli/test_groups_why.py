@@ -6,9 +6,9 @@ from kohort.cli import why_text
 from kohort.cli.why_text import show_story
 from kohort.client.admin.results import GroupInfo
 from kohort.client.metadata import Node
-from kohort.groups.story import End, Incident, Lost, Rebalance, Story, Unowned
 from kohort.model.ids import GroupId, NodeId, Partition, TopicName
 from kohort.model.topics import TopicPartition
+from kohort.story.rebalance import End, Incident, Lost, Rebalance, Story, Unowned
 
 DAY = 86_400_000
 GROUP = GroupInfo(

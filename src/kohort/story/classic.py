@@ -3,7 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kohort.groups.story import (
+from kohort.model.topics import TopicPartition
+from kohort.story.documents import GAP, Document, assigned_partitions
+from kohort.story.members import Roll
+from kohort.story.owners import Ownership
+from kohort.story.rebalance import (
     UNKNOWN_CAUSE,
     Arrival,
     Cause,
@@ -16,10 +20,6 @@ from kohort.groups.story import (
     Replacement,
     Story,
 )
-from kohort.groups.story_members import Roll
-from kohort.groups.story_owners import Ownership
-from kohort.groups.story_reading import GAP, Document, assigned_partitions
-from kohort.model.topics import TopicPartition
 
 Details = Mapping[str, Any]
 

@@ -1,10 +1,10 @@
 """Short names, ranges of partitions, spans of time."""
 
 import pytest
-from tests.unit.groups.story.journal import tp
+from tests.unit.story.journal import tp
 
-from kohort.groups.story import Person
-from kohort.groups.story_names import counted, short_names, show_partitions, show_span
+from kohort.story.names import counted, short_names, show_partitions, show_span
+from kohort.story.rebalance import Person
 
 TAIL = "-0000-4000-8000-00000000"
 

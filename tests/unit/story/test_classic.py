@@ -1,8 +1,8 @@
 """The story of a group, from what the shipped core really wrote: who came, who went, what moved."""
 
-from tests.unit.groups.story.journal import DELAY, TICK, Journal, assignment, owning, tp
+from tests.unit.story.journal import DELAY, TICK, Journal, assignment, owning, tp
 
-from kohort.groups.story import End, Lost, Move, Rebalance
+from kohort.story.rebalance import End, Lost, Move, Rebalance
 
 
 def kinds(rebalance: Rebalance) -> list[str]:

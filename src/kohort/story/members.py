@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kohort.groups.story import Person
-from kohort.groups.story_reading import owned_partitions
+from kohort.story.documents import owned_partitions
+from kohort.story.rebalance import Person
 
 
 class Roll:

@@ -1,7 +1,7 @@
-"""The account of a group's rebalances: what ``story_teller`` makes of the journal, in values.
+"""The account of a group's rebalances: what the journal tells of it, in values.
 
 Times are milliseconds since 1970, spans milliseconds. Members are named by their full ids; how they
-are shown is the business of ``story_text``.
+are shown is the business of ``text``.
 """
 
 from collections.abc import Mapping

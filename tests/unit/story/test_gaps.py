@@ -1,10 +1,10 @@
 """What the journal does not have: beginnings, lost events, things it cannot know."""
 
 import pytest
-from tests.unit.groups.story.journal import DELAY, Journal, assignment
+from tests.unit.story.journal import DELAY, Journal, assignment
 
-from kohort.groups.story import End
-from kohort.groups.story_teller import tell
+from kohort.story.classic import tell
+from kohort.story.rebalance import End
 
 # --- what the journal does not have -------------------------------------------------------------
 

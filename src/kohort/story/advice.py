@@ -1,7 +1,7 @@
 """What to do about a rebalance, where its cause tells."""
 
-from kohort.groups.story import Cause, End, Rebalance
-from kohort.groups.story_names import show_span
+from kohort.story.names import show_span
+from kohort.story.rebalance import Cause, End, Rebalance
 
 
 def advice(rebalance: Rebalance) -> str | None:

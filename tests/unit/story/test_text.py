@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.groups.story.journal import DELAY, Journal, assignment, owning, tp
+from tests.unit.story.journal import DELAY, Journal, assignment, owning, tp
 
-from kohort.groups.story import (
+from kohort.sim.clock import EPOCH
+from kohort.story.rebalance import (
     Arrival,
     Delay,
     End,
@@ -18,8 +19,7 @@ from kohort.groups.story import (
     Story,
     Unowned,
 )
-from kohort.groups.story_text import story_lines, unowned_line
-from kohort.sim.clock import EPOCH
+from kohort.story.text import story_lines, unowned_line
 
 STABLE = Rebalance(
     1_000,

@@ -1,11 +1,11 @@
 """Rebalances that do not end well, static members, and what happens to a group as a whole."""
 
-from tests.unit.groups.story.journal import DELAY, Journal, assignment, tp
+from tests.unit.story.journal import DELAY, Journal, assignment, tp
 
 from kohort.groups.commands import Leaver, TopicDeleted
-from kohort.groups.story import End, Move
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import InstanceId, MemberId, TopicName
+from kohort.story.rebalance import End, Move
 
 # --- rebalances that do not end well ------------------------------------------------------------
 

@@ -6,12 +6,12 @@ from struct import pack
 
 from kohort.broker.journal_format import event_document, gap_document
 from kohort.groups.settings import GroupSettings
-from kohort.groups.story import Rebalance, Story
-from kohort.groups.story_reading import Document, read_document
-from kohort.groups.story_teller import tell
 from kohort.model.ids import Partition, TopicName, WallTime
 from kohort.model.topics import TopicPartition
 from kohort.sim.driver import Scenario
+from kohort.story.classic import tell
+from kohort.story.documents import Document, read_document
+from kohort.story.rebalance import Rebalance, Story
 
 DELAY = 3_000
 TICK = 10

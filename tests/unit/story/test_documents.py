@@ -4,9 +4,9 @@ import json
 from base64 import b64encode
 
 import pytest
-from tests.unit.groups.story.journal import assignment, owning, tp
+from tests.unit.story.journal import assignment, owning, tp
 
-from kohort.groups.story_reading import Document, assigned_partitions, owned_partitions, read_document
+from kohort.story.documents import Document, assigned_partitions, owned_partitions, read_document
 
 VALUE = {
     "schema": 1,

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.unit.groups.story.journal import Journal, assignment
+from tests.unit.story.journal import Journal, assignment
 
-from kohort.groups.story_json import story_json
+from kohort.story.as_json import story_json
 
 # The keys are documented and stay: docs/howto/explain-a-rebalance.md.
 STORY_KEYS = ["group", "removed", "people", "rebalances", "incidents", "without_owner", "journal"]
@@ -28,7 +28,7 @@ def test_the_keys_are_those_that_are_documented(journal: Journal) -> None:
 
 @pytest.mark.parametrize("key", [*STORY_KEYS, *REBALANCE_KEYS])
 def test_the_page_has_the_key(key: str) -> None:
-    page = Path(__file__).parents[4] / "docs" / "howto" / "explain-a-rebalance.md"
+    page = Path(__file__).parents[3] / "docs" / "howto" / "explain-a-rebalance.md"
     assert f"`{key}`" in page.read_text()
 
 

@@ -1,9 +1,9 @@
 """Who has which partition, and since when nobody has."""
 
-from tests.unit.groups.story.journal import tp
+from tests.unit.story.journal import tp
 
-from kohort.groups.story import Lost, Move, Unowned
-from kohort.groups.story_owners import Ownership
+from kohort.story.owners import Ownership
+from kohort.story.rebalance import Lost, Move, Unowned
 
 
 def known(**owners: int) -> Ownership:

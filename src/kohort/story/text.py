@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import assert_never
 
-from kohort.groups.story import Arrival, Cause, End, Lost, Move, Rebalance, Story, Unowned
-from kohort.groups.story_advice import advice
-from kohort.groups.story_names import counted, short_names, show_partitions, show_span
+from kohort.story.advice import advice
+from kohort.story.names import counted, short_names, show_partitions, show_span
+from kohort.story.rebalance import Arrival, Cause, End, Lost, Move, Rebalance, Story, Unowned
 
 ShowTime = Callable[[int], str]
 

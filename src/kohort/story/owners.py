@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from kohort.groups.story import Lost, Move, Unowned
 from kohort.model.topics import TopicPartition
+from kohort.story.rebalance import Lost, Move, Unowned
 
 
 class Orphan(NamedTuple):

@@ -1,8 +1,8 @@
 """A story as JSON-able values, with full member ids; ``docs/howto/explain-a-rebalance.md`` has the keys."""
 
-from kohort.groups.story import Arrival, Rebalance, Removal, Story, Unowned
-from kohort.groups.story_advice import advice
-from kohort.groups.story_names import short_names
+from kohort.story.advice import advice
+from kohort.story.names import short_names
+from kohort.story.rebalance import Arrival, Rebalance, Removal, Story, Unowned
 
 Json = dict[str, object]
 

@@ -1,6 +1,6 @@
 """The values of a story."""
 
-from kohort.groups.story import UNKNOWN_CAUSE, End, Incident, Rebalance, Story
+from kohort.story.rebalance import UNKNOWN_CAUSE, End, Incident, Rebalance, Story
 
 
 def whole(started_at: int) -> Rebalance:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 if str(ROOT) not in sys.path:  # `tests` is no installed package
     sys.path.insert(0, str(ROOT))
 
-from tests.unit.groups.story.journal import DELAY, Journal, assignment  # noqa: E402 (needs the path above)
+from tests.unit.story.journal import DELAY, Journal, assignment  # noqa: E402 (needs the path above)
 
 
 @pytest.fixture

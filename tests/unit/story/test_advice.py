@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from tests.unit.groups.story.journal import tp
+from tests.unit.story.journal import tp
 
-from kohort.groups.story import End, Move, Rebalance, Removal
-from kohort.groups.story_advice import advice
+from kohort.story.advice import advice
+from kohort.story.rebalance import End, Move, Rebalance, Removal
 
 
 def cause(kind: str, **numbers: Any) -> dict[str, Any]:  # noqa: ANN401 - any field of any cause

@@ -4,8 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from kohort.groups.story import Person
 from kohort.model.topics import TopicPartition
+from kohort.story.rebalance import Person
 
 _UUID = re.compile(r"-?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 _TAILS = (4, 6, 8, 12, 36)
