@@ -13,9 +13,9 @@ from kohort.broker.topics import ServedTopic
 from kohort.groups.commands import Join, Protocol
 from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
-from kohort.log.disk import Disk
+from kohort.log.files.disk import Disk
+from kohort.log.files.memory import MemoryDisk
 from kohort.log.log import Append
-from kohort.log.memory import MemoryDisk
 from kohort.model.ids import NO_TOPIC_ID, GroupId, Instant, Now, ReplyTo, WallTime
 from kohort.records.batch import NewRecord, build_batch
 from kohort.records.group_records import OffsetCommitKey, OffsetCommitValue

@@ -24,8 +24,8 @@ from kohort.broker.clock import VirtualClock
 from kohort.broker.server import Server
 from kohort.broker.settings import Settings
 from kohort.log.background import Threads
+from kohort.log.files.storage import LogStorage
 from kohort.log.log import SyncPolicy
-from kohort.log.storage import LogStorage
 from kohort.model.errors import ErrorCode
 from kohort.testing.broker import Broker
 from kohort.testing.faults import FakeDisk, Fault

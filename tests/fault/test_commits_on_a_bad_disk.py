@@ -15,7 +15,7 @@ from kohort.broker.storage import open_data
 from kohort.broker.topics import NewTopic
 from kohort.groups.commands import CommitOffsets, CommitRow, FetchOffsets, FetchTopic
 from kohort.groups.replies import CommitReply, FetchReply
-from kohort.log.disk import Disk
+from kohort.log.files.disk import Disk
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, Partition, TopicName
 from kohort.model.topics import CONSUMER_OFFSETS

@@ -9,7 +9,7 @@ from tests.broker.asking import T0, append, batch, create, metadata, offset_at
 from tests.broker.raw import Raw, Reply
 from tests.fault.gate import Gate
 
-from kohort.log import search
+from kohort.log.files import search
 from kohort.model.errors import ErrorCode
 from kohort.records.batch import BatchFields, NewRecord, Record, build_batch, read_records
 from kohort.records.compression import Codec

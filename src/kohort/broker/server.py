@@ -18,7 +18,7 @@ from kohort.broker.maintenance import Maintenance
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
 from kohort.broker.tls import handshake_error
-from kohort.log.disk import Disk
+from kohort.log.files.disk import Disk
 from kohort.model.errors import KohortError
 
 logger = logging.getLogger("kohort.server")

@@ -3,13 +3,13 @@
 from concurrent.futures import Executor
 
 from kohort.broker.settings import Settings
-from kohort.log.catalog import Catalog
-from kohort.log.catalog_file import Identity
-from kohort.log.directory import DataDirectory
-from kohort.log.disk import Disk, RealDisk
+from kohort.log.catalog import Catalog, new_cluster_id
+from kohort.log.files.catalog_file import Identity
+from kohort.log.files.directory import DataDirectory
+from kohort.log.files.disk import Disk, RealDisk
+from kohort.log.files.node import open_memory_node, open_node
+from kohort.log.files.storage import StorageSettings
 from kohort.log.log import Storage
-from kohort.log.node import new_cluster_id, open_memory_node, open_node
-from kohort.log.storage import StorageSettings
 from kohort.model.ids import NodeId
 
 

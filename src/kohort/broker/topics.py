@@ -12,9 +12,8 @@ from functools import partial
 
 from kohort.broker.config_values import ConfigValues, check_topic_configs
 from kohort.broker.configs import split_list
-from kohort.log.catalog import Catalog, Topic
+from kohort.log.catalog import Catalog, Topic, new_topic_id
 from kohort.log.log import Cleanup, Log, LogConfig, LogSpec, Storage
-from kohort.log.node import new_topic_id
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Partition, TopicId, TopicName
 from kohort.model.topics import (

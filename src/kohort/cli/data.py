@@ -11,14 +11,14 @@ import typer
 from kohort.cli.screen import note, say, show_bytes, show_json
 from kohort.cli.serve import FAILED, OK, USAGE, report
 from kohort.cli.session import AsJson
-from kohort.log.catalog_state import CATALOG
-from kohort.log.check import Finding, Progress, Report, check
-from kohort.log.checkpoints import LOCK, META_PROPERTIES
-from kohort.log.disk import DirectoryInUseError, RealDisk
+from kohort.log.files.catalog_state import CATALOG
+from kohort.log.files.check import Finding, Progress, Report, check
+from kohort.log.files.checkpoints import LOCK, META_PROPERTIES
+from kohort.log.files.disk import DirectoryInUseError, RealDisk
+from kohort.log.files.quarantine import QUARANTINE
+from kohort.log.files.repair import repair
+from kohort.log.files.sweep import is_partition_directory
 from kohort.log.log import Repair
-from kohort.log.quarantine import QUARANTINE
-from kohort.log.repair import repair
-from kohort.log.sweep import is_partition_directory
 from kohort.model.errors import KohortError
 
 app = typer.Typer(no_args_is_help=True, help="Check and repair a data directory.")

@@ -1,1 +1,1 @@
-"""The log: Kafka's segment files behind two Protocols, and the catalog of what the files belong to."""
+"""The log of a partition behind two Protocols, the catalog of what exists, and what all backends share."""

@@ -1,16 +1,17 @@
 """What exists: topics and their ids, configs, leader epochs, producer ids, users, ACLs.
 
 A Protocol, so that several nodes can share a catalog one day. Reads come from memory and never wait; a change
-is awaited and is durable when it returns. The catalog is deterministic: ids and random names come from the
-caller.
+is awaited and is durable when it returns. The catalog is deterministic: random ids come from the caller, who
+makes them here.
 """
 
+import secrets
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from kohort.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId, TopicName
-from kohort.model.topics import TopicPartition
+from kohort.model.topics import TopicPartition, show_topic_id
 from kohort.security.acls import Acl
 from kohort.security.scram import ScramCredential, ScramMechanism
 
@@ -132,3 +133,19 @@ class Catalog(Protocol):
     async def next_producer_id(self) -> ProducerId:
         """A producer id that was never handed out before, whatever happened to the process since."""
         ...
+
+
+def new_topic_id() -> TopicId:
+    """A random (version 4) id; Kafka avoids the ones whose text begins with a dash."""
+    while True:
+        raw = bytearray(secrets.token_bytes(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        topic_id = TopicId(bytes(raw))
+        if not show_topic_id(topic_id).startswith("-"):
+            return topic_id
+
+
+def new_cluster_id() -> str:
+    """Random, too, in the text form that ids have in Kafka."""
+    return show_topic_id(new_topic_id())

@@ -1,6 +1,6 @@
 """A disk that fails when told to, and forgets what was never synced when the power goes.
 
-``FakeDisk`` keeps files in memory behind the seam of ``kohort.log.disk``. It is stricter than most real
+``FakeDisk`` keeps files in memory behind the seam of ``kohort.log.files.disk``. It is stricter than most real
 disks: bytes survive a crash only if their file was synced after they were written, a name only if its
 directory was.
 """
@@ -15,8 +15,8 @@ from enum import Enum
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from kohort.log.background import ThreadStartError
-from kohort.log.disk import Bytes, DirectoryInUseError, Entry
-from kohort.log.memory import Immediately
+from kohort.log.files.disk import Bytes, DirectoryInUseError, Entry
+from kohort.log.files.memory import Immediately
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -160,7 +160,7 @@ _Node = _Inode | _Directory
 
 
 class FakeDisk(Suffering):
-    """A ``kohort.log.disk.Disk`` in memory. Set ``write_faults`` and friends, run, ``crash``, look again."""
+    """A ``kohort.log.files.disk.Disk`` in memory. Set ``write_faults`` and the like, run, ``crash``, look."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -10,14 +10,14 @@ import pytest
 from tests.unit.log.bench import append_of, batch, numbered
 
 from kohort.log.catalog import Topic
-from kohort.log.catalog_file import FileCatalog, Identity
-from kohort.log.check import check
-from kohort.log.directory import DataDirectory
+from kohort.log.files.catalog_file import FileCatalog, Identity
+from kohort.log.files.check import check
+from kohort.log.files.directory import DataDirectory
+from kohort.log.files.memory import Immediately
+from kohort.log.files.node import open_node
+from kohort.log.files.repair import repair
+from kohort.log.files.storage import LogStorage, StorageSettings
 from kohort.log.log import Appended, Cleanup, LogConfig, LogSpec, SyncPolicy
-from kohort.log.memory import Immediately
-from kohort.log.node import open_node
-from kohort.log.repair import repair
-from kohort.log.storage import LogStorage, StorageSettings
 from kohort.model.errors import KohortError
 from kohort.model.ids import NodeId, Partition, TopicId, TopicName
 from kohort.model.topics import CONSUMER_OFFSETS, TopicPartition

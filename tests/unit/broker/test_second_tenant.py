@@ -19,8 +19,8 @@ from kohort.broker.topic_runtime import TopicRuntime
 from kohort.broker.topics import NewTopic
 from kohort.coordination.outcome import Outcome, Producer
 from kohort.coordination.positions import Positions, Reply
+from kohort.log.files.memory import MemoryDisk
 from kohort.log.log import Append
-from kohort.log.memory import MemoryDisk
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Instant, Now, ProducerId, ReplyTo, TopicName
 from kohort.primitives.buffers import Buffer

@@ -14,9 +14,9 @@ from kohort.groups.commands import ListGroups
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import ListReply
 from kohort.groups.shard import Shard
+from kohort.log.files.memory import MemoryDisk
+from kohort.log.files.segmented import SegmentedLog
 from kohort.log.log import Append, Slice
-from kohort.log.memory import MemoryDisk
-from kohort.log.segmented import SegmentedLog
 from kohort.model.ids import Now, WallTime
 from kohort.records.batch import NewRecord, build_batch
 from kohort.records.group_records import (

@@ -10,10 +10,10 @@ from typer.testing import CliRunner, Result
 
 from kohort.cli.app import command_line
 from kohort.log.catalog import Topic
-from kohort.log.catalog_file import FileCatalog, Identity
-from kohort.log.directory import DataDirectory
-from kohort.log.disk import RealDisk
-from kohort.log.memory import Immediately
+from kohort.log.files.catalog_file import FileCatalog, Identity
+from kohort.log.files.directory import DataDirectory
+from kohort.log.files.disk import RealDisk
+from kohort.log.files.memory import Immediately
 from kohort.model.ids import NodeId
 
 app = command_line(["data"])

@@ -7,12 +7,12 @@ from concurrent.futures import Executor, Future
 from contextlib import ExitStack
 from typing import Any, ParamSpec, TypeVar
 
-from kohort.log.directory import DataDirectory
-from kohort.log.disk import Disk
+from kohort.log.files.directory import DataDirectory
+from kohort.log.files.disk import Disk
+from kohort.log.files.memory import Immediately
+from kohort.log.files.segmented import SegmentedLog
+from kohort.log.files.storage import LogStorage, StorageSettings
 from kohort.log.log import Append, Appended, Cleanup, LogConfig, LogSpec, Search, SyncPolicy, TimedOffset
-from kohort.log.memory import Immediately
-from kohort.log.segmented import SegmentedLog
-from kohort.log.storage import LogStorage, StorageSettings
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset, Partition, TopicId, TopicName, WallTime
 from kohort.model.topics import TopicPartition

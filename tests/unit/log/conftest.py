@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.unit.log.bench import Bench
 
-from kohort.log.disk import Disk, RealDisk
-from kohort.log.memory import MemoryDisk
+from kohort.log.files.disk import Disk, RealDisk
+from kohort.log.files.memory import MemoryDisk
 from kohort.testing.faults import FakeDisk
 
 MakeBench = Callable[..., Bench]

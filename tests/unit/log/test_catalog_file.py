@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 import pytest
 
 from kohort.log.catalog import CLUSTER_DEFAULT, Catalog, Topic
-from kohort.log.catalog_file import CorruptCatalogError, FileCatalog, Identity
-from kohort.log.catalog_state import CATALOG, CatalogState, decode, encode
-from kohort.log.directory import DataDirectory, ForeignDirectoryError
-from kohort.log.disk import read_file
-from kohort.log.memory import Immediately
+from kohort.log.files.catalog_file import CorruptCatalogError, FileCatalog, Identity
+from kohort.log.files.catalog_state import CATALOG, CatalogState, decode, encode
+from kohort.log.files.directory import DataDirectory, ForeignDirectoryError
+from kohort.log.files.disk import read_file
+from kohort.log.files.memory import Immediately
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, NodeId, Partition, TopicId, TopicName
 from kohort.model.topics import TopicPartition, show_topic_id

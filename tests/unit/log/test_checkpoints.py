@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.log.checkpoints import (
+from kohort.log.files.checkpoints import (
     CorruptCheckpointError,
     read_epochs,
     read_meta_properties,

@@ -5,10 +5,10 @@ from dataclasses import replace
 from tests.unit.log.bench import COMPACTED, Bench, batch, numbered
 from tests.unit.log.conftest import MakeBench
 
-from kohort.log.compaction import Round, compact
-from kohort.log.leftovers import CLEANED, SWAP
+from kohort.log.files.compaction import Round, compact
+from kohort.log.files.leftovers import CLEANED, SWAP
+from kohort.log.files.segmented import SegmentedLog
 from kohort.log.log import LogConfig, Work
-from kohort.log.segmented import SegmentedLog
 from kohort.model.ids import Offset, WallTime
 
 CONFIG = replace(COMPACTED, segment_bytes=300, index_interval_bytes=100)

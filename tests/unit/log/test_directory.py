@@ -3,9 +3,9 @@
 import pytest
 from tests.unit.log.bench import PARTITION
 
-from kohort.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS
-from kohort.log.directory import CHECKSUMS, DataDirectory, ForeignDirectoryError
-from kohort.log.disk import DirectoryInUseError, read_file
+from kohort.log.files.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS
+from kohort.log.files.directory import CHECKSUMS, DataDirectory, ForeignDirectoryError
+from kohort.log.files.disk import DirectoryInUseError, read_file
 from kohort.model.ids import NodeId, Offset
 from kohort.testing.faults import FakeDisk
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.log.disk import (
+from kohort.log.files.disk import (
     DirectoryInUseError,
     Disk,
     RealDisk,
@@ -19,7 +19,7 @@ from kohort.log.disk import (
     replace_file,
     write_all,
 )
-from kohort.log.memory import MemoryDisk
+from kohort.log.files.memory import MemoryDisk
 from kohort.testing.faults import FakeDisk, Fault
 
 Place = tuple[Disk, str]
@@ -159,7 +159,7 @@ def test_a_second_broker_is_kept_out_and_told_what_to_do(tmp_path: Path) -> None
 @pytest.mark.slow
 def test_a_broker_of_another_process_is_kept_out_until_it_dies(tmp_path: Path) -> None:
     script = (
-        "import sys; from kohort.log.disk import RealDisk;"
+        "import sys; from kohort.log.files.disk import RealDisk;"
         "lock = RealDisk().lock(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", script, f"{tmp_path}/.lock"]

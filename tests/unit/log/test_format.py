@@ -6,8 +6,8 @@ from struct import iter_unpack
 import pytest
 from tests.unit.log.bench import COMPACTED, PARTITION, Bench, batch, found, numbered
 
-from kohort.log.checkpoints import CLEAN_SHUTDOWN, LEADER_EPOCHS, PARTITION_METADATA, RECOVERY_POINTS
-from kohort.log.disk import Disk, read_file
+from kohort.log.files.checkpoints import CLEAN_SHUTDOWN, LEADER_EPOCHS, PARTITION_METADATA, RECOVERY_POINTS
+from kohort.log.files.disk import Disk, read_file
 from kohort.log.log import LogConfig
 from kohort.model.ids import LeaderEpoch, Offset
 from kohort.records.batch import batches, read_records

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.log.index import CorruptIndexError, OffsetIndex, TimeIndex
+from kohort.log.files.index import CorruptIndexError, OffsetIndex, TimeIndex
 
 
 def offset_index(*entries: tuple[int, int]) -> OffsetIndex:

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.log.bench import batch
 
-from kohort.log.leftovers import base_of, tidy
+from kohort.log.files.leftovers import base_of, tidy
 from kohort.records.batch import BatchFields
 from kohort.testing.faults import FakeDisk
 

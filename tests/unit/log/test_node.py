@@ -7,13 +7,13 @@ import pytest
 from tests.unit.log.bench import PARTITION, TOPIC_ID, append_of, batch
 
 from kohort.log.catalog import Topic
-from kohort.log.catalog_file import CorruptCatalogError, Identity
-from kohort.log.catalog_state import CATALOG
-from kohort.log.directory import DataDirectory
-from kohort.log.disk import RealDisk
+from kohort.log.files.catalog_file import CorruptCatalogError, Identity
+from kohort.log.files.catalog_state import CATALOG
+from kohort.log.files.directory import DataDirectory
+from kohort.log.files.disk import RealDisk
+from kohort.log.files.node import open_memory_node, open_node
+from kohort.log.files.storage import LogStorage, StorageSettings
 from kohort.log.log import Appended, LogConfig, LogSpec, SyncPolicy
-from kohort.log.node import open_memory_node, open_node
-from kohort.log.storage import LogStorage, StorageSettings
 from kohort.model.ids import LeaderEpoch, NodeId, Offset
 from kohort.testing.faults import FakeDisk
 

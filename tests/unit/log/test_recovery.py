@@ -6,8 +6,8 @@ from struct import pack
 import pytest
 from tests.unit.log.bench import PARTITION, Bench, append_of, batch, found, numbered
 
-from kohort.log.checkpoints import LEADER_EPOCHS, LOG_STARTS
-from kohort.log.directory import CHECKSUMS
+from kohort.log.files.checkpoints import LEADER_EPOCHS, LOG_STARTS
+from kohort.log.files.directory import CHECKSUMS
 from kohort.log.log import LogConfig
 from kohort.model.ids import LeaderEpoch, Offset
 from kohort.records.batch import LegacyFormatError

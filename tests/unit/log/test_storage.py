@@ -13,7 +13,7 @@ from tests.unit.log.bench import (
     turn,
 )
 
-from kohort.log.directory import ForeignDirectoryError
+from kohort.log.files.directory import ForeignDirectoryError
 from kohort.log.log import LogConfig, LogSpec
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, TopicId

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from kohort.log.catalog import Topic
-from kohort.log.catalog_file import FileCatalog, Identity
-from kohort.log.checkpoints import PARTITION_METADATA, write_partition_metadata
-from kohort.log.directory import DataDirectory
+from kohort.log.files.catalog_file import FileCatalog, Identity
+from kohort.log.files.checkpoints import PARTITION_METADATA, write_partition_metadata
+from kohort.log.files.directory import DataDirectory
+from kohort.log.files.memory import Immediately
+from kohort.log.files.sweep import StrayDataError, doomed_name, sweep
 from kohort.log.log import Repair
-from kohort.log.memory import Immediately
-from kohort.log.sweep import StrayDataError, doomed_name, sweep
 from kohort.model.ids import NodeId, Partition, TopicId, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.testing.faults import FakeDisk

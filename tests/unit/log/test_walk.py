@@ -3,8 +3,8 @@
 import pytest
 from tests.unit.log.bench import batch
 
-from kohort.log.memory import MemoryFile
-from kohort.log.walk import batch_size, headers, spans, whole_batches
+from kohort.log.files.memory import MemoryFile
+from kohort.log.files.walk import batch_size, headers, spans, whole_batches
 from kohort.records.batch import CorruptBatchError
 
 CONTENT = batch(b"a", b"b") + batch(b"c", base_offset=2)

@@ -4,7 +4,7 @@ from errno import EIO, ENOSPC
 
 import pytest
 
-from kohort.log.disk import DirectoryInUseError, read_file
+from kohort.log.files.disk import DirectoryInUseError, read_file
 from kohort.testing.faults import FakeDisk, FakeFile, Fault, PowerLossError, Survival
 
 

@@ -13,7 +13,7 @@ from kohort.broker.configs import TOPIC_CONFIGS
 from kohort.broker.context import Context
 from kohort.broker.heavy_work import Slice
 from kohort.broker.topics import NewTopic
-from kohort.log.node import new_topic_id
+from kohort.log.catalog import new_topic_id
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.wire.messages.create_topics import (
     CreatableTopic,

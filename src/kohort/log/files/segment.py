@@ -8,10 +8,10 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kohort.log.disk import Disk, File, ShortWriteError, read_file, remove_if_there, write_all
-from kohort.log.index import MOST_ENTRIES, CorruptIndexError, OffsetIndex, TimeIndex
-from kohort.log.scan import Damage
-from kohort.log.walk import batch_size, headers, may_begin, spans, whole_batches
+from kohort.log.files.disk import Disk, File, ShortWriteError, read_file, remove_if_there, write_all
+from kohort.log.files.index import MOST_ENTRIES, CorruptIndexError, OffsetIndex, TimeIndex
+from kohort.log.files.scan import Damage
+from kohort.log.files.walk import batch_size, headers, may_begin, spans, whole_batches
 from kohort.model.ids import Offset
 from kohort.records.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, CorruptBatchError, read_header
 

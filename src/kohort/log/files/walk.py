@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from struct import Struct
 
-from kohort.log.disk import File
+from kohort.log.files.disk import File
 from kohort.records.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, CorruptBatchError, read_header
 from kohort.records.header import MAGIC, MAGIC_AT
 

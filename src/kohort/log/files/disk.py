@@ -1,6 +1,6 @@
 """The seam to files: the few things a log asks of a disk, and the disk of this machine.
 
-``kohort.log.memory`` implements it without files, ``kohort.testing.faults`` with a disk that fails and
+``kohort.log.files.memory`` implements it without files, ``kohort.testing.faults`` with a disk that fails and
 forgets.
 Nothing above this module touches the operating system's files. Errors are ``OSError``s, as they come.
 """

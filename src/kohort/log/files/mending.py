@@ -4,7 +4,7 @@ The batches of a segment lie between its name and the name of the next one. A ba
 files have each other's name, or one is there twice. It goes where it belongs, unless its offsets are there.
 
 New contents are written as ``.cleaned``, synced and renamed to ``.swap``, as a compaction does; so
-``kohort.log.leftovers`` finishes or undoes what a crash interrupts.
+``kohort.log.files.leftovers`` finishes or undoes what a crash interrupts.
 """
 
 from bisect import bisect_right
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from os.path import basename, dirname
 from typing import NamedTuple
 
-from kohort.log.leftovers import CLEANED, SWAP, tidy
-from kohort.log.quarantine import Quarantine, copy_bytes
-from kohort.log.scan import Damage, Intact, salvage
-from kohort.log.segment import LOG, Place, Segment, file_name
-from kohort.log.walk import headers
+from kohort.log.files.leftovers import CLEANED, SWAP, tidy
+from kohort.log.files.quarantine import Quarantine, copy_bytes
+from kohort.log.files.scan import Damage, Intact, salvage
+from kohort.log.files.segment import LOG, Place, Segment, file_name
+from kohort.log.files.walk import headers
 from kohort.records.batch import BatchHeader
 
 

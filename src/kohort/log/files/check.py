@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kohort.log.catalog_state import CATALOG, CatalogState, decode
-from kohort.log.checkpoints import (
+from kohort.log.epochs import EpochsInBatches, LeaderEpochs
+from kohort.log.files.catalog_state import CATALOG, CatalogState, decode
+from kohort.log.files.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEAN_SHUTDOWN_CONTENT,
     CLEANED_UP_TO,
@@ -19,17 +20,16 @@ from kohort.log.checkpoints import (
     read_meta_properties,
     read_partition_metadata,
 )
-from kohort.log.directory import CHECKSUMS, Checkpoints, read_checkpoints
-from kohort.log.disk import Disk, Entry, read_file
-from kohort.log.epochs import EpochsInBatches, LeaderEpochs
-from kohort.log.index import CorruptIndexError, OffsetIndex, TimeIndex
-from kohort.log.inventory import INVENTORY, NOTHING_NOTED, Inventory, read_inventory
-from kohort.log.leftovers import CLEANED, DELETED, SWAP, base_of
-from kohort.log.mending import Contents, read_contents
+from kohort.log.files.directory import CHECKSUMS, Checkpoints, read_checkpoints
+from kohort.log.files.disk import Disk, Entry, read_file
+from kohort.log.files.index import CorruptIndexError, OffsetIndex, TimeIndex
+from kohort.log.files.inventory import INVENTORY, NOTHING_NOTED, Inventory, read_inventory
+from kohort.log.files.leftovers import CLEANED, DELETED, SWAP, base_of
+from kohort.log.files.mending import Contents, read_contents
+from kohort.log.files.scan import is_torn
+from kohort.log.files.segment import INDEX, LOG, SNAPSHOT, TIME_INDEX, OpenFiles, Place, Segment, file_name
+from kohort.log.files.sweep import has_records, is_partition_directory, partition_named
 from kohort.log.producers import CorruptSnapshotError, Producers
-from kohort.log.scan import is_torn
-from kohort.log.segment import INDEX, LOG, SNAPSHOT, TIME_INDEX, OpenFiles, Place, Segment, file_name
-from kohort.log.sweep import has_records, is_partition_directory, partition_named
 from kohort.model.ids import LeaderEpoch, Offset
 from kohort.primitives.crc import crc32c
 from kohort.records.batch import BatchHeader, LegacyFormatError

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+from kohort.log.files.segment import LOG, Segment
+from kohort.log.files.walk import whole_batches
 from kohort.log.log import Slice
-from kohort.log.segment import LOG, Segment
-from kohort.log.walk import whole_batches
 from kohort.model.ids import Offset
 from kohort.records.batch import CorruptBatchError
 

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from kohort.log.catalog import Topic
-from kohort.log.catalog_state import CATALOG, encode
-from kohort.log.check import CHECKPOINTS, CatalogLines, Progress, read_catalog
-from kohort.log.checkpoints import (
+from kohort.log.catalog import Topic, new_cluster_id, new_topic_id
+from kohort.log.files.catalog_state import CATALOG, encode
+from kohort.log.files.check import CHECKPOINTS, CatalogLines, Progress, read_catalog
+from kohort.log.files.checkpoints import (
     CLEANED_UP_TO,
     LEADER_EPOCHS,
     LOG_STARTS,
@@ -22,17 +22,16 @@ from kohort.log.checkpoints import (
     write_meta_properties,
     write_partition_metadata,
 )
-from kohort.log.directory import DataDirectory
-from kohort.log.disk import Disk, read_file, replace_file
-from kohort.log.inventory import PartitionFiles, take, write_inventory
+from kohort.log.files.directory import DataDirectory
+from kohort.log.files.disk import Disk, read_file, replace_file
+from kohort.log.files.inventory import PartitionFiles, take, write_inventory
+from kohort.log.files.partition_files import snapshots, write_snapshot
+from kohort.log.files.quarantine import Quarantine
+from kohort.log.files.recovery import Recovered, Trust, recover
+from kohort.log.files.segment import SNAPSHOT, OpenFiles, Place, file_name
+from kohort.log.files.sweep import has_records, is_partition_directory, partition_named, topic_id_in
 from kohort.log.log import Repair
-from kohort.log.node import new_cluster_id, new_topic_id
-from kohort.log.partition_files import snapshots, write_snapshot
 from kohort.log.producers import CorruptSnapshotError, Producers
-from kohort.log.quarantine import Quarantine
-from kohort.log.recovery import Recovered, Trust, recover
-from kohort.log.segment import SNAPSHOT, OpenFiles, Place, file_name
-from kohort.log.sweep import has_records, is_partition_directory, partition_named, topic_id_in
 from kohort.model.errors import KohortError
 from kohort.model.ids import LeaderEpoch, Offset, TopicId, TopicName
 from kohort.model.topics import CONSUMER_OFFSETS, JOURNAL, TopicPartition, show_topic_id

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kohort.log.background import report
-from kohort.log.catalog_state import decode, encode
-from kohort.log.checkpoints import (
+from kohort.log.files.catalog_state import decode, encode
+from kohort.log.files.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEAN_SHUTDOWN_CONTENT,
     LOCK,
@@ -17,8 +17,8 @@ from kohort.log.checkpoints import (
     write_meta_properties,
     write_offsets,
 )
-from kohort.log.disk import Disk, read_file, remove_if_there, replace_file
-from kohort.log.inventory import INVENTORY, NOTHING_NOTED, read_inventory
+from kohort.log.files.disk import Disk, read_file, remove_if_there, replace_file
+from kohort.log.files.inventory import INVENTORY, NOTHING_NOTED, read_inventory
 from kohort.log.log import Repair
 from kohort.model.errors import KohortError
 from kohort.model.ids import NodeId, Offset

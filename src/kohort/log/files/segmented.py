@@ -8,18 +8,18 @@ whatever did not.
 from collections.abc import Sequence
 
 from kohort.log.background import describe, report
-from kohort.log.checkpoints import write_epochs
 from kohort.log.cleaner import count_cleanable, is_worth_it
-from kohort.log.compaction import Round, compact, put_in_place
-from kohort.log.disk import File
+from kohort.log.files.checkpoints import write_epochs
+from kohort.log.files.compaction import Round, compact, put_in_place
+from kohort.log.files.disk import File
+from kohort.log.files.partition_files import make_directory, rewrite, snapshots, write_snapshot
+from kohort.log.files.reading import View, read, readable_bytes
+from kohort.log.files.recovery import Recovered, load_producers
+from kohort.log.files.search import first_not_older, refusing, youngest
+from kohort.log.files.segment import Place, Segment
+from kohort.log.files.syncing import SyncJob, Unsynced
 from kohort.log.log import Append, Appended, EpochEnd, LogConfig, LogSpec, Search, Slice, Steps, SyncPolicy
-from kohort.log.partition_files import make_directory, rewrite, snapshots, write_snapshot
-from kohort.log.reading import View, read, readable_bytes
-from kohort.log.recovery import Recovered, load_producers
 from kohort.log.retention import segments_to_drop
-from kohort.log.search import first_not_older, refusing, youngest
-from kohort.log.segment import Place, Segment
-from kohort.log.syncing import SyncJob, Unsynced
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset, WallTime
 from kohort.records.batch import BatchHeader, CorruptBatchError, patch_append_time, patch_offsets, read_header

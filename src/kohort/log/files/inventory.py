@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kohort.log.catalog_state import decode, encode
-from kohort.log.checkpoints import LEADER_EPOCHS
-from kohort.log.disk import Disk, read_file
-from kohort.log.leftovers import base_of
-from kohort.log.segment import SEGMENT_SUFFIXES
+from kohort.log.files.catalog_state import decode, encode
+from kohort.log.files.checkpoints import LEADER_EPOCHS
+from kohort.log.files.disk import Disk, read_file
+from kohort.log.files.leftovers import base_of
+from kohort.log.files.segment import SEGMENT_SUFFIXES
 from kohort.model.ids import Offset
 from kohort.primitives.crc import crc32c
 

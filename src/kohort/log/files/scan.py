@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from kohort.log.disk import File
+from kohort.log.files.disk import File
 from kohort.records.batch import (
     HEADER_SIZE,
     BatchHeader,

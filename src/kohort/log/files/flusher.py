@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from kohort.log.background import describe
+from kohort.log.files.segmented import SegmentedLog
+from kohort.log.files.syncing import SyncJob
 from kohort.log.log import Appended
-from kohort.log.segmented import SegmentedLog
-from kohort.log.syncing import SyncJob
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Offset
 

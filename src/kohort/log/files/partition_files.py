@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from kohort.log.checkpoints import PARTITION_METADATA, write_partition_metadata
-from kohort.log.disk import File, write_all
-from kohort.log.leftovers import base_of
+from kohort.log.files.checkpoints import PARTITION_METADATA, write_partition_metadata
+from kohort.log.files.disk import File, write_all
+from kohort.log.files.leftovers import base_of
+from kohort.log.files.segment import SNAPSHOT, Place, Segment, file_name
 from kohort.log.producers import Producers
-from kohort.log.segment import SNAPSHOT, Place, Segment, file_name
 from kohort.model.ids import Offset, TopicId
 
 _REWRITTEN_AT_ONCE = 1 << 20

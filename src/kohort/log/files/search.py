@@ -5,9 +5,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
+from kohort.log.files.segment import Segment
+from kohort.log.files.walk import timestamp_of
 from kohort.log.log import Search, TimedOffset
-from kohort.log.segment import Segment
-from kohort.log.walk import timestamp_of
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset
 from kohort.model.topics import TopicPartition

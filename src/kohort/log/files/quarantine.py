@@ -8,7 +8,7 @@ import os
 import time
 from typing import NamedTuple
 
-from kohort.log.disk import Disk, File, write_all
+from kohort.log.files.disk import Disk, File, write_all
 
 QUARANTINE = "quarantine"
 _CHUNK = 1 << 20

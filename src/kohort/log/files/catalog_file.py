@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kohort.log.background import describe, finish, in_thread
 from kohort.log.catalog import Topic, UserKey
-from kohort.log.catalog_state import (
+from kohort.log.files.catalog_state import (
     CATALOG,
     CatalogState,
     Record,
@@ -21,8 +21,8 @@ from kohort.log.catalog_state import (
     decode,
     encode,
 )
-from kohort.log.directory import DataDirectory, repair_hint
-from kohort.log.disk import File, write_all, write_aside
+from kohort.log.files.directory import DataDirectory, repair_hint
+from kohort.log.files.disk import File, write_all, write_aside
 from kohort.log.log import Repair
 from kohort.model.errors import ErrorCode, KohortError, RefusedError
 from kohort.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId, TopicName

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import ParamSpec, TypeVar
 
-from kohort.log.disk import Bytes, Entry
+from kohort.log.files.disk import Bytes, Entry
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -7,9 +7,9 @@ a megabyte at a time. Damaged bytes stay where they are; a fetch of them is answ
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Protocol
 
-from kohort.log.disk import Disk
-from kohort.log.scan import Damage, Intact, salvage
-from kohort.log.segment import LOG, Segment
+from kohort.log.files.disk import Disk
+from kohort.log.files.scan import Damage, Intact, salvage
+from kohort.log.files.segment import LOG, Segment
 
 _BYTES_A_STEP = 1 << 20
 

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os.path import basename, dirname
 
-from kohort.log.checkpoints import LEADER_EPOCHS, LOG_STARTS, CorruptCheckpointError, read_epochs
-from kohort.log.disk import Entry, read_file, remove_if_there
 from kohort.log.epochs import EpochsInBatches, LeaderEpochs
-from kohort.log.inventory import PartitionFiles
-from kohort.log.leftovers import base_of, tidy
-from kohort.log.mending import Contents, mend, read_contents
+from kohort.log.files.checkpoints import LEADER_EPOCHS, LOG_STARTS, CorruptCheckpointError, read_epochs
+from kohort.log.files.disk import Entry, read_file, remove_if_there
+from kohort.log.files.inventory import PartitionFiles
+from kohort.log.files.leftovers import base_of, tidy
+from kohort.log.files.mending import Contents, mend, read_contents
+from kohort.log.files.quarantine import Quarantine
+from kohort.log.files.scan import is_torn
+from kohort.log.files.segment import LOG, SEGMENT_SUFFIXES, SNAPSHOT, Place, Segment, file_name
 from kohort.log.producers import CorruptSnapshotError, Producers
-from kohort.log.quarantine import Quarantine
-from kohort.log.scan import is_torn
-from kohort.log.segment import LOG, SEGMENT_SUFFIXES, SNAPSHOT, Place, Segment, file_name
 from kohort.model.ids import LeaderEpoch, Offset
 from kohort.primitives.crc import crc32c
 from kohort.records.batch import BatchHeader, CorruptBatchError

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from os.path import dirname
 
-from kohort.log.checkpoints import LEADER_EPOCHS
-from kohort.log.disk import Disk, File, replace_file
-from kohort.log.segment import Segment
+from kohort.log.files.checkpoints import LEADER_EPOCHS
+from kohort.log.files.disk import Disk, File, replace_file
+from kohort.log.files.segment import Segment
 from kohort.model.ids import Offset
 
 

@@ -10,13 +10,13 @@ import re
 from collections.abc import Mapping
 
 from kohort.log.catalog import Catalog, Topic
-from kohort.log.checkpoints import PARTITION_METADATA, CorruptCheckpointError, read_partition_metadata
-from kohort.log.directory import DataDirectory, repair_hint
-from kohort.log.disk import Disk, Entry, read_file, remove_tree
-from kohort.log.leftovers import base_of
+from kohort.log.files.checkpoints import PARTITION_METADATA, CorruptCheckpointError, read_partition_metadata
+from kohort.log.files.directory import DataDirectory, repair_hint
+from kohort.log.files.disk import Disk, Entry, read_file, remove_tree
+from kohort.log.files.leftovers import base_of
+from kohort.log.files.quarantine import QUARANTINE
+from kohort.log.files.segment import LOG
 from kohort.log.log import Repair
-from kohort.log.quarantine import QUARANTINE
-from kohort.log.segment import LOG
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicId, TopicName
 from kohort.model.topics import TopicPartition

@@ -4,7 +4,7 @@ Steps rather than a thread: decoding records holds the interpreter anyway, so a 
 just as much, and steps need no locks against appends, retention and deletion. Only syncs go to a thread.
 
 The files of a round are written as ``.cleaned``, synced, renamed to ``.swap`` and only then take the place of
-what they were made from; ``kohort.log.leftovers`` finishes or undoes what a crash interrupts.
+what they were made from; ``kohort.log.files.leftovers`` finishes or undoes what a crash interrupts.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -14,10 +14,10 @@ from typing import Protocol
 
 from kohort.log.background import describe
 from kohort.log.cleaner import Cleaning, clean_batch, groups, note_keys
-from kohort.log.disk import File, remove_if_there
-from kohort.log.leftovers import CLEANED, SWAP
+from kohort.log.files.disk import File, remove_if_there
+from kohort.log.files.leftovers import CLEANED, SWAP
+from kohort.log.files.segment import INDEX, LOG, TIME_INDEX, Place, Segment
 from kohort.log.log import LogConfig, Steps, Work
-from kohort.log.segment import INDEX, LOG, TIME_INDEX, Place, Segment
 from kohort.model.ids import Offset, WallTime
 from kohort.records.batch import check_crc, read_header
 

@@ -3,10 +3,10 @@
 from collections.abc import Collection
 from os.path import basename, dirname
 
-from kohort.log.disk import Disk, remove_if_there
-from kohort.log.quarantine import Quarantine
-from kohort.log.scan import Damage, salvage
-from kohort.log.segment import LOG, SEGMENT_SUFFIXES
+from kohort.log.files.disk import Disk, remove_if_there
+from kohort.log.files.quarantine import Quarantine
+from kohort.log.files.scan import Damage, salvage
+from kohort.log.files.segment import LOG, SEGMENT_SUFFIXES
 
 CLEANED, SWAP, DELETED = ".cleaned", ".swap", ".deleted"
 

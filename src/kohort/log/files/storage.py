@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from kohort.log.background import describe, finish, in_thread, report
-from kohort.log.catalog_state import CATALOG
-from kohort.log.checkpoints import (
+from kohort.log.files.catalog_state import CATALOG
+from kohort.log.files.checkpoints import (
     CLEANED_UP_TO,
     LOG_STARTS,
     PARTITION_METADATA,
@@ -17,17 +17,17 @@ from kohort.log.checkpoints import (
     CorruptCheckpointError,
     read_partition_metadata,
 )
-from kohort.log.directory import DataDirectory, ForeignDirectoryError
-from kohort.log.disk import read_file, remove_tree
-from kohort.log.flusher import Flusher, Results, Waiting
-from kohort.log.inventory import take, write_inventory
+from kohort.log.files.directory import DataDirectory, ForeignDirectoryError
+from kohort.log.files.disk import read_file, remove_tree
+from kohort.log.files.flusher import Flusher, Results, Waiting
+from kohort.log.files.inventory import take, write_inventory
+from kohort.log.files.partition_files import make_directory
+from kohort.log.files.recovery import Trust, recover
+from kohort.log.files.scrub import scrub
+from kohort.log.files.segment import LOG, OpenFiles, Place
+from kohort.log.files.segmented import SegmentedLog
+from kohort.log.files.sweep import doomed_name
 from kohort.log.log import AdvanceListener, Append, LogSpec, Repair, SyncPolicy
-from kohort.log.partition_files import make_directory
-from kohort.log.recovery import Trust, recover
-from kohort.log.scrub import scrub
-from kohort.log.segment import LOG, OpenFiles, Place
-from kohort.log.segmented import SegmentedLog
-from kohort.log.sweep import doomed_name
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Offset, TopicId, WallTime
 from kohort.model.topics import TopicPartition, show_topic_id
