@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from kohort.client.cluster import Cluster
 from kohort.client.consumer.errors import ConsumerClosedError
 from kohort.client.consumer.settings import ConsumerSettings
-from kohort.client.errors import BrokerError
+from kohort.client.errors import BrokerError, TopicAuthorizationError
 from kohort.client.metadata import Metadata
 from kohort.client.settings import backoff_ms
 from kohort.model.errors import ErrorCode, KohortError
@@ -78,6 +78,10 @@ _PASSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE
 _RAISED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
+def _may_pass(error: KohortError) -> bool:
+    return error.retriable or isinstance(error, TopicAuthorizationError)
+
+
 class MetadataWatch:
     """One request at a time; ``updated`` hears what each was about."""
 
@@ -140,7 +144,8 @@ class MetadataWatch:
                 error = await self._ask()
                 if error is not None and not error.retriable:
                     self._error = error
-                elif error is not None or self._missing:
+                # A topic that is denied is asked for again, too: the right may be given any time.
+                if self._missing or (error is not None and _may_pass(error)):
                     self._is_requested = True
                 self._tell_of(error)
                 pause = backoff_ms(self._fruitless, self._settings, _no_jitter)
