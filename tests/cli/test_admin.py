@@ -8,13 +8,13 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer
 from tests.clients.waiting import Deadline
+from tests.writing import write
 
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import CommittedOffset, GroupInfo, NewTopic, Resource, ResourceType
 from kohort.client.admin.topics import OffsetSpec
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.errors import BrokerError
-from kohort.client.producer.topic_writer import Outgoing, TopicWriter
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, Offset, Partition, TopicName
 from kohort.model.topics import TopicPartition
@@ -60,8 +60,7 @@ def consumer_in(bootstrap: str, group: str, topic: str, **settings: str) -> Iter
 def test_records_are_trimmed_and_offsets_listed(broker: str, topic: str) -> None:
     async def story(admin: AsyncAdmin) -> None:
         await admin.create_topic(NewTopic(name=topic))
-        records = [Outgoing(b"%d" % number, timestamp=1_000 + number) for number in range(5)]
-        await TopicWriter(admin.cluster, topic).write(records)
+        await write(admin.cluster, topic, [b"%d" % number for number in range(5)], first_timestamp=1_000)
         assert await admin.delete_records({tp(topic, 0): 2}) == {tp(topic, 0): 2}
         for spec, offset in ((OffsetSpec.EARLIEST, 2), (OffsetSpec.LATEST, 5), (1_003, 3), (9_999, -1)):
             found = (await admin.list_offsets({tp(topic, 0): spec}))[tp(topic, 0)]
@@ -75,7 +74,7 @@ def test_batches_larger_than_the_topic_allows_are_split(broker: str, topic: str)
     async def story(admin: AsyncAdmin) -> None:
         await admin.create_topic(NewTopic(name=topic, configs={"max.message.bytes": "1500"}))
         texts = [b"%04d" % number * 20 for number in range(100)]
-        written = await TopicWriter(admin.cluster, topic).write([Outgoing(text) for text in texts])
+        written = await write(admin.cluster, topic, texts)
         assert [one.offset for one in written] == list(range(100))
         found: list[object] = []
         async with AsyncConsumer(bootstrap_servers=broker) as consumer:
@@ -85,7 +84,7 @@ def test_batches_larger_than_the_topic_allows_are_split(broker: str, topic: str)
                 found += [one.value for one in (await consumer.poll(1_000)).get(tp(topic, 0), [])]
         assert found == texts
         with pytest.raises(BrokerError, match="MESSAGE_TOO_LARGE"):
-            await TopicWriter(admin.cluster, topic).write([Outgoing(b"x" * 3_000)])
+            await write(admin.cluster, topic, [b"x" * 3_000])
 
     with_admin(broker, story)
 

@@ -14,17 +14,17 @@ from kohort.cli.command_config import CommandConfig, settings_texts, warn_of_vis
 from kohort.cli.commentary import Commentary
 from kohort.cli.produce_input import Pace, Synthetic, chunks_of, records_of
 from kohort.cli.produce_receipts import Receipts
-from kohort.cli.record_input import Input, InputStyle, parse_header, parse_record
+from kohort.cli.record_input import Input, InputRecord, InputStyle, parse_header, parse_record
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Quiet, refuse, talk
 from kohort.cli.settings_text import InputError, parse_settings
 from kohort.client.admin import AsyncAdmin
 from kohort.client.producer import ProducerSettings
-from kohort.client.producer.topic_writer import Outgoing, TopicWriter
+from kohort.client.producer.async_producer import AsyncProducer
 from kohort.client.security.names import is_security_name
 from kohort.model.errors import KohortError
 
-Rounds = AsyncIterator[list[Outgoing]]
+Rounds = AsyncIterator[list[InputRecord]]
 
 _REQUEST_MS, _DELIVERY_MS = 10_000, 30_000  # a person is waiting
 _SIZE, _KEYS = 100, 1_000
@@ -221,7 +221,7 @@ def produce(
     talk(bootstrap, command, None, security=security)
 
 
-def _check_one_source(given: Sequence[Outgoing], file: Path | None, made_up: int | None) -> None:
+def _check_one_source(given: Sequence[InputRecord], file: Path | None, made_up: int | None) -> None:
     if bool(given) + (file is not None) + (made_up is not None) > 1:
         raise InputError(
             "records come from the command line, from a file or from --random",
@@ -247,7 +247,7 @@ def _open(file: Path | None) -> int:
     return sys.stdin.fileno() if file is None or str(file) == "-" else os.open(file, os.O_RDONLY)
 
 
-async def _one_round(records: list[Outgoing]) -> Rounds:
+async def _one_round(records: list[InputRecord]) -> Rounds:
     yield records
 
 
@@ -259,8 +259,9 @@ async def _write(admin: AsyncAdmin, job: Job, receipts: Receipts, commentary: Co
     try:
         with commentary:
             try:
-                async with TopicWriter(admin.cluster, job.topic, **job.settings) as writer:
-                    await _send_all(writer, job, receipts)
+                settings = {"max_block_ms": admin.cluster.options.api_timeout_ms, **job.settings}
+                async with AsyncProducer.on(admin.cluster, **settings) as producer:
+                    await _send_all(producer, job, receipts)
             finally:
                 receipts.settle()
         receipts.check()
@@ -270,7 +271,7 @@ async def _write(admin: AsyncAdmin, job: Job, receipts: Receipts, commentary: Co
     return OK
 
 
-async def _send_all(writer: TopicWriter, job: Job, receipts: Receipts) -> None:
+async def _send_all(producer: AsyncProducer, job: Job, receipts: Receipts) -> None:
     pace = None if job.rate is None else Pace(job.rate)
     left = job.limit
     async for records in job.rounds:
@@ -279,10 +280,17 @@ async def _send_all(writer: TopicWriter, job: Job, receipts: Receipts) -> None:
             if pace is not None:
                 await pace.turn()
                 receipts.settle()
-            delivered = await writer.send(record)
+            delivered = await producer.send(
+                job.topic,
+                record.value,
+                record.key,
+                partition=record.partition,
+                timestamp_ms=record.timestamp,
+                headers=record.headers,
+            )
             receipts.expect(delivered, len(record.key or b"") + len(record.value or b""))
         if job.is_typed:
-            await writer.flush()
+            await producer.flush()
             receipts.settle()
             receipts.show()
         else:

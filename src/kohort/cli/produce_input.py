@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from itertools import islice
 from string import ascii_letters, digits
 
-from kohort.cli.record_input import InputStyle, parse_record
+from kohort.cli.record_input import InputRecord, InputStyle, parse_record
 from kohort.cli.settings_text import InputError
-from kohort.client.producer.topic_writer import Outgoing
 from kohort.records.batch import Header
 
 _CHUNK = 256 * 1024
@@ -47,7 +46,7 @@ async def _readable(file: int) -> None:
         loop.remove_reader(file)
 
 
-async def records_of(chunks: AsyncIterator[bytes], style: InputStyle) -> AsyncIterator[list[Outgoing]]:
+async def records_of(chunks: AsyncIterator[bytes], style: InputStyle) -> AsyncIterator[list[InputRecord]]:
     """The records of all lines, as many at a time as there are; InputError names the line."""
     lines = 0
     left = b""
@@ -60,7 +59,7 @@ async def records_of(chunks: AsyncIterator[bytes], style: InputStyle) -> AsyncIt
         yield [_record(left, lines + 1, style)]
 
 
-def _record(line: bytes, number: int, style: InputStyle) -> Outgoing:
+def _record(line: bytes, number: int, style: InputStyle) -> InputRecord:
     text = line.removesuffix(b"\r").decode("utf-8", "surrogateescape")
     try:
         return parse_record(text, style)
@@ -82,14 +81,14 @@ class Synthetic:
     headers: Sequence[Header] = ()
     partition: int | None = None
 
-    def records(self) -> Iterator[Outgoing]:
+    def records(self) -> Iterator[InputRecord]:
         dice = random.Random(self.seed)
         for _ in range(self.count):
             key = b"key-%d" % dice.randrange(self.keys) if self.keys else None
             value = dice.randbytes(self.size).translate(_PRINTABLE)
-            yield Outgoing(value, key, self.headers, self.partition)
+            yield InputRecord(value, key, self.headers, self.partition)
 
-    async def rounds(self) -> AsyncIterator[list[Outgoing]]:
+    async def rounds(self) -> AsyncIterator[list[InputRecord]]:
         """All of them, some at a time."""
         made = self.records()
         while some := list(islice(made, _ROUND)):

@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kohort.cli.settings_text import InputError
-from kohort.client.producer.topic_writer import Outgoing
 from kohort.records.batch import Header
 
 
@@ -29,13 +28,23 @@ class InputStyle(NamedTuple):
     null: str | None = None  # what stands for no value, or no key
 
 
-def parse_record(line: str, style: InputStyle) -> Outgoing:
+class InputRecord(NamedTuple):
+    """A record to be written. Without a partition its key decides, without a timestamp the clock."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Sequence[Header] = ()
+    partition: int | None = None
+    timestamp: int | None = None
+
+
+def parse_record(line: str, style: InputStyle) -> InputRecord:
     """The record a line stands for; raises InputError."""
     if style.format is Input.JSON:
         return _parse_json(line, style)
     key, value = _split(line, style.key_separator)
     encode = _unhex if style.format is Input.HEX else encode_text
-    return Outgoing(
+    return InputRecord(
         None if value == style.null else encode(value),
         None if key is None or key == style.null else encode(key),
         style.headers,
@@ -78,7 +87,7 @@ def _short(text: str) -> str:
 _JSON_HINT = '--format json takes objects such as {"key": "k", "value": "v", "headers": {"h": "x"}}'
 
 
-def _parse_json(line: str, style: InputStyle) -> Outgoing:
+def _parse_json(line: str, style: InputStyle) -> InputRecord:
     try:
         fields = json.loads(line)
     except json.JSONDecodeError as error:
@@ -86,7 +95,7 @@ def _parse_json(line: str, style: InputStyle) -> Outgoing:
     if not isinstance(fields, dict):
         raise InputError(f"{_short(line)} is no JSON object", hint=_JSON_HINT)
     partition = fields.get("partition") if style.partition is None else style.partition
-    return Outgoing(
+    return InputRecord(
         _field("value", fields),
         _field("key", fields),
         [*style.headers, *_headers(fields.get("headers"))],

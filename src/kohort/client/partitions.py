@@ -1,12 +1,14 @@
 """Partitions as callers write them."""
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
+
+T = TypeVar("T")
 
 AnyPartition = TopicPartition | tuple[str, int]
 """A partition; a plain pair of topic and number will do."""
@@ -34,6 +36,18 @@ def as_partitions(partitions: Iterable[AnyPartition] | str) -> list[TopicPartiti
             f"{partitions!r} is no list of partitions; write a list of pairs, as in [('orders', 0)]"
         )
     return [as_partition(each) for each in partitions]
+
+
+def keyed_by_partition(items: Mapping[PartitionKey, T]) -> dict[TopicPartition, T]:
+    """The same with each key as a TopicPartition."""
+    return {as_partition(partition): item for partition, item in items.items()}
+
+
+def as_list(names: Iterable[str]) -> list[str]:
+    """Several names; TypeError for one alone, each letter of which would count as a name."""
+    if isinstance(names, str):
+        raise TypeError(f"write a list of names: [{names!r}]")
+    return list(names)
 
 
 def is_whole(number: object) -> bool:

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from kohort.cli.produce_input import Pace, Synthetic, chunks_of, records_of
-from kohort.cli.record_input import InputStyle
+from kohort.cli.record_input import InputRecord, InputStyle
 from kohort.cli.settings_text import InputError
-from kohort.client.producer.topic_writer import Outgoing
 
 
 async def given(*chunks: bytes) -> AsyncIterator[bytes]:
@@ -20,8 +19,8 @@ async def given(*chunks: bytes) -> AsyncIterator[bytes]:
         yield chunk
 
 
-def rounds(style: InputStyle, *chunks: bytes) -> list[list[Outgoing]]:
-    async def collect() -> list[list[Outgoing]]:
+def rounds(style: InputStyle, *chunks: bytes) -> list[list[InputRecord]]:
+    async def collect() -> list[list[InputRecord]]:
         return [records async for records in records_of(given(*chunks), style)]
 
     return asyncio.run(collect())
@@ -89,7 +88,7 @@ def test_the_same_seed_makes_the_same_records() -> None:
 def test_records_that_are_made_up_come_in_rounds_none_left_out() -> None:
     synthetic = Synthetic(count=1_201, size=8, keys=0, headers=[("h", b"x")], partition=2)
 
-    async def collect() -> list[list[Outgoing]]:
+    async def collect() -> list[list[InputRecord]]:
         return [some async for some in synthetic.rounds()]
 
     found = asyncio.run(collect())

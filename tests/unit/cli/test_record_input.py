@@ -4,11 +4,10 @@ import json
 
 import pytest
 
-from kohort.cli.record_input import Input, InputStyle, parse_header, parse_record
+from kohort.cli.record_input import Input, InputRecord, InputStyle, parse_header, parse_record
 from kohort.cli.record_text import json_line, record_json
 from kohort.cli.settings_text import InputError
 from kohort.client.fetching.records import ConsumerRecord
-from kohort.client.producer.topic_writer import Outgoing
 
 JSON = InputStyle(Input.JSON)
 
@@ -16,56 +15,56 @@ JSON = InputStyle(Input.JSON)
 @pytest.mark.parametrize(
     ("line", "style", "record"),
     [
-        ("plain: text", InputStyle(), Outgoing(b"plain: text")),
-        ("", InputStyle(), Outgoing(b"")),
-        ("k:v:w", InputStyle(key_separator=":"), Outgoing(b"v:w", b"k")),
-        (":v", InputStyle(key_separator=":"), Outgoing(b"v", b"")),
-        ("k => v", InputStyle(key_separator=" => "), Outgoing(b"v", b"k")),
-        ("ü\udcff", InputStyle(), Outgoing(b"\xc3\xbc\xff")),
-        ("ff00", InputStyle(Input.HEX), Outgoing(b"\xff\0")),
-        ("01:ff", InputStyle(Input.HEX, ":"), Outgoing(b"\xff", b"\1")),
-        ("k:", InputStyle(key_separator=":", null=""), Outgoing(None, b"k")),
-        ("-:v", InputStyle(key_separator=":", null="-"), Outgoing(b"v", None)),
-        ("NULL", InputStyle(Input.HEX, null="NULL"), Outgoing(None)),
-        ("v", InputStyle(headers=[("h", b"x")], partition=3), Outgoing(b"v", None, [("h", b"x")], 3)),
+        ("plain: text", InputStyle(), InputRecord(b"plain: text")),
+        ("", InputStyle(), InputRecord(b"")),
+        ("k:v:w", InputStyle(key_separator=":"), InputRecord(b"v:w", b"k")),
+        (":v", InputStyle(key_separator=":"), InputRecord(b"v", b"")),
+        ("k => v", InputStyle(key_separator=" => "), InputRecord(b"v", b"k")),
+        ("ü\udcff", InputStyle(), InputRecord(b"\xc3\xbc\xff")),
+        ("ff00", InputStyle(Input.HEX), InputRecord(b"\xff\0")),
+        ("01:ff", InputStyle(Input.HEX, ":"), InputRecord(b"\xff", b"\1")),
+        ("k:", InputStyle(key_separator=":", null=""), InputRecord(None, b"k")),
+        ("-:v", InputStyle(key_separator=":", null="-"), InputRecord(b"v", None)),
+        ("NULL", InputStyle(Input.HEX, null="NULL"), InputRecord(None)),
+        ("v", InputStyle(headers=[("h", b"x")], partition=3), InputRecord(b"v", None, [("h", b"x")], 3)),
     ],
 )
-def test_a_line_is_a_record(line: str, style: InputStyle, record: Outgoing) -> None:
+def test_a_line_is_a_record(line: str, style: InputStyle, record: InputRecord) -> None:
     assert parse_record(line, style) == record
 
 
 @pytest.mark.parametrize(
     ("line", "record"),
     [
-        ('{"value": "v", "key": "k"}', Outgoing(b"v", b"k", [])),
-        ('{"value": {"a": [1, "ü"]}}', Outgoing('{"a":[1,"ü"]}'.encode(), None, [])),
-        ('{"value": null, "key": 5}', Outgoing(None, b"5", [])),
-        ("{}", Outgoing(None, None, [])),
+        ('{"value": "v", "key": "k"}', InputRecord(b"v", b"k", [])),
+        ('{"value": {"a": [1, "ü"]}}', InputRecord('{"a":[1,"ü"]}'.encode(), None, [])),
+        ('{"value": null, "key": 5}', InputRecord(None, b"5", [])),
+        ("{}", InputRecord(None, None, [])),
         (
             '{"value": "v", "headers": {"a": "1", "b": null}}',
-            Outgoing(b"v", None, [("a", b"1"), ("b", None)]),
+            InputRecord(b"v", None, [("a", b"1"), ("b", None)]),
         ),
         (
             '{"value": "v", "headers": [["a", "1"], ["a", "2"]]}',
-            Outgoing(b"v", None, [("a", b"1"), ("a", b"2")]),
+            InputRecord(b"v", None, [("a", b"1"), ("a", b"2")]),
         ),
         (
             '{"value": "v", "headers": [{"name": "a", "value_hex": "ff"}, {"name": "b"}]}',
-            Outgoing(b"v", None, [("a", b"\xff"), ("b", None)]),
+            InputRecord(b"v", None, [("a", b"\xff"), ("b", None)]),
         ),
-        ('{"value_hex": "ff00", "key_base64": "/wA="}', Outgoing(b"\xff\0", b"\xff\0", [])),
-        ('{"value": {"hex": "ff"}}', Outgoing(b'{"hex":"ff"}', None, [])),
-        ('{"value": "v", "partition": 2, "timestamp": 9}', Outgoing(b"v", None, [], 2, 9)),
+        ('{"value_hex": "ff00", "key_base64": "/wA="}', InputRecord(b"\xff\0", b"\xff\0", [])),
+        ('{"value": {"hex": "ff"}}', InputRecord(b'{"hex":"ff"}', None, [])),
+        ('{"value": "v", "partition": 2, "timestamp": 9}', InputRecord(b"v", None, [], 2, 9)),
     ],
 )
-def test_a_json_object_is_a_record_with_all_its_parts(line: str, record: Outgoing) -> None:
+def test_a_json_object_is_a_record_with_all_its_parts(line: str, record: InputRecord) -> None:
     assert parse_record(line, JSON) == record
 
 
 def test_the_options_add_their_headers_and_overrule_the_partition() -> None:
     style = InputStyle(Input.JSON, headers=[("o", b"1")], partition=0)
     record = parse_record('{"value": "v", "headers": {"h": "2"}, "partition": 5}', style)
-    assert record == Outgoing(b"v", None, [("o", b"1"), ("h", b"2")], 0)
+    assert record == InputRecord(b"v", None, [("o", b"1"), ("h", b"2")], 0)
 
 
 @pytest.mark.parametrize(
@@ -111,5 +110,5 @@ def test_what_is_printed_as_json_is_the_same_record_when_it_is_read_again(
 ) -> None:
     line = json_line(record_json(record, in_hex=in_hex))
     read = parse_record(line.encode().decode(), JSON)
-    assert read == Outgoing(record.value, record.key, list(record.headers), record.partition, 9)
+    assert read == InputRecord(record.value, record.key, list(record.headers), record.partition, 9)
     assert json.loads(line)["offset"] == 5

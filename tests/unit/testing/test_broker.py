@@ -4,11 +4,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.writing import write
 
 from kohort.client.admin import Admin
 from kohort.client.cluster import Cluster
 from kohort.client.errors import BrokerError
-from kohort.client.producer.topic_writer import Outgoing, TopicWriter
 from kohort.model.errors import KohortError
 from kohort.testing.broker import AsyncBroker, Broker
 from kohort.testing.intercept import watch
@@ -20,16 +20,11 @@ async def topics(bootstrap: str) -> set[str]:
         return {str(name) for name in (await cluster.refresh_all()).topics}
 
 
-async def write(bootstrap: str, topic: str) -> None:
-    async with Cluster(bootstrap) as cluster:
-        await TopicWriter(cluster, topic).write([Outgoing(b"a")])
-
-
 def test_a_restart_keeps_port_directory_and_rules(tmp_path: Path) -> None:
     with Broker(data=tmp_path) as broker:
         before = broker.bootstrap
         seen = broker.intercept(watch, api="Metadata")
-        asyncio.run(write(before, "t"))
+        asyncio.run(write(before, "t", [b"a"]))
         broker.restart()
         assert broker.bootstrap == before
         seen.seen.clear()
@@ -40,7 +35,7 @@ def test_a_restart_keeps_port_directory_and_rules(tmp_path: Path) -> None:
 def test_a_broker_in_memory_comes_back_empty_on_its_port() -> None:
     async def story() -> None:
         async with AsyncBroker() as broker:
-            await write(broker.bootstrap, "t")
+            await write(broker.bootstrap, "t", [b"a"])
             host, port = broker.bootstrap.split(":")
 
             async def nobody_is_there() -> None:

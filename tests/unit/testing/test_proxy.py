@@ -7,9 +7,9 @@ from functools import wraps
 from typing import Any
 
 import pytest
+from tests.writing import write
 
 from kohort.client.cluster import Cluster
-from kohort.client.producer.topic_writer import Outgoing, TopicWriter
 from kohort.testing.broker import AsyncBroker, Broker
 from kohort.testing.proxy import AsyncProxy, Proxy, Way
 
@@ -180,7 +180,7 @@ async def test_clients_of_a_broker_that_advertises_the_proxy_never_go_past_it() 
     async with AsyncProxy() as proxy, AsyncBroker(advertised=proxy.bootstrap) as broker:
         proxy.upstream = broker.bootstrap
         async with Cluster(proxy.bootstrap) as cluster:
-            await TopicWriter(cluster, "t").write([Outgoing(b"a")])
+            await write(cluster, "t", [b"a"])
             (node,) = cluster.metadata.nodes.values()
             assert str(node.address) == proxy.bootstrap
             assert broker.server.connections == proxy.connections

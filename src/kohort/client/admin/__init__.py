@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING
 from kohort import import_on_demand
 
 if TYPE_CHECKING:
-    from kohort.client.admin.async_admin import AsyncAdmin
-    from kohort.client.admin.sync_admin import Admin
+    from kohort.client.admin.clients import Admin, AsyncAdmin
 
 __all__ = ["Admin", "AsyncAdmin"]
 
 __getattr__ = import_on_demand(
     __name__,
-    {"Admin": "kohort.client.admin.sync_admin", "AsyncAdmin": "kohort.client.admin.async_admin"},
+    {"Admin": "kohort.client.admin.clients", "AsyncAdmin": "kohort.client.admin.clients"},
 )

@@ -1,4 +1,4 @@
-"""Configs of topics, brokers and groups. Functions behind ``AsyncAdmin``."""
+"""Configs of topics, brokers and groups: calls of ``AsyncAdmin`` and ``Admin``."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -69,8 +69,9 @@ def _config(described: DescribeConfigsResourceResult) -> Config:
 
 
 async def alter_configs(
-    cluster: Cluster, changes: Mapping[Resource, Mapping[str, str | None]], *, validate_only: bool
+    cluster: Cluster, changes: Mapping[Resource, Mapping[str, str | None]], *, validate_only: bool = False
 ) -> dict[Resource, BrokerError | None]:
+    """Set these configs and leave all others alone; None goes back to the default."""
     altered: dict[Resource, BrokerError | None] = {}
     for target, asked in _by_target(changes, Role.CONTROLLER).items():
         request = IncrementalAlterConfigsRequest(

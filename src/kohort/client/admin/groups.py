@@ -1,4 +1,5 @@
-"""Groups seen from outside: list, describe, their offsets, delete. Functions behind ``AsyncAdmin``."""
+"""Groups seen from outside: list, describe, their offsets, delete. The calls of ``AsyncAdmin`` and
+``Admin``, as functions of a cluster."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
@@ -16,7 +17,14 @@ from kohort.client.committed_offsets import (
 )
 from kohort.client.errors import BrokerError, check
 from kohort.client.metadata import Node
-from kohort.client.partitions import by_topic
+from kohort.client.partitions import (
+    AnyPartition,
+    PartitionKey,
+    as_list,
+    as_partitions,
+    by_topic,
+    keyed_by_partition,
+)
 from kohort.model.errors import ErrorCode, ProtocolError
 from kohort.model.ids import GroupId, LeaderEpoch, NodeId, Offset, Partition, TopicName
 from kohort.model.topics import TopicPartition
@@ -64,10 +72,11 @@ def _at_coordinator(codes: Iterable[int], what: str) -> None:
 
 
 async def list_groups(
-    cluster: Cluster, *, states: Collection[str], types: Collection[str]
+    cluster: Cluster, *, states: Collection[str] = (), types: Collection[str] = ()
 ) -> list[ListedGroup]:
+    """All groups by id, or those in these states (``Stable`` …) and of these types (``classic`` …)."""
+    request = ListGroupsRequest(states_filter=as_list(states), types_filter=as_list(types))
     metadata = await cluster.retry(lambda: cluster.refresh(()))
-    request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
 
     async def ask(node: NodeId) -> list[ListedGroup]:
         reply = await cluster.ask(node, request, ListGroupsResponse, check=_listed)
@@ -84,7 +93,23 @@ def _listed(reply: ListGroupsResponse) -> None:
     check(reply.error_code, "list groups")
 
 
-async def describe_group(cluster: Cluster, group_id: str) -> GroupInfo:
+async def find_coordinator(cluster: Cluster, group_id: str) -> Node:
+    return await cluster.retry(lambda: cluster.find_coordinator(CoordinatorOf(group_id)))
+
+
+async def describe_groups(
+    cluster: Cluster, group_ids: Collection[str]
+) -> dict[GroupId, GroupInfo | BrokerError]:
+    described: dict[GroupId, GroupInfo | BrokerError] = {}
+    for group_id in map(GroupId, as_list(group_ids)):
+        try:
+            described[group_id] = await _describe_group(cluster, group_id)
+        except BrokerError as error:
+            described[group_id] = error
+    return described
+
+
+async def _describe_group(cluster: Cluster, group_id: str) -> GroupInfo:
     """As Kafka's own tools: ask for a KIP-848 group first, and for a classic one if it is none."""
     coordinator = CoordinatorOf(group_id)
     connection = await cluster.retry(lambda: cluster.connection(coordinator))
@@ -99,7 +124,7 @@ async def describe_group(cluster: Cluster, group_id: str) -> GroupInfo:
 
     request = DescribeGroupsRequest(groups=[group_id])
     reply = await cluster.ask(coordinator, request, DescribeGroupsResponse, check=answered)
-    return classic_group(reply.groups[0], await _coordinator(cluster, coordinator))
+    return classic_group(reply.groups[0], await find_coordinator(cluster, coordinator.key))
 
 
 async def _describe_consumer_group(cluster: Cluster, coordinator: CoordinatorOf) -> GroupInfo | None:
@@ -115,16 +140,17 @@ async def _describe_consumer_group(cluster: Cluster, coordinator: CoordinatorOf)
     group = reply.groups[0]
     if group.error_code:
         return None
-    return consumer_group(group, await _coordinator(cluster, coordinator))
-
-
-async def _coordinator(cluster: Cluster, coordinator: CoordinatorOf) -> Node:
-    return await cluster.retry(lambda: cluster.find_coordinator(coordinator))
+    return consumer_group(group, await find_coordinator(cluster, coordinator.key))
 
 
 async def list_group_offsets(
-    cluster: Cluster, group_id: str, partitions: Collection[TopicPartition] | None, *, require_stable: bool
+    cluster: Cluster,
+    group_id: str,
+    partitions: Collection[AnyPartition] | None = None,
+    *,
+    require_stable: bool = False,
 ) -> dict[TopicPartition, CommittedOffset]:
+    """What a group has committed, for these partitions or for all; nothing for one without a commit."""
     what = f"list the offsets of group {group_id!r}"
 
     def answered(reply: OffsetFetchResponse) -> None:
@@ -132,7 +158,8 @@ async def list_group_offsets(
         for partition, row in fetched_rows(reply):
             check(row.error_code, f"{what} for {partition}")
 
-    request = offset_fetch_request(group_id, partitions, require_stable=require_stable)
+    wanted = None if partitions is None else as_partitions(partitions)
+    request = offset_fetch_request(group_id, wanted, require_stable=require_stable)
     reply = await cluster.ask(
         CoordinatorOf(group_id), request, OffsetFetchResponse, check=answered, highest=OFFSETS_BY_NAME
     )
@@ -146,10 +173,15 @@ async def list_group_offsets(
 
 
 async def alter_group_offsets(
-    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
+    cluster: Cluster, group_id: str, offsets: Mapping[PartitionKey, CommittedOffset | int]
 ) -> dict[TopicPartition, BrokerError | None]:
+    """Commit for a group that has no members; a number is the next offset to read."""
     what = f"set the offsets of group {group_id!r}"
-    request = offset_commit_request(group_id, offsets)
+    committed = {
+        partition: CommittedOffset(Offset(offset)) if isinstance(offset, int) else offset
+        for partition, offset in keyed_by_partition(offsets).items()
+    }
+    request = offset_commit_request(group_id, committed)
 
     def at_coordinator(reply: OffsetCommitResponse) -> None:
         _at_coordinator((one.error_code for topic in reply.topics for one in topic.partitions), what)
@@ -178,12 +210,12 @@ async def delete_groups(cluster: Cluster, group_ids: Collection[str]) -> dict[Gr
         )
         return outcome(reply.results[0].error_code, what)
 
-    results = await asyncio.gather(*(delete(group_id) for group_id in group_ids))
-    return dict(zip(map(GroupId, group_ids), results, strict=True))
+    ids = [GroupId(group_id) for group_id in as_list(group_ids)]
+    return dict(zip(ids, await asyncio.gather(*map(delete, ids)), strict=True))
 
 
 async def delete_group_offsets(
-    cluster: Cluster, group_id: str, partitions: Collection[TopicPartition]
+    cluster: Cluster, group_id: str, partitions: Collection[AnyPartition]
 ) -> dict[TopicPartition, BrokerError | None]:
     what = f"delete offsets of group {group_id!r}"
     request = OffsetDeleteRequest(
@@ -193,7 +225,7 @@ async def delete_group_offsets(
                 name=topic,
                 partitions=[OffsetDeleteRequestPartition(partition_index=number) for number in numbers],
             )
-            for topic, numbers in by_topic(partitions).items()
+            for topic, numbers in by_topic(as_partitions(partitions)).items()
         ],
     )
 

@@ -1,17 +1,26 @@
 """Topics: list, create, delete, grow, trim; their offsets, and how much disk they take.
 
-Functions behind ``AsyncAdmin``.
+The calls of ``AsyncAdmin`` and ``Admin``, as functions of a cluster.
 """
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
+from typing import TypeVar
 
 from kohort.client.admin.results import ClusterInfo, CreatedTopic, ListedOffset, LogDir, LogSize, NewTopic
-from kohort.client.cluster import Cluster, Role
+from kohort.client.cluster import Cluster, Role, Target
+from kohort.client.connection import Connection
 from kohort.client.errors import BrokerError, check
 from kohort.client.metadata import TopicInfo
-from kohort.client.partitions import by_topic
+from kohort.client.partitions import (
+    AnyPartition,
+    PartitionKey,
+    as_list,
+    as_partitions,
+    by_topic,
+    keyed_by_partition,
+)
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import LeaderEpoch, NodeId, Offset, Partition, TopicId, TopicName
 from kohort.model.topics import TopicPartition
@@ -45,6 +54,8 @@ from kohort.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 
+T = TypeVar("T")
+
 
 async def describe_cluster(cluster: Cluster) -> ClusterInfo:
     metadata = await cluster.retry(lambda: cluster.refresh(()))
@@ -52,7 +63,13 @@ async def describe_cluster(cluster: Cluster) -> ClusterInfo:
     return ClusterInfo(cluster_id=metadata.cluster_id, controller_id=metadata.controller_id, nodes=nodes)
 
 
+async def connection_to(cluster: Cluster, target: Target) -> Connection:
+    """A connection to one broker: what it serves (``api_versions``, ``features``), and raw requests."""
+    return await cluster.retry(lambda: cluster.connection(target))
+
+
 async def list_topics(cluster: Cluster) -> list[TopicInfo]:
+    """All topics the caller may see, internal ones included, by name."""
     metadata = await cluster.retry(cluster.refresh_all)
     return [metadata.topics[name] for name in sorted(metadata.topics)]
 
@@ -60,14 +77,26 @@ async def list_topics(cluster: Cluster) -> list[TopicInfo]:
 async def describe_topics(
     cluster: Cluster, names: Collection[str]
 ) -> dict[TopicName, TopicInfo | BrokerError]:
-    metadata = await cluster.retry(lambda: cluster.refresh(names))
+    wanted = as_list(names)
+    metadata = await cluster.retry(lambda: cluster.refresh(wanted))
     described: dict[TopicName, TopicInfo | BrokerError] = {}
-    for name in map(TopicName, names):
+    for name in map(TopicName, wanted):
         try:
             described[name] = metadata.topic(name)
         except BrokerError as error:
             described[name] = error
     return described
+
+
+async def describe_topic(cluster: Cluster, name: str) -> TopicInfo:
+    """One topic; raises UnknownTopicError."""
+    return _only((await describe_topics(cluster, [name]))[TopicName(name)])
+
+
+def _only(result: T | BrokerError) -> T:
+    if isinstance(result, BrokerError):
+        raise result
+    return result
 
 
 def controller_takes(codes: Iterable[int]) -> None:
@@ -77,8 +106,11 @@ def controller_takes(codes: Iterable[int]) -> None:
 
 
 async def create_topics(
-    cluster: Cluster, topics: Sequence[NewTopic], *, validate_only: bool
+    cluster: Cluster, topics: Sequence[NewTopic], *, validate_only: bool = False
 ) -> dict[TopicName, CreatedTopic | BrokerError]:
+    for topic in topics:
+        if not isinstance(topic, NewTopic):
+            raise TypeError(f"{topic!r} is no NewTopic, as in NewTopic('orders', partitions=3)")
     request = CreateTopicsRequest(
         topics=[_creatable(topic) for topic in topics],
         timeout_ms=cluster.options.request_timeout_ms,
@@ -104,6 +136,12 @@ async def create_topics(
     return created
 
 
+async def create_topic(cluster: Cluster, topic: NewTopic, *, validate_only: bool = False) -> CreatedTopic:
+    """Create one topic, or raise the broker's refusal."""
+    (created,) = (await create_topics(cluster, [topic], validate_only=validate_only)).values()
+    return _only(created)
+
+
 def _creatable(topic: NewTopic) -> CreatableTopic:
     return CreatableTopic(
         name=topic.name,
@@ -115,7 +153,7 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
 
 async def delete_topics(cluster: Cluster, names: Collection[str]) -> dict[TopicName, BrokerError | None]:
     request = DeleteTopicsRequest(
-        topic_names=list(names),
+        topic_names=as_list(names),
         topics=[DeleteTopicState(name=name) for name in names],
         timeout_ms=cluster.options.request_timeout_ms,
     )
@@ -137,8 +175,9 @@ def outcome(code: int, what: str, message: str | None = None) -> BrokerError | N
 
 
 async def create_partitions(
-    cluster: Cluster, totals: Mapping[str, int], *, validate_only: bool
+    cluster: Cluster, totals: Mapping[str, int], *, validate_only: bool = False
 ) -> dict[TopicName, BrokerError | None]:
+    """Let topics grow to these numbers of partitions."""
     request = CreatePartitionsRequest(
         topics=[
             CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in totals.items()
@@ -161,8 +200,11 @@ async def create_partitions(
 
 
 async def delete_records(
-    cluster: Cluster, before: Mapping[TopicPartition, int]
+    cluster: Cluster, before: Mapping[PartitionKey, int]
 ) -> dict[TopicPartition, Offset | BrokerError]:
+    """Drop what is before these offsets (-1: everything there is); the new first offsets."""
+    first = keyed_by_partition(before)
+
     async def ask(
         node: NodeId, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, Offset | BrokerError]:
@@ -171,7 +213,7 @@ async def delete_records(
                 name=topic,
                 partitions=[
                     DeleteRecordsPartition(
-                        partition_index=number, offset=before[TopicPartition(topic, number)]
+                        partition_index=number, offset=first[TopicPartition(topic, number)]
                     )
                     for number in numbers
                 ],
@@ -190,15 +232,18 @@ async def delete_records(
             for partition in [TopicPartition(TopicName(topic.name), Partition(one.partition_index))]
         }
 
-    return await cluster.ask_leaders(before, ask)
+    return await cluster.ask_leaders(first, ask)
 
 
-async def describe_log_dirs(cluster: Cluster, topics: Collection[TopicPartition] | None) -> list[LogDir]:
+async def describe_log_dirs(
+    cluster: Cluster, partitions: Collection[AnyPartition] | None = None
+) -> list[LogDir]:
+    """The directories of all brokers with the size of these partitions, or of all."""
     asked = None
-    if topics is not None:
+    if partitions is not None:
         asked = [
             DescribableLogDirTopic(topic=topic, partitions=list(numbers))
-            for topic, numbers in by_topic(topics).items()
+            for topic, numbers in by_topic(as_partitions(partitions)).items()
         ]
     metadata = await cluster.retry(lambda: cluster.refresh(()))
     request = DescribeLogDirsRequest(topics=asked)
@@ -250,9 +295,10 @@ class OffsetSpec(IntEnum):
 
 
 async def list_offsets(
-    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+    cluster: Cluster, wanted: Mapping[PartitionKey, int], *, read_committed: bool = False
 ) -> dict[TopicPartition, ListedOffset | BrokerError]:
-    """Where each partition's ``OffsetSpec`` or timestamp lies."""
+    """Where ``OffsetSpec.EARLIEST``, ``LATEST`` or a timestamp lies in each partition."""
+    times = keyed_by_partition(wanted)
 
     async def ask(
         node: NodeId, partitions: list[TopicPartition]
@@ -265,7 +311,7 @@ async def list_offsets(
                     name=topic,
                     partitions=[
                         ListOffsetsPartition(
-                            partition_index=number, timestamp=wanted[TopicPartition(topic, number)]
+                            partition_index=number, timestamp=times[TopicPartition(topic, number)]
                         )
                         for number in numbers
                     ],
@@ -277,7 +323,7 @@ async def list_offsets(
         connection = await cluster.connection(node)
         return _offsets(await connection.send(request, ListOffsetsResponse))
 
-    return await cluster.ask_leaders(wanted, ask)
+    return await cluster.ask_leaders(times, ask)
 
 
 def _offsets(reply: ListOffsetsResponse) -> dict[TopicPartition, ListedOffset | BrokerError]:

@@ -1,34 +1,48 @@
 """``Consumer``: the same consumer for programs without an event loop."""
 
-import re
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
-from kohort.client.columnar.options import COLUMNS
-from kohort.client.consumer.arguments import AnyOffset, as_millis
+from kohort.client.consumer.arguments import as_millis
 from kohort.client.consumer.async_consumer import CLOSE_TIMEOUT_MS, AsyncConsumer
-from kohort.client.consumer.callbacks import CommitCallback
 from kohort.client.consumer.engine import Records
 from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError
 from kohort.client.consumer.iteration import Remaining
-from kohort.client.consumer.lookups import OffsetAndTimestamp
 from kohort.client.consumer.settings import ConsumerOptions
 from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.loop_thread import LoopThread, OwnerProcess
-from kohort.client.membership.effects import RebalanceListener
-from kohort.client.membership.state import MemberGeneration
-from kohort.client.partitions import AnyPartition, PartitionKey, as_partitions
-from kohort.client.subscription import OffsetAndMetadata, SubscriptionPattern
-from kohort.model.topics import TopicPartition
 
-if TYPE_CHECKING:
-    from pyarrow import lib as pa
-
+P = ParamSpec("P")
 T = TypeVar("T")
 _ITERATION_MS = 60_000
+
+
+def _waiting(
+    call: Callable[Concatenate[AsyncConsumer, P], Coroutine[Any, Any, T]],
+) -> "Callable[Concatenate[Consumer, P], T]":
+    """A coroutine function of AsyncConsumer as a method that waits for its result."""
+
+    @wraps(call)
+    def method(self: "Consumer", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._run(lambda: call(self._consumer, *args, **kwargs))
+
+    return method
+
+
+def _at_once(
+    call: Callable[Concatenate[AsyncConsumer, P], T],
+) -> "Callable[Concatenate[Consumer, P], T]":
+    """A plain method of AsyncConsumer: called on the loop; before there is one, in the caller's thread."""
+
+    @wraps(call)
+    def method(self: "Consumer", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._do(lambda: call(self._consumer, *args, **kwargs))
+
+    return method
 
 
 class Consumer:
@@ -141,33 +155,6 @@ class Consumer:
 
         return self._run(work)
 
-    # --- what to read -------------------------------------------------------------------------
-
-    def subscribe(
-        self,
-        topics: Iterable[str] = (),
-        *,
-        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
-        listener: RebalanceListener | None = None,
-    ) -> None:
-        """Read these topics, or those whose whole name matches, as a member of the group."""
-        self._do(lambda: self._consumer.subscribe(topics, pattern=pattern, listener=listener))
-
-    def unsubscribe(self) -> None:
-        """Read nothing; leaves the group. The listener is called with what goes."""
-        self._run(self._consumer.unsubscribe)
-
-    def assign(self, partitions: Iterable[AnyPartition]) -> None:
-        """Read exactly these partitions, outside any membership; replaces an earlier assignment."""
-        self._do(lambda: self._consumer.assign(partitions))
-
-    def assignment(self) -> set[TopicPartition]:
-        return self._do(self._consumer.assignment)
-
-    def subscription(self) -> set[str]:
-        """The topics subscribed to; with a pattern those that match now."""
-        return self._do(self._consumer.subscription)
-
     # --- reading ------------------------------------------------------------------------------
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> Records:
@@ -187,16 +174,6 @@ class Consumer:
         records = self._run(work)
         self._handing = {}
         return records
-
-    def take_part(self, timeout_ms: float = 0) -> bool:
-        """Be a member and read nothing; whether the group has settled in time."""
-        return self._run(lambda: self._consumer.take_part(timeout_ms))
-
-    def fetch_arrow(
-        self, timeout_ms: float = 0, max_rows: int | None = None, columns: Iterable[str] = COLUMNS
-    ) -> "dict[TopicPartition, pa.Table]":
-        """As ``poll``, with an Arrow table for each partition: all there is, or up to ``max_rows``."""
-        return self._run(lambda: self._consumer.fetch_arrow(timeout_ms, max_rows, columns))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records one at a time, for ever. A commit covers those that were handed out."""
@@ -224,92 +201,33 @@ class Consumer:
         with suppress(ConsumerClosedError):  # it may have been closed meanwhile
             self._consumer.wakeup()
 
-    # --- where to read ------------------------------------------------------------------------
+    # --- calls that wait for the loop ---------------------------------------------------------
 
-    def seek(self, partition: AnyPartition, offset: AnyOffset) -> None:
-        """Read on from ``offset``; with a leader epoch the leader is asked first whether it still exists."""
-        self._do(lambda: self._consumer.seek(partition, offset))
+    unsubscribe = _waiting(AsyncConsumer.unsubscribe)
+    take_part = _waiting(AsyncConsumer.take_part)
+    fetch_arrow = _waiting(AsyncConsumer.fetch_arrow)
+    position = _waiting(AsyncConsumer.position)
+    commit = _waiting(AsyncConsumer.commit)
+    committed = _waiting(AsyncConsumer.committed)
+    beginning_offsets = _waiting(AsyncConsumer.beginning_offsets)
+    end_offsets = _waiting(AsyncConsumer.end_offsets)
+    offsets_for_times = _waiting(AsyncConsumer.offsets_for_times)
+    partitions_for_topic = _waiting(AsyncConsumer.partitions_for_topic)
+    topics = _waiting(AsyncConsumer.topics)
 
-    def seek_to_beginning(self, *partitions: AnyPartition) -> None:
-        """Read these (all, if none are named) from the start."""
-        self._do(lambda: self._consumer.seek_to_beginning(*partitions))
+    # --- calls that take no time --------------------------------------------------------------
 
-    def seek_to_end(self, *partitions: AnyPartition) -> None:
-        """Read only what comes from now on."""
-        self._do(lambda: self._consumer.seek_to_end(*partitions))
-
-    def pause(self, *partitions: AnyPartition) -> None:
-        """Return nothing of these until ``resume``; the group does not notice."""
-        self._do(lambda: self._consumer.pause(*partitions))
-
-    def resume(self, *partitions: AnyPartition) -> None:
-        self._do(lambda: self._consumer.resume(*partitions))
-
-    def paused(self) -> set[TopicPartition]:
-        return self._do(self._consumer.paused)
-
-    def position(self, partition: AnyPartition, timeout_ms: float | None = None) -> int:
-        """The offset of the next record to be returned."""
-        return self._run(lambda: self._consumer.position(partition, timeout_ms))
-
-    def current_lag(self, partition: AnyPartition) -> int | None:
-        """How many offsets are left to be read, as far as known without asking."""
-        return self._do(lambda: self._consumer.current_lag(partition))
-
-    # --- commits ------------------------------------------------------------------------------
-
-    def commit(
-        self,
-        offsets: Mapping[PartitionKey, AnyOffset] | None = None,
-        timeout_ms: float | None = None,
-    ) -> None:
-        """Commit these offsets, or everything that was handed out, and wait for the answer."""
-        self._run(lambda: self._consumer.commit(offsets, timeout_ms))
-
-    def commit_async(
-        self,
-        offsets: Mapping[PartitionKey, AnyOffset] | None = None,
-        callback: CommitCallback | None = None,
-    ) -> None:
-        """Commit without waiting, one attempt; the callback runs inside a later call."""
-        self._do(lambda: self._consumer.commit_async(offsets, callback))
-
-    def committed(
-        self, *partitions: AnyPartition, timeout_ms: float | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; None where nothing is."""
-        return self._run(lambda: self._consumer.committed(*partitions, timeout_ms=timeout_ms))
-
-    # --- the group and the cluster ------------------------------------------------------------
-
-    def group_metadata(self) -> MemberGeneration:
-        """The generation and the member id."""
-        return self._do(self._consumer.group_metadata)
-
-    def enforce_rebalance(self, reason: str = "") -> None:
-        """Let the group rebalance at the next poll."""
-        self._do(lambda: self._consumer.enforce_rebalance(reason))
-
-    def beginning_offsets(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, int]:
-        """The first offset there is of each."""
-        wanted = as_partitions(partitions)
-        return self._run(lambda: self._consumer.beginning_offsets(wanted))
-
-    def end_offsets(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last record that can be read."""
-        wanted = as_partitions(partitions)
-        return self._run(lambda: self._consumer.end_offsets(wanted))
-
-    def offsets_for_times(
-        self, times: Mapping[PartitionKey, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record with a timestamp at or after the one given, for each partition."""
-        return self._run(lambda: self._consumer.offsets_for_times(times))
-
-    def partitions_for_topic(self, topic: str) -> set[int]:
-        """The partitions of a topic; UnknownTopicError if there is none."""
-        return self._run(lambda: self._consumer.partitions_for_topic(topic))
-
-    def topics(self) -> set[str]:
-        """All topics of the cluster that may be seen, without internal ones."""
-        return self._run(self._consumer.topics)
+    subscribe = _at_once(AsyncConsumer.subscribe)
+    assign = _at_once(AsyncConsumer.assign)
+    assignment = _at_once(AsyncConsumer.assignment)
+    subscription = _at_once(AsyncConsumer.subscription)
+    seek = _at_once(AsyncConsumer.seek)
+    seek_to_beginning = _at_once(AsyncConsumer.seek_to_beginning)
+    seek_to_end = _at_once(AsyncConsumer.seek_to_end)
+    pause = _at_once(AsyncConsumer.pause)
+    resume = _at_once(AsyncConsumer.resume)
+    paused = _at_once(AsyncConsumer.paused)
+    current_lag = _at_once(AsyncConsumer.current_lag)
+    commit_async = _at_once(AsyncConsumer.commit_async)
+    group_metadata = _at_once(AsyncConsumer.group_metadata)
+    enforce_rebalance = _at_once(AsyncConsumer.enforce_rebalance)

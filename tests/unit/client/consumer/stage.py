@@ -7,12 +7,12 @@ from functools import wraps
 from inspect import Signature, signature
 from typing import Any, Unpack
 
+from tests.writing import write
+
 from kohort.broker.context import Response, Result
-from kohort.client.cluster import Cluster
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.consumer.settings import ConsumerOptions
 from kohort.client.fetching.records import ConsumerRecord
-from kohort.client.producer.topic_writer import Outgoing, TopicWriter
 from kohort.model.errors import ErrorCode
 from kohort.testing.broker import AsyncBroker
 from kohort.testing.intercept import Action, Proceed, Seen
@@ -32,8 +32,7 @@ class Stage:
         await self.write_to("t", *values)
 
     async def write_to(self, topic: str, *values: bytes) -> None:
-        async with Cluster(self.broker.bootstrap) as cluster:
-            await TopicWriter(cluster, topic).write([Outgoing(value) for value in values])
+        await write(self.broker.bootstrap, topic, values)
 
     @asynccontextmanager
     async def reader(self, *topics: str, **more: Unpack[ConsumerOptions]) -> AsyncIterator[AsyncConsumer]:

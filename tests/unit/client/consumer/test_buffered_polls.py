@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 from tests.unit.client.consumer.stage import P0, TURNS, Stage, joined, on_stage
+from tests.writing import write
 
-from kohort.client.cluster import Cluster
 from kohort.client.consumer import AsyncConsumer, Consumer, engine
 from kohort.client.consumer.engine import Records
 from kohort.client.consumer.errors import ConcurrentUseError, WakeupError
 from kohort.client.loop_thread import LoopThread
-from kohort.client.producer.topic_writer import Outgoing, TopicWriter
 from kohort.testing.plugin import Kohort
 
 FIRST_OF_MORE = 3  # the stage has written three
@@ -173,12 +172,7 @@ async def test_after_a_while_a_poll_takes_its_turn_although_records_are_there(st
 def filled(kohort: Kohort, count: int) -> str:
     """A topic with so many records, in one batch."""
     topic = kohort.topic()
-
-    async def write() -> None:
-        async with Cluster(kohort.bootstrap) as cluster:
-            await TopicWriter(cluster, topic).write([Outgoing(b"%d" % number) for number in range(count)])
-
-    asyncio.run(write())
+    asyncio.run(write(kohort.bootstrap, topic, [b"%d" % number for number in range(count)]))
     return topic
 
 

@@ -7,15 +7,14 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.writing import write
 
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import GroupInfo
-from kohort.client.cluster import Cluster
 from kohort.client.consumer import Consumer
 from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, NoGroupError, WakeupError
 from kohort.client.errors import BrokerError
 from kohort.client.membership.effects import Partitions
-from kohort.client.producer.topic_writer import Outgoing, TopicWriter
 from kohort.client.subscription import SubscriptionError
 from kohort.model.errors import KohortError
 from kohort.model.ids import GroupId
@@ -163,7 +162,7 @@ def test_records_an_interrupt_came_in_the_way_of_are_returned_by_the_next_poll(
             return records
 
     topic = kohort.topic()
-    asyncio.run(_write(kohort.bootstrap, topic))
+    asyncio.run(write(kohort.bootstrap, topic, [b"one"]))
     with make(auto_offset_reset="earliest", interceptors=[Interrupting()]) as consumer:
         consumer.assign([(topic, 0)])
         with pytest.raises(KeyboardInterrupt):
@@ -172,8 +171,3 @@ def test_records_an_interrupt_came_in_the_way_of_are_returned_by_the_next_poll(
         ((record,),) = consumer.poll().values()
         assert record.value == b"one"
         assert consumer.position((topic, 0)) == 1
-
-
-async def _write(bootstrap: str, topic: str) -> None:
-    async with Cluster(bootstrap) as cluster:
-        await TopicWriter(cluster, topic).write([Outgoing(b"one")])

@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 from tests.unit.client.producer.stage import brokers, quick, reply, sent, sequences
-from tests.unit.client.scripted import Hangup, Silence, in_turn, on_loop
+from tests.unit.client.scripted import Answer, Hangup, Silence, in_turn, on_loop
 
 from kohort.client.errors import BrokerError, UnknownTopicError
 from kohort.client.producer import (
@@ -221,6 +221,22 @@ async def test_a_topic_that_does_not_exist_is_an_error_once_max_block_ms_is_over
         isinstance(one.request, MetadataRequest) and one.request.allow_auto_topic_creation
         for one in scripted.asked(MetadataRequest)
     )
+
+
+@on_loop
+async def test_a_topic_the_broker_creates_on_demand_is_waited_for() -> None:
+    scripted = brokers()
+    metadata = scripted.scripts["MetadataRequest"]
+
+    def creating(request: MetadataRequest) -> Answer:
+        answer = metadata(request)
+        if request.topics and request.allow_auto_topic_creation:
+            scripted.topics["bills"] = [1]
+        return answer
+
+    scripted.on(MetadataRequest, creating)
+    async with scripted.client() as cluster, quick(cluster) as producer:
+        assert (await producer.send_and_wait("bills", b"v")).topic == "bills"
 
 
 @on_loop
