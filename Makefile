@@ -16,7 +16,7 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10
 PROGRESS := awk '/^Collecting/ && ++n % 10 == 0 { print "      " n " packages"; fflush() } \
   /^Installing/ { print "      unpacking " n " packages"; fflush() }'
 
-.PHONY: help run demo check lint types test interop coverage bench soak fuzz explore docs build release lock clean
+.PHONY: help run demo check lint types test interop coverage bench soak fuzz explore mutants docs build release lock clean
 
 help: ## what there is to run
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -77,6 +77,9 @@ fuzz: $(READY) ## mutate requests of every API and generate groups for every ass
 
 explore: $(READY) ## every interleaving of three members' requests and timers, deeper than in the tests
 	$(BIN)/python tools/explore.py --depth 7
+
+mutants: $(READY) ## change groups, log and client.membership in small ways: how many changes do the tests notice?
+	$(BIN)/python tools/mutants.py $(PACKAGES)
 
 bench: $(READY) ## measure, side by side with what is there to compare with
 	$(BIN)/python -m benchmarks
