@@ -265,12 +265,35 @@ EXEMPLARS: dict[ApiKey, Callable[[bytes], Message]] = {
     ApiKey.DELETE_RECORDS: _delete_records,
     ApiKey.INIT_PRODUCER_ID: lambda _: init_producer_id.InitProducerIdRequest(transactional_id=None),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _epochs,
-    ApiKey.DESCRIBE_ACLS: lambda _: describe_acls.DescribeAclsRequest(resource_name_filter=NAME),
+    ApiKey.DESCRIBE_ACLS: lambda _: describe_acls.DescribeAclsRequest(
+        resource_type_filter=TOPIC,
+        resource_name_filter=NAME,
+        pattern_type_filter=1,
+        operation=1,
+        permission_type=1,
+    ),
     ApiKey.CREATE_ACLS: lambda _: create_acls.CreateAclsRequest(
-        creations=[create_acls.AclCreation(resource_name=NAME, principal="User:u", host="*")]
+        creations=[
+            create_acls.AclCreation(
+                resource_type=TOPIC,
+                resource_name=NAME,
+                principal="User:u",
+                host="*",
+                operation=3,
+                permission_type=3,
+            )
+        ]
     ),
     ApiKey.DELETE_ACLS: lambda _: delete_acls.DeleteAclsRequest(
-        filters=[delete_acls.DeleteAclsFilter(resource_name_filter=NAME)]
+        filters=[
+            delete_acls.DeleteAclsFilter(
+                resource_type_filter=TOPIC,
+                resource_name_filter=NAME,
+                pattern_type_filter=1,
+                operation=1,
+                permission_type=1,
+            )
+        ]
     ),
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
     ApiKey.ALTER_CONFIGS: _alter_configs,

@@ -27,6 +27,14 @@ from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 T = TypeVar("T")
 _TURNS = 50  # of the loop: a request that is then not answered waits for other members
 _SIZE = 4
+GUARDED = {"authorizer": "acl", "super.users": "User:ANONYMOUS"}  # a broker that has ACLs, and lets us pass
+ABOUT_RIGHTS = (
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+)
 
 
 class ClosedError(Exception):

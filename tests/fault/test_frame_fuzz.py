@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.broker.asking import batch, create, metadata_request, offset_at, produce, stored
 from tests.broker.exemplars import exemplar, versions
 from tests.broker.raw import Raw, framed
-from tests.fault.arena import Arena, ClosedError, is_unknown
+from tests.fault.arena import ABOUT_RIGHTS, GUARDED, Arena, ClosedError, is_unknown
 from tests.fault.weird import confuse, damaged, resealed
 from tests.rounds import FRAMES, ROUNDS
 
@@ -33,26 +33,30 @@ each_version = pytest.mark.parametrize(
 )
 FRAMES_OF_AN_ARENA = 20_000  # then a new one: topics and groups made by accident stay
 
+Arenas = Callable[[ApiKey], Arena]
+
 
 @pytest.fixture(scope="module")
-def arenas() -> Iterator[Callable[[], Arena]]:
+def arenas() -> Iterator[Arenas]:
     """The arena to attack, which is another one from time to time."""
     with ExitStack() as stack:
         found: list[Arena] = []
+        configs: list[dict[str, str]] = []
 
-        def current() -> Arena:
-            if not found or found[-1].asked > FRAMES_OF_AN_ARENA:
+        def current(key: ApiKey) -> Arena:
+            wanted = GUARDED if key in ABOUT_RIGHTS else {}
+            if not found or found[-1].asked > FRAMES_OF_AN_ARENA or configs != [wanted]:
                 stack.close()
-                found[:] = [stack.enter_context(Arena())]
+                found[:], configs[:] = [stack.enter_context(Arena(**wanted))], [wanted]
             return found[-1]
 
         yield current
 
 
 @each_version
-def test_damaged_frames_harm_nobody(arenas: Callable[[], Arena], key: ApiKey, version: int) -> None:
+def test_damaged_frames_harm_nobody(arenas: Arenas, key: ApiKey, version: int) -> None:
     for number in range(FRAMES):
-        arena = arenas()
+        arena = arenas(key)
         random = Random(f"{key} {version} {number}")
         whole = encode(exemplar(key, arena.topic_id), version)
         frame = arena.frame_of(key, version, whole)
@@ -68,11 +72,9 @@ def test_damaged_frames_harm_nobody(arenas: Callable[[], Arena], key: ApiKey, ve
 
 
 @each_version
-def test_requests_that_make_no_sense_are_answered(
-    arenas: Callable[[], Arena], key: ApiKey, version: int
-) -> None:
+def test_requests_that_make_no_sense_are_answered(arenas: Arenas, key: ApiKey, version: int) -> None:
     for number in range(FRAMES):
-        arena = arenas()
+        arena = arenas(key)
         request = confused(key, version, arena.topic_id, Random(f"{key} {version} {number}"))
         try:
             body = encode(request, version)
