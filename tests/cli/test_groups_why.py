@@ -16,7 +16,14 @@ from tests.clients.waiting import eventually
 from kohort.cli import why_journal
 from kohort.testing.broker import Broker
 
-CONFIGS = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
+CONFIGS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 100,
+    "group.consumer.min.heartbeat.interval.ms": 50,
+    "group.consumer.heartbeat.interval.ms": 100,
+    "group.consumer.min.session.timeout.ms": 500,
+    "group.consumer.session.timeout.ms": 2_000,
+}
 TOPIC = "orders"
 GROUP = "billing"
 QUICK = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 100}  # nobody is expelled by a busy machine
@@ -31,6 +38,10 @@ consumer.subscribe(["orders"])
 while True:
     consumer.poll(0.1)
 """
+
+KIP_848_CONSUMER = CONSUMER.replace(
+    '"session.timeout.ms": 1000, "heartbeat.interval.ms": 100', '"group.protocol": "consumer"'
+)
 
 
 @pytest.fixture
@@ -148,6 +159,34 @@ def test_a_cooperative_group_loses_only_what_moves(kohort: Kohort) -> None:
 
 def _moved_in_two_rounds(rebalances: list[dict[str, Any]]) -> bool:
     return len(rebalances) >= 3 and rebalances[2]["end"] == "stable" and len(rebalances[2]["moved"]) == 2
+
+
+@pytest.mark.slow
+def test_a_consumer_group_is_told_epoch_by_epoch(kohort: Kohort) -> None:
+    """KIP-848, members of librdkafka: one comes, one is killed, one leaves."""
+    settings = {"group.protocol": "consumer"}
+    command = [sys.executable, "-c", KIP_848_CONSUMER, kohort.bootstrap]
+    with members(kohort.bootstrap, GROUP, TOPIC, "anna", **settings):
+        stable_with(kohort, "anna")
+        with subprocess.Popen(command) as victim:
+            stable_with(kohort, "anna", "victim")
+            victim.send_signal(signal.SIGKILL)
+        stable_with(kohort, "anna")
+        text = kohort.ok("groups", "why", GROUP)
+    story = told(kohort)
+    first, grown, shrunk, empty = story["rebalances"]
+    assert {one["kind"] for one in story["rebalances"]} == {"consumer"}
+    assert (first["cause"]["kind"], first["generation"], len(first["moved"])) == ("MemberArrived", 1, 4)
+    (revoked,) = grown["revocations"]
+    assert client_of(story, revoked["member_id"]) == "anna"
+    assert [client_of(story, one) for one in revoked["waiting"]] == ["victim"]
+    assert (len(grown["moved"]), grown["stayed"], len(grown["without_owner"])) == (2, 2, 2)
+    assert {one["topic"] for one in grown["moved"]} == {TOPIC}
+    assert shrunk["cause"]["kind"] == "SessionExpired"
+    assert {(one["lost"], one["ms"] >= 2_000) for one in shrunk["without_owner"]} == {("silent", True)}
+    assert (empty["end"], empty["cause"]["kind"]) == ("empty", "MemberLeft")
+    assert re.search(r"^  result      stable after .+: epoch 3, uniform \(consumer\)$", text, re.M)
+    assert re.search(r"^  gave up     \+.+ anna-…\S{4}: orders \d-\d, .+ after it was asked$", text, re.M)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from kohort.groups.events import Event, OffsetsCommitted
 from kohort.log.background import Background, report
 from kohort.log.log import Append, Storage
 from kohort.model.errors import RefusedError
-from kohort.model.ids import WallTime
+from kohort.model.ids import TopicId, WallTime
 from kohort.model.topics import JOURNAL
 from kohort.records.build import build_batch
 from kohort.records.record import NewRecord
@@ -93,7 +93,11 @@ class JournalWriter:
 
     async def _append(self, events: list[tuple[WallTime, Event]], dropped: int) -> None:
         records = [
-            NewRecord(at, event.group_id.encode("utf-8", "surrogatepass"), event_document(event, at))
+            NewRecord(
+                at,
+                event.group_id.encode("utf-8", "surrogatepass"),
+                event_document(event, at, self._topic_name),
+            )
             for at, event in events
         ]
         if dropped:
@@ -105,6 +109,10 @@ class JournalWriter:
         (result,) = await self._storage.append([append])
         if isinstance(result, RefusedError):
             raise result
+
+    def _topic_name(self, topic_id: TopicId) -> str | None:
+        topic = self._topics.by_id(topic_id)
+        return None if topic is None else topic.name
 
     async def _topic(self) -> ServedTopic:
         """The journal's topic, made with the first event: one partition, because order is the point of it."""

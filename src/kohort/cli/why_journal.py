@@ -9,9 +9,9 @@ from kohort.client.fetching.records import ConsumerRecord
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition
 from kohort.model.topics import JOURNAL, TopicPartition
-from kohort.story.classic import tell
 from kohort.story.documents import Document, read_document
 from kohort.story.rebalance import Story
+from kohort.story.tell import tell
 
 _JOURNAL = TopicPartition(JOURNAL, Partition(0))
 _FIRST_WINDOW = 2_000  # records; a rebalance of ten members is about fifty

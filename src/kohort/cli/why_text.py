@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from textwrap import wrap
 
 from kohort.cli.screen import counted, is_terminal, say
 from kohort.client.admin.results import GroupInfo
 from kohort.story.rebalance import Story
-from kohort.story.text import ShowTime, story_lines, unowned_line
+from kohort.story.text import INDENT, ShowTime, story_lines, unowned_line
+
+NARROWEST = 40  # columns; a narrower terminal wraps what it likes
 
 
 def show_story(story: Story, group: GroupInfo | None, *, is_all: bool) -> None:
@@ -56,7 +59,7 @@ def _moment(at: int) -> str:
 
 
 def _print(lines: Iterable[str]) -> None:
-    """Lines that begin at the margin are headings; on a terminal they are bold."""
+    """Lines that begin at the margin are headings; on a terminal they are bold, and lines are wrapped."""
     if not is_terminal():
         for line in lines:
             say(line)
@@ -67,4 +70,5 @@ def _print(lines: Iterable[str]) -> None:
     console = Console(highlight=False)
     for line in lines:
         is_heading = bool(line) and not line.startswith(" ")
-        console.print(Text(line, style="bold" if is_heading else ""), soft_wrap=True)
+        for part in wrap(line, max(console.width, NARROWEST), subsequent_indent=" " * INDENT) or [""]:
+            console.print(Text(part, style="bold" if is_heading else ""), soft_wrap=True)

@@ -10,7 +10,7 @@ from kohort.groups.classic.rebalance import prepare_rebalance
 from kohort.groups.classic.state import Group
 from kohort.groups.consumer.apply import made as consumer_group_of
 from kohort.groups.consumer.encoding import decode_event
-from kohort.groups.consumer.events import ConsumerGroupDropped, ConsumerGroupLoaded
+from kohort.groups.consumer.events import ConsumerGroupDropped, ConsumerGroupLoaded, LoadedMember
 from kohort.groups.consumer.state import ConsumerGroup
 from kohort.groups.consumer.timers import await_revocation, start_session
 from kohort.groups.encoding import decode_image
@@ -232,7 +232,13 @@ def _start_sessions(group: Group, out: Outcome) -> None:
 
 def _wake_consumer_group(group: ConsumerGroup, out: Outcome) -> None:
     cause = PartitionLoaded(len(group.members), out.state.settings.consumer_max_size)
-    out.emit(ConsumerGroupLoaded(group.group_id, group.epoch, len(group.members), cause))
+    image = tuple(
+        LoadedMember(each.member_id, each.details, each.current, group.target_of(each.member_id))
+        for each in group.members.values()
+    )
+    out.emit(
+        ConsumerGroupLoaded(group.group_id, group.epoch, group.target_epoch, len(group.members), image, cause)
+    )
     for member in group.members.values():
         start_session(out.state, group, member, out.now.instant)
         await_revocation(out.state, group, member, out.now.instant)

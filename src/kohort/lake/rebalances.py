@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from kohort.story.classic import tell
 from kohort.story.documents import read_document
 from kohort.story.rebalance import End, Rebalance
+from kohort.story.tell import tell
 
 Row = Mapping[str, Any]
 Made = dict[str, Any]
@@ -33,7 +33,6 @@ def told_rebalances(group_id: str, documents: Iterable[bytes]) -> list[Made]:
 
 def _told(group_id: str, number: int, told: Rebalance) -> Made:
     is_known = told.end is not End.RUNNING and told.is_assignment_known
-    idle = sum(one.until - one.since for one in told.unowned if one.until is not None)
     return {
         "group_id": group_id,
         "rebalance_id": number,
@@ -47,7 +46,7 @@ def _told(group_id: str, number: int, told: Rebalance) -> Made:
         "members_before": len(told.members_before),
         "members_after": len(told.members),
         "partitions_moved": len(told.moves) if is_known else None,
-        "partitions_idle_ms": idle if is_known else None,
+        "partitions_idle_ms": told.unowned_ms if is_known else None,
         "join_ms": told.preparing_ms,
         "sync_ms": told.completing_ms,
         "result": told.end.value,

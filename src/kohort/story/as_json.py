@@ -38,6 +38,7 @@ def story_json(story: Story) -> Json:
 
 def _rebalance(told: Rebalance) -> Json:
     return {
+        "kind": told.kind.value,
         "started_at": told.started_at,
         "cause": dict(told.cause),
         "end": told.end.value,
@@ -75,6 +76,18 @@ def _people(told: Rebalance) -> Json:
         ],
         "unused_ids": [_removal(one) for one in told.unused_ids],
         "synced": [_arrival(one) for one in told.syncs],
+        "revocations": [
+            {
+                "member_id": one.member_id,
+                "partitions": [
+                    {"topic": each.topic, "partition": each.partition} for each in sorted(one.partitions)
+                ],
+                "waiting": list(one.waiting),
+                "asked_after_ms": one.asked_after_ms,
+                "given_after_ms": one.given_after_ms,
+            }
+            for one in told.revocations
+        ],
         "awaited": list(told.awaited),
         "members": list(told.members),
         "members_added": list(told.members_added),
@@ -105,6 +118,7 @@ def _partitions(told: Rebalance) -> Json:
         "stayed": told.stayed,
         "without_owner": [_unowned(one) for one in told.unowned],
         "longest_without_owner_ms": told.longest_unowned_ms,
+        "without_owner_ms": told.unowned_ms,
     }
 
 

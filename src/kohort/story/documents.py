@@ -29,6 +29,7 @@ class Document(NamedTuple):
     event: str
     details: Mapping[str, Any]
     cause: Mapping[str, Any]
+    topics: Mapping[str, str] = {}  # names of topics by the ids in the details
 
 
 def read_document(value: bytes | None) -> Document | None:
@@ -37,7 +38,13 @@ def read_document(value: bytes | None) -> Document | None:
         found = json.loads(value or b"")
         if found["schema"] != SCHEMA_VERSION:
             return None
-        return Document(int(found["at"]), str(found["event"]), found["details"], found.get("cause", {}))
+        return Document(
+            at=int(found["at"]),
+            event=str(found["event"]),
+            details=found["details"],
+            cause=found.get("cause", {}),
+            topics=dict(found.get("topics", {})),
+        )
     except (ValueError, KeyError, TypeError):
         return None
 

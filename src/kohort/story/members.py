@@ -49,6 +49,11 @@ class Roll:
         if self.leader is None:
             self.leader = member_id
 
+    def add_consumer(self, member_id: str, details: Mapping[str, Any]) -> None:
+        """A member of a consumer group, new or with other details; no member leads there."""
+        self._meet(member_id, details["client_id"], details["client_host"], details["instance_id"])
+        self.members[member_id] = None
+
     def replace(self, old: str, new: str, instance_id: str) -> None:
         """A static member has another id."""
         known = self.people.get(old)

@@ -8,6 +8,7 @@ from kohort.model.topics import TopicPartition
 from kohort.story.rebalance import Person
 
 _UUID = re.compile(r"-?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+_KAFKA_UUID = re.compile(r"[0-9A-Za-z+/_-]{22}")  # 16 bytes in base64: all that the id of a KIP-848 member is
 _TAILS = (4, 6, 8, 12, 36)
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 _UNITS = ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min", _SECOND, "s"))
@@ -16,9 +17,9 @@ _UNITS = ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min"
 def short_names(people: Mapping[str, Person]) -> dict[str, str]:
     """A short name for each member id: what it is called, and as much of the id's end as tells it apart.
 
-    An id without a UUID at its end is short enough as it is.
+    An id without a UUID at its end is short enough as it is, and so is one without any other name.
     """
-    names = {one: one for one in people if not _UUID.search(one)}
+    names = {one: one for one in people if not _is_long(one) or not _label(people[one])}
     for length in _TAILS:
         waiting = [one for one in people if one not in names]
         tried = {one: f"{_label(people[one])}-…{one[-length:]}" for one in waiting}
@@ -27,8 +28,14 @@ def short_names(people: Mapping[str, Person]) -> dict[str, str]:
     return {one: names.get(one, one) for one in people}
 
 
+def _is_long(member_id: str) -> bool:
+    return _UUID.search(member_id) is not None or _KAFKA_UUID.fullmatch(member_id) is not None
+
+
 def _label(person: Person) -> str:
-    return person.instance_id or person.client_id or _UUID.sub("", person.member_id)
+    if person.instance_id or person.client_id:
+        return person.instance_id or person.client_id
+    return "" if _KAFKA_UUID.fullmatch(person.member_id) else _UUID.sub("", person.member_id)
 
 
 def show_span(milliseconds: int) -> str:

@@ -30,7 +30,7 @@ class Ownership:
         self.is_known = False
         self.orphans: dict[TopicPartition, Orphan] = {}
         self._owners: dict[TopicPartition, str] = {}
-        self._held: dict[str, list[TopicPartition]] | None = None  # the same by owner, once it is needed
+        self._held: dict[str, set[TopicPartition]] | None = None  # the same by owner, once it is needed
 
     def forget(self) -> None:
         """Something was missed: what is known may be wrong."""
@@ -38,11 +38,13 @@ class Ownership:
         self._own({})
         self.orphans = {}
 
-    def begin(self, owners: Mapping[TopicPartition, str]) -> None:
-        """This is how it is, whatever was before."""
+    def begin(
+        self, owners: Mapping[TopicPartition, str], orphans: Mapping[TopicPartition, Orphan] | None = None
+    ) -> None:
+        """This is how it is, whatever was before. What is owned now is no orphan."""
         self.is_known = True
         self._own(owners)
-        self.orphans = {}
+        self.orphans = {one: how for one, how in (orphans or {}).items() if one not in owners}
 
     def _own(self, owners: Mapping[TopicPartition, str]) -> None:
         self._owners = dict(owners)
@@ -50,21 +52,54 @@ class Ownership:
 
     def rename(self, old: str, new: str) -> None:
         """A static member has another id."""
+        for partition, orphan in self.orphans.items():
+            if orphan.was == old:
+                self.orphans[partition] = orphan._replace(was=new)
         self._own({one: new if owner == old else owner for one, owner in self._owners.items()})
 
     def holders(self) -> set[str]:
         """Everyone who has a partition."""
         return set(self._owners.values())
 
-    def lose(self, member_id: str, lost: Lost, since: int) -> None:
-        """A member is gone; nobody has worked on its partitions since then."""
+    def _held_by(self, member_id: str) -> set[TopicPartition]:
         if self._held is None:
             self._held = {}
             for partition, owner in self._owners.items():
-                self._held.setdefault(owner, []).append(partition)
-        for partition in self._held.pop(member_id, ()):
+                self._held.setdefault(owner, set()).add(partition)
+        return self._held.setdefault(member_id, set())
+
+    def lose(self, member_id: str, lost: Lost, since: int) -> None:
+        """A member is gone; nobody has worked on its partitions since then."""
+        self._release(member_id, set(self._held_by(member_id)), lost, since)
+
+    def _release(self, member_id: str, partitions: set[TopicPartition], lost: Lost, since: int) -> None:
+        held = self._held_by(member_id)
+        for partition in partitions:
+            held.discard(partition)
             del self._owners[partition]
             self.orphans[partition] = Orphan(member_id, lost, since)
+
+    def hold(self, member_id: str, partitions: Collection[TopicPartition], at: int) -> Change:
+        """A member of a consumer group has these partitions and no others."""
+        change = Change([], 0, [])
+        held = self._held_by(member_id)
+        self._release(member_id, held.difference(partitions), Lost.REVOKED, at)
+        for partition in sorted(set(partitions) - held):
+            orphan = self.orphans.pop(partition, None)
+            before = orphan.was if orphan is not None else self._owners.get(partition)
+            if before != member_id:
+                change.moves.append(Move(partition, before, member_id))
+            if orphan is not None:
+                change.unowned.append(Unowned(partition, *orphan, at, member_id))
+            elif before is not None:
+                self._held_by(before).discard(partition)
+            self._owners[partition] = member_id
+            held.add(partition)
+        return change
+
+    def count(self) -> int:
+        """How many partitions have an owner."""
+        return len(self._owners)
 
     def assign(self, assigned: Mapping[TopicPartition, str], at: int, eager_since: int | None) -> Change:
         """A new assignment. ``eager_since``: when everyone had to give up everything, if they had to."""
@@ -98,6 +133,10 @@ class Ownership:
     def keep_only(self, topics: Collection[str]) -> None:
         """Nobody consumes other topics any more: their partitions are not missing an owner."""
         self.orphans = {one: orphan for one, orphan in self.orphans.items() if one.topic in topics}
+
+    def keep_wanted(self, wanted: Collection[TopicPartition]) -> None:
+        """No member of a consumer group is to have other partitions: they are not missing an owner."""
+        self.orphans = {one: orphan for one, orphan in self.orphans.items() if one in wanted}
 
     def still_unowned(self) -> list[Unowned]:
         """The partitions that have no owner now."""

@@ -20,11 +20,18 @@ UNKNOWN_CAUSE: Cause = {"kind": "Unknown", "sentence": "the journal does not hav
 class End(StrEnum):
     """How a rebalance ended."""
 
-    STABLE = "stable"  # everyone could have its assignment
+    STABLE = "stable"  # everyone could have its assignment, or has it (consumer groups)
     EMPTY = "empty"  # nobody was left
     RESTARTED = "restarted"  # the next one began before there was an assignment
     LOST = "lost"  # the broker stopped, or handed the group over
     RUNNING = "running"  # not yet
+
+
+class GroupKind(StrEnum):
+    """By which protocol a group rebalances."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"  # KIP-848: members follow the target one by one
 
 
 class Person(NamedTuple):
@@ -80,9 +87,10 @@ class Lost(StrEnum):
     """How a partition lost its owner."""
 
     EAGER = "eager"  # everyone gave up everything to join again, some time after the rebalance had begun
-    REVOKED = "revoked"  # a cooperative rebalance took it away, for the next one to hand out
+    REVOKED = "revoked"  # the owner gave it up for another member, which did not have it yet
     GONE = "gone"  # the owner left or was removed
     SILENT = "silent"  # the owner was removed because it had not been heard of since
+    AWAY = "away"  # the owner, a static member of a consumer group, left for a while
 
 
 class Unowned(NamedTuple):
@@ -101,12 +109,30 @@ class Unowned(NamedTuple):
         return self.lost is Lost.EAGER
 
 
+class Revocation(NamedTuple):
+    """A member of a consumer group has to give up partitions before others get them.
+
+    It hears of that with its first heartbeat after the target was computed (``asked_after_ms``).
+    """
+
+    member_id: str
+    partitions: frozenset[TopicPartition]
+    waiting: tuple[str, ...]  # the members whose target they are
+    asked_after_ms: int
+    given_after_ms: int | None = None
+
+
 @dataclass(slots=True)
 class Rebalance:
-    """One rebalance, from the event that started it to its end."""
+    """One rebalance, from the event that started it to its end.
+
+    In a consumer group that is one group epoch, its ``generation``: until every member has what the target of
+    that epoch gives it, or the next epoch comes.
+    """
 
     started_at: int
     cause: Cause
+    kind: GroupKind = GroupKind.CLASSIC
     members_before: tuple[str, ...] = ()
     generation_before: int | None = None
     is_partial: bool = False  # it began before the journal, or in a gap of it
@@ -116,13 +142,14 @@ class Rebalance:
     replacements: list[Replacement] = field(default_factory=list)
     unused_ids: list[Removal] = field(default_factory=list)
     delays: list[Delay] = field(default_factory=list)
-    prepared_at: int | None = None  # the join phase ended
+    prepared_at: int | None = None  # the join phase ended, or the target was computed
     prepared_by: Cause | None = None
     generation: int | None = None
     protocol: str | None = None
     leader: str | None = None
     members: tuple[str, ...] = ()
     syncs: list[Arrival] = field(default_factory=list)
+    revocations: list[Revocation] = field(default_factory=list)
     end: End = End.RUNNING
     ended_at: int | None = None
     end_cause: Cause | None = None
@@ -169,6 +196,11 @@ class Rebalance:
     def assigned_after_ms(self) -> int | None:
         """How long after the join phase the leader brought the assignment."""
         return next((sync.after_ms for sync in self.syncs if sync.member_id == self.leader), None)
+
+    @property
+    def unowned_ms(self) -> int:
+        """The time without an owner of all partitions together."""
+        return sum(one.until - one.since for one in self.unowned if one.until is not None)
 
     @property
     def longest_unowned_ms(self) -> int:

@@ -5,12 +5,14 @@ from typing import assert_never
 
 from kohort.story.advice import advice
 from kohort.story.names import counted, short_names, show_partitions, show_span
-from kohort.story.rebalance import Arrival, Cause, End, Lost, Move, Rebalance, Story, Unowned
+from kohort.story.rebalance import Arrival, Cause, End, GroupKind, Lost, Move, Rebalance, Story, Unowned
 
 ShowTime = Callable[[int], str]
 
 _MOST_ROWS = 8  # of one kind; who needs them all takes JSON
 _LABEL = 12
+INDENT = _LABEL + 2  # columns before the facts of a block
+_WORTH_ADDING = 100  # milliseconds without an owner, of several partitions
 _NO_REASON = "; reason not provided"
 
 
@@ -67,7 +69,8 @@ class _Block:
             ("replaced", [f"{one.instance_id}: {self._transition(*one[1:])}" for one in told.replacements]),
             ("joined", self._joined()),
             ("not used", [self._sentence(one.cause) for one in told.unused_ids]),
-            ("waits for", [self._all(told.awaited)] if told.awaited else []),
+            ("gave up", self._given_up()),
+            ("waits for", self._awaited()),
             ("members", self._members()),
             ("partitions", self._partitions()),
             ("no owner", self._unowned()),
@@ -102,6 +105,8 @@ class _Block:
         total = show_span(told.total_ms or 0)
         cause = "" if told.end_cause is None else self._sentence(told.end_cause)
         match told.end:
+            case _ if told.kind is GroupKind.CONSUMER:
+                return self._result_of_epoch(total, cause)
             case End.STABLE:
                 how = "cooperative" if told.is_cooperative else "eager"
                 leader = f", {self._name(told.leader)} leads" if told.leader is not None else ""
@@ -118,8 +123,28 @@ class _Block:
             case _:
                 assert_never(told.end)
 
+    def _result_of_epoch(self, total: str, cause: str) -> str:
+        """How the rebalance of a consumer group ended, or where it is."""
+        told = self._told
+        match told.end:
+            case End.STABLE:
+                return f"stable after {total}: epoch {told.generation}, {told.protocol} (consumer)"
+            case End.EMPTY:
+                return f"empty: epoch {told.generation} has no members"
+            case End.RESTARTED:
+                return f"epoch {told.generation}, overtaken after {total}: {cause}"
+            case End.LOST:
+                return f"epoch {told.generation}, cut off after {total}: {cause}"
+            case End.RUNNING:
+                where = "no heartbeat has come since" if told.prepared_at is None else "members follow"
+                return f"not stable yet: epoch {told.generation}, {where}"
+            case _:
+                assert_never(told.end)
+
     def _phases(self) -> list[str]:
         told = self._told
+        if told.kind is GroupKind.CONSUMER:
+            return self._phases_of_epoch()
         if told.prepared_by is None or told.preparing_ms is None:
             return []
         lines = [f"preparing {show_span(told.preparing_ms)}: {self._why_prepared(told.prepared_by)}"]
@@ -130,6 +155,42 @@ class _Block:
             late = [one for one in told.syncs if one.after_ms > told.completing_ms]
             lines += [f"{self._name(one.member_id)} took it after {show_span(one.after_ms)}" for one in late]
         return lines
+
+    def _phases_of_epoch(self) -> list[str]:
+        """The target comes with a heartbeat; then members follow, each with heartbeats of its own."""
+        told = self._told
+        if told.prepared_at is None or not told.preparing_ms:
+            return []
+        lines = [f"assigning {show_span(told.preparing_ms)}: until a member sent a heartbeat"]
+        if told.completing_ms is not None:
+            lines.append(f"reconciling {show_span(told.completing_ms)}")
+        return lines
+
+    def _given_up(self) -> list[str]:
+        """What members of a consumer group gave up for others, and how long that took them."""
+        rows = []
+        for one in self._told.revocations:
+            if one.given_after_ms is not None:
+                took = show_span(one.given_after_ms - one.asked_after_ms)
+                what = f"{self._name(one.member_id)}: {show_partitions(one.partitions)}"
+                rows.append(f"+{show_span(one.given_after_ms):8} {what}, {took} after it was asked")
+        return _few(rows)
+
+    def _awaited(self) -> list[str]:
+        told = self._told
+        if told.kind is GroupKind.CLASSIC:
+            return [self._all(told.awaited)] if told.awaited else []
+        rows = []
+        holding = set()
+        for one in told.revocations:
+            if one.given_after_ms is None and one.member_id in told.awaited:
+                holding.add(one.member_id)
+                waiting = f"; {self._all(one.waiting)} waits" if one.waiting else ""
+                what = f"{self._name(one.member_id)} to give up {show_partitions(one.partitions)}"
+                rows.append(f"{what}, asked +{show_span(one.asked_after_ms)}{waiting}")
+        others = [one for one in told.awaited if one not in holding]
+        rows += [f"a heartbeat of {self._all(others)}"] if others else []
+        return _few(rows)
 
     def _why_prepared(self, cause: Cause) -> str:
         prolonged = len(self._told.delays)
@@ -173,7 +234,7 @@ class _Block:
 
     def _partitions(self) -> list[str]:
         told = self._told
-        if told.end is not End.STABLE:
+        if told.end is not End.STABLE and not (told.kind is GroupKind.CONSUMER and told.moves):
             return []
         if not told.is_readable:
             return ["this is no group of consumers: its assignments cannot be read"]
@@ -205,7 +266,7 @@ class _Block:
     def _unowned(self) -> list[str]:
         alike: dict[tuple[int, Lost, str], list[Unowned]] = {}
         for one in self._told.unowned:
-            if one.until is not None:
+            if one.until is not None and one.until > one.since:
                 alike.setdefault((one.until - one.since, one.lost, self._since(one)), []).append(one)
         rows = []
         for (span, lost, since), ones in sorted(alike.items(), reverse=True):
@@ -213,17 +274,26 @@ class _Block:
             rows.append(
                 f"{at_most}{show_span(span)}{since}: {show_partitions(one.partition for one in ones)}"
             )
+        if len(self._told.unowned) > 1 and self._told.unowned_ms >= _WORTH_ADDING:
+            at_most = "up to " if any(one.at_most for one in self._told.unowned) else ""
+            rows.append(f"{at_most}{self._told.unowned_ms / 1_000:.1f} partition-seconds in all")
         return _few(rows)
 
     def _since(self, one: Unowned) -> str:
         """What made a partition lose its owner before this rebalance began."""
-        if one.since >= self._told.started_at or one.lost is Lost.EAGER:
+        if one.lost is Lost.EAGER or one.since >= self._told.started_at:
             return ""
-        if one.lost is Lost.REVOKED:
-            return ", since the rebalance before took them away"
-        return (
-            f", since {self._name(one.was)} {'was last heard of' if one.lost is Lost.SILENT else 'is gone'}"
-        )
+        match one.lost:
+            case Lost.REVOKED:
+                return ", since the rebalance before took them away"
+            case Lost.SILENT:
+                return f", since {self._name(one.was)} was last heard of"
+            case Lost.AWAY:
+                return f", since {self._name(one.was)} left for a while"
+            case Lost.GONE:
+                return f", since {self._name(one.was)} is gone"
+            case _:
+                assert_never(one.lost)
 
     def _incomplete(self) -> list[str]:
         told = self._told

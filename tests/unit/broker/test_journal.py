@@ -9,13 +9,16 @@ from kohort.broker.clock import VirtualClock
 from kohort.broker.journal import JournalWriter
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
-from kohort.groups.causes import CommitReceived, SessionExpired
+from kohort.broker.topics import NewTopic
+from kohort.groups.causes import CommitReceived, SessionExpired, TargetComputed
+from kohort.groups.consumer.events import TargetStored
 from kohort.groups.events import Event, MemberRemoved, OffsetRow, OffsetsCommitted
-from kohort.model.ids import Generation, GroupId, MemberId, Offset, Partition, TopicName, WallTime
-from kohort.model.topics import JOURNAL
+from kohort.model.ids import Generation, GroupId, MemberId, Offset, Partition, TopicId, TopicName, WallTime
+from kohort.model.topics import JOURNAL, show_topic_id
 from kohort.records.batch import batches, read_records
 
 EXPIRED = MemberRemoved(GroupId("g"), MemberId("m"), SessionExpired(MemberId("m"), 10_012, 10_000))
+GONE = TopicId(b"\0" * 16)
 COMMITTED = OffsetsCommitted(
     GroupId("g"),
     (OffsetRow(TopicName("t"), Partition(0), 5, -1, "", WallTime(0)),),
@@ -105,5 +108,22 @@ def test_how_long_the_journal_is_kept_is_a_setting() -> None:
         assert topic is not None
         assert topic.configs["retention.ms"] == "1000"
         assert topic.is_internal
+
+    asyncio.run(run())
+
+
+def test_an_assignment_of_a_consumer_group_comes_with_the_names_of_its_topics() -> None:
+    async def run() -> None:
+        broker = await broker_with()
+        topic = await broker.topics.create(NewTopic(TopicName("orders"), 2))
+        partitions = {
+            topic.topic_id: frozenset({Partition(1)}),
+            TopicId(b"\0" * 16): frozenset({Partition(0)}),
+        }
+        target = TargetStored(GroupId("g"), MemberId("m"), partitions, TargetComputed(1, "uniform", 1))
+        (document,) = await journal(broker, [target])
+        known, gone = show_topic_id(topic.topic_id), show_topic_id(GONE)
+        assert document["details"]["partitions"] == {known: [1], gone: [0]}
+        assert document["topics"] == {known: "orders"}
 
     asyncio.run(run())

@@ -78,3 +78,16 @@ def test_on_a_terminal_headings_are_bold(
     out = capsys.readouterr().out
     assert out.startswith("\x1b[1mg: Empty, 0 members\x1b[0m")
     assert "\n  result      empty after" in out
+
+
+def test_on_a_terminal_long_lines_are_wrapped_under_their_facts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(why_text, "is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    cause = {"kind": "SessionExpired", "sentence": "session of a expired", "timeout_ms": 6_000}
+    story = Story("g", rebalances=[Rebalance(0, cause, end=End.EMPTY, ended_at=0, generation=2)])
+    show_story(story, GROUP, is_all=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[-1] == " " * 14 + "session.timeout.ms (6.00 s)"

@@ -24,7 +24,7 @@ def test_inferred_causes_of_a_generated_history_are_right(history: History) -> N
 
 
 def test_causes_of_the_journal_are_the_real_ones(history: History) -> None:
-    documents = [event_document(event, WallTime(0)) for event in history.events]
+    documents = [event_document(event, WallTime(0), lambda _: None) for event in history.events]
     told = [one for one in told_rebalances("billing", documents) if one["result"] == "stable"]
     assert [(one["gen_to"], one["trigger"]) for one in told] == [
         (one.generation, one.told) for one in history.truth

@@ -9,9 +9,9 @@ from kohort.groups.settings import GroupSettings
 from kohort.model.ids import Partition, TopicName, WallTime
 from kohort.model.topics import TopicPartition
 from kohort.sim.driver import Scenario
-from kohort.story.classic import tell
 from kohort.story.documents import Document, read_document
 from kohort.story.rebalance import Rebalance, Story
+from kohort.story.tell import tell
 
 DELAY = 3_000
 TICK = 10
@@ -33,6 +33,10 @@ def owning(*numbers: int, topic: str = "t") -> bytes:
     subscribed = pack(">hih", 1, 1, len(name)) + name + pack(">i", -1)
     owned = pack(">ih", 1, len(name)) + name + pack(f">i{len(numbers)}i", len(numbers), *numbers)
     return subscribed + (owned if numbers else pack(">i", 0))
+
+
+def no_name(topic_id: bytes) -> None:
+    """Classic groups know topics by their names."""
 
 
 class Journal:
@@ -61,7 +65,9 @@ class Journal:
 
     def write(self) -> None:
         wall = self.scenario.node.clock.now.wall
-        self.documents += [_read(event_document(event, wall)) for event in self.scenario.events[self._seen :]]
+        self.documents += [
+            _read(event_document(event, wall, no_name)) for event in self.scenario.events[self._seen :]
+        ]
         self._seen = len(self.scenario.events)
 
     def lose(self, events: int) -> None:

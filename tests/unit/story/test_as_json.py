@@ -11,11 +11,12 @@ from kohort.story.as_json import story_json
 # The keys are documented and stay: docs/howto/explain-a-rebalance.md.
 STORY_KEYS = ["group", "removed", "people", "rebalances", "incidents", "without_owner", "journal"]
 REBALANCE_KEYS = [
-    *("started_at", "cause", "end", "ended_at", "end_cause", "generation_before", "generation"),
+    *("kind", "started_at", "cause", "end", "ended_at", "end_cause", "generation_before", "generation"),
     *("protocol", "cooperative", "leader", "preparing_ms", "prepared_by", "completing_ms", "total_ms"),
-    *("joined", "last_joined", "delays", "removed", "replaced", "unused_ids", "synced", "awaited"),
+    *("joined", "last_joined", "delays", "removed", "replaced", "unused_ids", "synced"),
+    *("revocations", "awaited"),
     *("members", "members_added", "members_removed", "assignment_known", "moved", "stayed"),
-    *("without_owner", "longest_without_owner_ms", "advice", "partial", "dropped"),
+    *("without_owner", "longest_without_owner_ms", "without_owner_ms", "advice", "partial", "dropped"),
 ]
 
 

@@ -3,8 +3,8 @@
 import pytest
 from tests.unit.story.journal import DELAY, Journal, assignment
 
-from kohort.story.classic import tell
 from kohort.story.rebalance import End
+from kohort.story.tell import tell
 
 # --- what the journal does not have -------------------------------------------------------------
 

@@ -70,3 +70,9 @@ def test_partitions_are_told_in_ranges() -> None:
 
 def test_one_is_not_many() -> None:
     assert (counted(1, "event"), counted(1_200, "event")) == ("1 event", "1,200 events")
+
+
+def test_an_id_that_is_nothing_but_a_uuid_of_kafka_is_called_by_its_client() -> None:
+    member = "lWu+dsj0Qb+v4qTckw6mWQ"  # librdkafka's, with the new protocol
+    assert short_names(people((member, "till-1", None))) == {member: "till-1-…6mWQ"}
+    assert short_names(people((member, "", None))) == {member: member}

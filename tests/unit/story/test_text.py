@@ -84,6 +84,7 @@ GOLDEN = """\
   partitions  1 moved, 3 stayed
               b-…0003 → c-…0005: t 3
   no owner    up to 50 ms: t 0-3
+              up to 0.2 partition-seconds in all
 
 19.070  session of b-…0003 expired: last heartbeat 10,000 ms ago, timeout 10,000
   result      stable after 9.03 s: generation 3, range (eager), a-…0001 leads
@@ -98,6 +99,7 @@ GOLDEN = """\
   no owner    19.0 s, since b-…0003 was last heard of: t 2
               up to 9.14 s: t 3
               up to 9.03 s: t 0-1
+              up to 46.2 partition-seconds in all
   advice      the process died, hung or was cut off: nothing was heard of it for session.timeout.ms (10.0 s)
 """
 
@@ -249,7 +251,9 @@ def test_partitions_that_a_group_without_members_left_behind_say_whose_they_were
         Unowned(tp(2), "a", Lost.GONE, 1_000, None, None),
     ]
     told = replace(STABLE, moves=[Move(tp(0), "a", "b")], unowned=unowned)
-    assert line("no owner", told) == "720 ms, since a is gone: t 0 | 120 ms: t 1"
+    assert (
+        line("no owner", told) == "720 ms, since a is gone: t 0 | 120 ms: t 1 | 0.8 partition-seconds in all"
+    )
 
 
 def test_what_the_journal_lacks_is_said() -> None:

@@ -43,13 +43,24 @@ class ResolvedExpression(NamedTuple):
     timestamp: WallTime
 
 
+class LoadedMember(NamedTuple):
+    """A member as the log has it."""
+
+    member_id: MemberId
+    details: ConsumerMemberDetails
+    current: CurrentAssignment
+    target: TopicPartitions
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupLoaded:
     """The log has this consumer group; what it consists of was applied record by record."""
 
     group_id: GroupId
     epoch: int
+    target_epoch: int
     members: int
+    image: tuple[LoadedMember, ...]
     cause: Cause
 
 
