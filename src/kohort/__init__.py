@@ -13,17 +13,20 @@ if TYPE_CHECKING:
     from kohort.client.admin import Admin, AsyncAdmin
     from kohort.client.admin.results import NewTopic
     from kohort.client.consumer import AsyncConsumer, Consumer
-    from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, WakeupError
     from kohort.client.errors import (
         AuthenticationError,
         AuthorizationError,
         BrokerError,
+        CommitFailedError,
+        ConcurrentUseError,
+        ConsumerClosedError,
         NoBrokerError,
+        RebalanceInProgressError,
         TlsError,
         UnknownTopicError,
+        WakeupError,
     )
-    from kohort.client.fetching.records import BadRecordError, ConsumerRecord
-    from kohort.client.membership.errors import CommitFailedError, RebalanceInProgressError
+    from kohort.client.fetching.chunk import BadRecordError, ConsumerRecord
     from kohort.client.producer import (
         AsyncProducer,
         BufferFullError,
@@ -95,17 +98,20 @@ def import_on_demand(package: str, homes: Mapping[str, str]) -> Callable[[str], 
 _HOMES = {
     "kohort.client.admin": ["Admin", "AsyncAdmin"],
     "kohort.client.consumer": ["AsyncConsumer", "Consumer"],
-    "kohort.client.consumer.errors": ["ConcurrentUseError", "ConsumerClosedError", "WakeupError"],
     "kohort.client.errors": [
         "AuthenticationError",
         "AuthorizationError",
         "BrokerError",
+        "CommitFailedError",
+        "ConcurrentUseError",
+        "ConsumerClosedError",
         "NoBrokerError",
+        "RebalanceInProgressError",
         "TlsError",
         "UnknownTopicError",
+        "WakeupError",
     ],
-    "kohort.client.fetching.records": ["BadRecordError", "ConsumerRecord"],
-    "kohort.client.membership.errors": ["CommitFailedError", "RebalanceInProgressError"],
+    "kohort.client.fetching.chunk": ["BadRecordError", "ConsumerRecord"],
     "kohort.client.producer": [
         "AsyncProducer",
         "BufferFullError",

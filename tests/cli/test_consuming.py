@@ -11,7 +11,7 @@ from kohort.cli.commentary import Commentary
 from kohort.cli.consume_places import StartAt
 from kohort.cli.consuming import Consuming, Wish
 from kohort.client.consumer import AsyncConsumer
-from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.fetching.chunk import ConsumerRecord
 from kohort.client.producer import AsyncProducer
 from kohort.model.topics import TopicPartition
 from kohort.testing.broker import Broker

@@ -22,9 +22,8 @@ from tests.clients.with_confluent import Confluent
 from tests.clients.with_own import POLL_MS, Own, got
 
 from kohort.client.consumer import AsyncConsumer, Consumer
-from kohort.client.fetching.records import ConsumerRecord
-from kohort.client.membership.effects import Partitions
-from kohort.client.subscription import OffsetAndMetadata
+from kohort.client.fetching.chunk import ConsumerRecord
+from kohort.client.subscription import OffsetAndMetadata, Partitions
 from kohort.model.topics import TopicPartition
 from kohort.testing.plugin import Kohort
 

@@ -15,8 +15,8 @@ from tests.clients.with_confluent import Confluent
 
 from kohort.client.consumer import Consumer
 from kohort.client.consumer.settings import ConsumerOptions
-from kohort.client.fetching.records import ConsumerRecord
-from kohort.client.membership.effects import Partitions
+from kohort.client.fetching.chunk import ConsumerRecord
+from kohort.client.subscription import Partitions
 from kohort.model.errors import KohortError
 
 POLL_MS = POLL_SECONDS * 1_000

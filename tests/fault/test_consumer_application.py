@@ -13,9 +13,8 @@ from tests.unit.client.consumer.test_reading import Held
 
 from kohort.broker.context import Result
 from kohort.client.consumer import AsyncConsumer, Consumer
-from kohort.client.consumer.errors import ConcurrentUseError, WakeupError
-from kohort.client.membership.effects import Partitions
-from kohort.client.membership.errors import CallbackFailedError, CommitFailedError
+from kohort.client.errors import CallbackFailedError, CommitFailedError, ConcurrentUseError, WakeupError
+from kohort.client.subscription import Partitions
 from kohort.testing.broker import AsyncBroker, Broker
 from kohort.testing.intercept import Action, Proceed, Seen, swallow, watch
 from kohort.wire.messages.leave_group import LeaveGroupRequest

@@ -13,9 +13,8 @@ from tests.unit.client.consumer.stage import P0, TURNS, Stage, on_stage, read, s
 from kohort.broker.context import Response, Result
 from kohort.client.cluster import Cluster, CoordinatorOf
 from kohort.client.consumer import AsyncConsumer
-from kohort.client.errors import BrokerError
-from kohort.client.membership.effects import Partitions
-from kohort.client.membership.errors import (
+from kohort.client.errors import (
+    BrokerError,
     CommitFailedError,
     CoordinatorNotFoundError,
     FencedInstanceIdError,
@@ -24,7 +23,7 @@ from kohort.client.membership.errors import (
 )
 from kohort.client.membership.reactions import REACTIONS, Loss, Reaction, Then, reaction_to
 from kohort.client.membership.state import MemberGeneration
-from kohort.client.subscription import OffsetAndMetadata
+from kohort.client.subscription import OffsetAndMetadata, Partitions
 from kohort.model.errors import ErrorCode
 from kohort.testing.intercept import Action, Proceed, Rule, Seen, answer, watch
 from kohort.wire.apis import APIS, ApiKey

@@ -14,8 +14,7 @@ from kohort.client.addresses import parse_address
 from kohort.client.connection import open_connection
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.consumer.settings import ConsumerOptions
-from kohort.client.errors import NoBrokerError
-from kohort.client.membership.errors import CommitFailedError, CommitTimeoutError, OffsetFetchTimeoutError
+from kohort.client.errors import CommitFailedError, CommitTimeoutError, NoBrokerError, OffsetFetchTimeoutError
 from kohort.testing.broker import AsyncBroker
 from kohort.testing.intercept import Action, watch
 from kohort.testing.proxy import AsyncProxy, Way

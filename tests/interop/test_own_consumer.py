@@ -22,8 +22,7 @@ from kohort.client.admin.results import NewTopic
 from kohort.client.admin.topics import create_topics
 from kohort.client.cluster import Cluster
 from kohort.client.consumer import Consumer
-from kohort.client.membership.effects import Partitions
-from kohort.client.subscription import OffsetAndMetadata
+from kohort.client.subscription import OffsetAndMetadata, Partitions
 from kohort.model.errors import KohortError
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]

@@ -25,7 +25,7 @@ from kohort.client.errors import (
     SecurityError,
     TopicAuthorizationError,
 )
-from kohort.client.security.oauth import UnsecuredToken
+from kohort.client.security.sasl import UnsecuredToken
 from kohort.model.errors import KohortError, ProtocolError
 from kohort.security.certs import DevAuthority
 from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse

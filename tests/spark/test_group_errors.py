@@ -10,8 +10,7 @@ from tests.spark.group_stage import Driven, Stage, all_offsets, run, sorted_offs
 
 from kohort.broker.context import Result
 from kohort.client.admin.results import NewTopic
-from kohort.client.errors import BrokerError
-from kohort.client.membership.errors import FencedInstanceIdError
+from kohort.client.errors import BrokerError, FencedInstanceIdError
 from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode
 from kohort.spark.errors import DataLossError, FencedError, TopicMadeAgainError

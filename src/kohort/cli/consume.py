@@ -23,7 +23,7 @@ from kohort.cli.settings_text import InputError, parse_settings
 from kohort.client.admin.topics import OffsetSpec
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.consumer.settings import ConsumerSettings
-from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.fetching.chunk import ConsumerRecord
 from kohort.model.errors import KohortError
 
 _WHERE = (

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from kohort.cli.commentary import Commentary, show_partitions
 from kohort.cli.consume_places import Bounds, StartAt, offsets_of
 from kohort.client.consumer import AsyncConsumer
-from kohort.client.errors import UnknownTopicError
-from kohort.client.fetching.records import ConsumerRecord
-from kohort.client.membership.errors import CommitTimeoutError
+from kohort.client.errors import CommitTimeoutError, UnknownTopicError
+from kohort.client.fetching.chunk import ConsumerRecord
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.fetching.chunk import ConsumerRecord
 
 
 class Output(StrEnum):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from kohort.client.cluster import Cluster
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.errors import UnknownTopicError
-from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.fetching.chunk import ConsumerRecord
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition
 from kohort.model.topics import JOURNAL, TopicPartition

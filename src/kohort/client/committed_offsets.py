@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
-from kohort.client.partitions import by_topic
+from kohort.client.arguments import by_topic
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.wire.messages.offset_commit import (

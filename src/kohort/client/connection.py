@@ -2,7 +2,7 @@
 
 Any number of requests may be in flight; a broker answers them one after another. A reply that does not come
 in time gives the whole connection up, because none behind it can come either. A connection is never reopened:
-its owner (``kohort.client.pool``) opens another.
+its owner (``kohort.client.cluster``) opens another.
 """
 
 import asyncio

@@ -1,31 +1,41 @@
-"""What can go wrong between a client and its brokers.
+"""What can go wrong between a client and its brokers, its group and its application.
 
 KohortError
- ├── AddressError           text that is no host:port
- ├── ClientClosedError      asked for something after closing
+ ├── SettingError           a setting that does not exist, or a value it cannot have
+ ├── ClientClosedError      the client has been closed
  ├── ConnectError           no broker answers at an address
  │    └── NoBrokerError     no broker answers at any bootstrap address
  ├── DisconnectedError      the connection ended while a reply was awaited
  ├── RequestTimeoutError    no reply in time; the connection is given up, for replies come in order
  ├── ApiNotServedError      the broker lacks the API, or has only versions we do not speak
- ├── SettingError           a setting that does not exist, or a value it cannot have
  ├── SecurityError          the client cannot enter: never tried again by itself
  │    ├── TlsError          the broker's certificate, its host name, or the TLS version is wrong
  │    └── AuthenticationError  the broker does not accept the log-in, or is not the right one
- └── BrokerError            the broker answered with an error code
-      ├── UnknownTopicError    ... namely that there is no such topic
-      └── AuthorizationError   ... namely that the user may not do this
-           ├── TopicAuthorizationError
-           ├── GroupAuthorizationError
-           ├── ClusterAuthorizationError
-           └── TransactionalIdAuthorizationError
+ ├── BrokerError            the broker answered with an error code
+ │    ├── UnknownTopicError    ... namely that there is no such topic
+ │    ├── AuthorizationError   ... namely that the user may not do this
+ │    │    ├── TopicAuthorizationError
+ │    │    │    └── TopicAuthorizationFailedError  ... with the topics it is about
+ │    │    ├── GroupAuthorizationError
+ │    │    ├── ClusterAuthorizationError
+ │    │    └── TransactionalIdAuthorizationError
+ │    ├── FencedInstanceIdError     another consumer runs with this group.instance.id
+ │    └── CoordinatorNotFoundError  the lookup of the coordinator was refused for good
+ │         └── CoordinatorDeniedError  ... because the user may not use the group
+ ├── of a consumer: WakeupError, ConsumerClosedError, ConcurrentUseError, NoGroupError, PositionTimeoutError
+ ├── of a member:   IllegalMemberStateError, CallbackFailedError, CommitFailedError, RebalanceInProgressError,
+ │                  CommitTimeoutError, OffsetFetchTimeoutError, RetriableCommitFailedError,
+ │                  ConsumerGroupsNotServedError
+ └── of a producer: ProducerClosedError, RecordTooLargeError, BufferFullError, DeliveryTimeoutError,
+                    DoubtfulDeliveryError, WaitInCallbackError
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kohort.client.addresses import Address
 from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode, KohortError
+from kohort.model.topics import TopicPartition
 from kohort.wire.apis import ApiSpec
 
 _HINTS = {
@@ -189,3 +199,239 @@ def check(code: int, what: str, message: str | None = None) -> None:
     """Raise BrokerError unless ``code`` is that of success."""
     if code:
         raise BrokerError(code, what, message)
+
+
+class WakeupError(KohortError):
+    """``wakeup`` was called: the poll that was waiting, or the next one, ends here. Nothing is lost."""
+
+    def __init__(self) -> None:
+        super().__init__("the consumer was woken up")
+
+
+class ConsumerClosedError(KohortError):
+    """The consumer is closed, or was never started."""
+
+    def __init__(self, message: str = "the consumer is closed") -> None:
+        super().__init__(message, hint="use it inside a with block; a closed consumer is not opened again")
+
+
+class ConcurrentUseError(KohortError):
+    """A consumer is for one thread, or one task, at a time; only ``wakeup`` may come from another.
+
+    Nor may a callback ("callback") begin what it is a part of.
+    """
+
+    def __init__(self, who: str) -> None:
+        if who == "callback":
+            super().__init__(
+                "the consumer is in the middle of a call that waits for this callback",
+                hint="poll, unsubscribe and close when the callback has returned",
+            )
+            return
+        super().__init__(
+            f"the consumer is being used by another {who}",
+            hint=f"give each {who} a consumer of its own; they can share a group",
+        )
+
+
+class NoGroupError(KohortError):
+    """The call needs a group, and the consumer was made without one."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"cannot {what} without a group", hint="set group_id, or assign and seek by hand")
+
+
+class PositionTimeoutError(KohortError):
+    """It took too long to find out where a partition is read from."""
+
+    def __init__(self, partition: object, millis: float) -> None:
+        super().__init__(
+            f"the position of {partition} was not known after {millis:g} ms",
+            hint="is its leader there? else raise default.api.timeout.ms",
+            retriable=True,
+        )
+
+
+STALLED_HINT = (
+    "the time between polls was longer than max.poll.interval.ms: raise that setting, or process "
+    "less at a time with a smaller max.poll.records"
+)
+
+
+class IllegalMemberStateError(KohortError):
+    """The group protocol was broken by a broker, an assignor or another member."""
+
+
+class CallbackFailedError(KohortError):
+    """A rebalance listener raised. A classic member takes its assignment over all the same."""
+
+
+class InterruptedCallbackError(Exception):
+    """A wakeup came out of a callback: it goes to the application as it is, at once."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class ConsumerGroupsNotServedError(KohortError):
+    """The coordinator does not serve groups of the consumer protocol."""
+
+    def __init__(self, group_id: str, where: str) -> None:
+        super().__init__(
+            f"cannot join group {group_id!r} with group.protocol=consumer: {where} does not serve groups of "
+            "this protocol [UNSUPPORTED_VERSION]",
+            hint="set group.protocol=classic, or use brokers that serve it (Kafka 4.0 or later)",
+        )
+
+
+class CommitFailedError(KohortError):
+    """The commit comes from a member the group has expelled; what it processed may be processed again."""
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(
+            f"cannot commit to group {group_id!r}: the group has rebalanced and given the partitions of "
+            "this member to others",
+            hint="either the time between polls was longer than max.poll.interval.ms (raise it, or process "
+            "less at a time with a smaller max.poll.records), or no heartbeat arrived for session.timeout.ms",
+        )
+
+
+class RebalanceInProgressError(KohortError):
+    """The commit came while the group rebalances; the member is still in it."""
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(
+            f"cannot commit to group {group_id!r}: it is rebalancing",
+            hint="call poll() to take part in the rebalance, then commit what is still assigned",
+        )
+
+
+class CommitTimeoutError(KohortError):
+    """No attempt to commit succeeded in time; the last failure is the cause."""
+
+    def __init__(self, group_id: str, last: KohortError | None = None) -> None:
+        super().__init__(
+            f"committing to group {group_id!r} did not succeed in time{_because(last)}",
+            hint="the coordinator may be moving or overloaded: see its log, or raise default.api.timeout.ms",
+            retriable=True,
+        )
+
+
+class OffsetFetchTimeoutError(KohortError):
+    """No attempt to learn the committed offsets succeeded in time; the last failure is the cause."""
+
+    def __init__(self, group_id: str, last: KohortError | None = None) -> None:
+        super().__init__(
+            f"fetching the committed offsets of group {group_id!r} did not succeed in time{_because(last)}",
+            hint="the coordinator may be moving or overloaded: see its log, or raise default.api.timeout.ms",
+            retriable=True,
+        )
+
+
+def _because(last: KohortError | None) -> str:
+    return f": {last.args[0]}" if last is not None else ""
+
+
+class RetriableCommitFailedError(KohortError):
+    """An asynchronous commit failed in a way that may pass. Not repeated: a newer one may be on its way."""
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(
+            f"an asynchronous commit to group {group_id!r} failed",
+            hint="the next commit of a later position makes up for it",
+            retriable=True,
+        )
+
+
+class FencedInstanceIdError(BrokerError):
+    """Another consumer has joined with this group.instance.id."""
+
+    def __init__(self, group_id: str, instance_id: str | None) -> None:
+        super().__init__(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"stay in group {group_id!r}",
+            f"another consumer runs with group.instance.id {instance_id!r}",
+        )
+        self.hint = "give every running consumer a group.instance.id of its own"
+
+
+class TopicAuthorizationFailedError(TopicAuthorizationError):
+    """Some topics of a request may not be used."""
+
+    def __init__(self, what: str, topics: Iterable[str]) -> None:
+        self.topics = frozenset(topics)
+        super().__init__(
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED, what, f"not allowed for {', '.join(sorted(self.topics))}"
+        )
+
+
+class CoordinatorNotFoundError(BrokerError):
+    """No broker will coordinate this group for this client."""
+
+
+class CoordinatorDeniedError(CoordinatorNotFoundError, GroupAuthorizationError):
+    """The user may not use the group."""
+
+
+class ProducerClosedError(KohortError):
+    """The producer is closed: nothing is sent any more."""
+
+
+class RecordTooLargeError(KohortError):
+    """One record that is larger than a whole request may be. Nothing was sent."""
+
+    def __init__(self, topic: str, size: int, limit: int) -> None:
+        super().__init__(
+            f"a record of {size:,} bytes for topic {topic!r} is larger than max_request_size ({limit:,})",
+            hint="raise max_request_size here and max.message.bytes of the topic, or send smaller records",
+        )
+
+
+class BufferFullError(KohortError):
+    """The buffer stayed full for max_block_ms. Nothing was sent of this record."""
+
+    def __init__(self, waited_ms: int, limit: int) -> None:
+        super().__init__(
+            f"no room for the record after {waited_ms:,} ms: {limit:,} bytes wait to be sent",
+            hint="the brokers take records more slowly than they come; see max_buffered_bytes, max_block_ms",
+            retriable=True,
+        )
+
+
+class DeliveryTimeoutError(KohortError):
+    """The time of a record is over. Whether it was stored is not known if it was ever sent."""
+
+    def __init__(
+        self, partition: TopicPartition, waited_ms: int, attempts: int, last: KohortError | None
+    ) -> None:
+        sent = f"sent {attempts} times" if attempts > 1 else "sent once" if attempts else "never sent"
+        why = f"; last: {last.args[0]}" if last is not None else ""
+        super().__init__(
+            f"records for {partition} were not acknowledged within {waited_ms:,} ms ({sent}){why}",
+            hint="is the leader reachable? delivery_timeout_ms says how long to try",
+        )
+        self.partition = partition
+        self.attempts = attempts
+
+
+class DoubtfulDeliveryError(KohortError):
+    """A batch whose answer was lost and that the broker forgot. Sent again, it might be there twice."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        super().__init__(
+            f"records for {partition} may be stored or not: their acknowledgement was lost, and the broker "
+            "has forgotten them",
+            hint="look for them in the topic before you send them again; records after them are not affected",
+        )
+        self.partition = partition
+
+
+class WaitInCallbackError(KohortError):
+    """A callback of a future runs in the producer's own thread: it would wait for itself."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a callback cannot wait for the producer that runs it",
+            hint="send from it without waiting, or let another thread flush, close and ask for results",
+        )

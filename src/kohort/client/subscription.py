@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kohort.model.errors import KohortError
 from kohort.model.ids import TopicName
@@ -20,6 +20,24 @@ NO_EPOCH = -1
 
 class SubscriptionError(KohortError):
     """A call that does not fit what the consumer is subscribed to or assigned."""
+
+
+Partitions = tuple[TopicPartition, ...]
+
+
+class RebalanceListener(Protocol):
+    """Called inside poll, unsubscribe and close, in the application's own context; partitions are sorted.
+
+    What a method raises is raised by poll when the rebalance step is done: a listener cannot veto. In the
+    consumer protocol nothing is acknowledged then, and the member waits for another target.
+    A class that has no ``on_partitions_lost`` hears of losses as of revocations.
+    """
+
+    def on_partitions_revoked(self, partitions: Partitions) -> object:
+        """These go, and are still this consumer's: commit what was processed."""
+
+    def on_partitions_assigned(self, partitions: Partitions) -> object:
+        """These came (maybe none): seek, if reading starts elsewhere."""
 
 
 class SubscriptionType(Enum):

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from pyarrow import lib as pa
 
+from kohort.client.errors import RecordTooLargeError
 from kohort.client.producer.batch import Block
-from kohort.client.producer.errors import RecordTooLargeError
 from kohort.client.producer.records import Sticky
 from kohort.client.producer.settings import ProducerSettings
 from kohort.model.errors import KohortError

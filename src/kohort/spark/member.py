@@ -10,8 +10,8 @@ from enum import Enum
 from typing import Any, Protocol
 
 from kohort.client.consumer import Consumer
-from kohort.client.errors import BrokerError
-from kohort.client.membership.errors import (
+from kohort.client.errors import (
+    BrokerError,
     CommitFailedError,
     FencedInstanceIdError,
     OffsetFetchTimeoutError,

@@ -17,8 +17,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from kohort.client.errors import NoBrokerError
-from kohort.client.producer.errors import BufferFullError, DeliveryTimeoutError
+from kohort.client.errors import BufferFullError, DeliveryTimeoutError, NoBrokerError
 from kohort.client.producer.settings import ProducerSettings
 from kohort.model.errors import KohortError
 from kohort.model.topics import TopicPartition

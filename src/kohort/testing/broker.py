@@ -18,8 +18,8 @@ from kohort.broker.settings import Settings
 from kohort.broker.topics import NewTopic
 from kohort.client.addresses import parse_address
 from kohort.client.admin import AsyncAdmin
+from kohort.client.arguments import PartitionKey
 from kohort.client.loop_thread import LoopThread
-from kohort.client.partitions import PartitionKey
 from kohort.client.security.settings import SecurityOptions
 from kohort.security.certs import DevAuthority
 from kohort.security.listeners import Listener, SecurityProtocol

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.rounds import ROUNDS
 
 from kohort.client.fetching import chunk as chunk_module
-from kohort.client.fetching.chunk import Chunk
-from kohort.client.fetching.records import BadRecordError, ConsumerRecord, Reading
+from kohort.client.fetching.chunk import BadRecordError, Chunk, ConsumerRecord, Reading
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.primitives.crc import crc32c

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Mapping
 from itertools import count
 
-from kohort.client.errors import BrokerError
-from kohort.client.membership.errors import CommitFailedError, CommitTimeoutError
+from kohort.client.errors import BrokerError, CommitFailedError, CommitTimeoutError
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.group_checkpoint import Notes

@@ -11,8 +11,8 @@ from tests.rounds import ROUNDS
 from tests.scenario.client.world import GROUP, Consumer, Told, World
 
 from kohort.assign.assignor import RebalanceProtocol
+from kohort.client.membership.commands import CallbackKind
 from kohort.client.membership.context import ClassicContext
-from kohort.client.membership.effects import CallbackKind
 from kohort.client.membership.state import MemberState
 from kohort.codec.schema import Message
 from kohort.model.ids import MemberId

@@ -11,9 +11,8 @@ from tests.unit.client.membership.stage import Wakeup, topic_id, tp
 from tests.unit.client.membership.test_consumer_protocol import INTERVAL, Beat, Member
 
 from kohort.client.errors import DisconnectedError
-from kohort.client.membership.commands import ReplyReceived, RequestFailed
-from kohort.client.membership.consumer.state import ConsumerMemberState
-from kohort.client.membership.effects import CallbackKind, Send
+from kohort.client.membership.commands import CallbackKind, ReplyReceived, RequestFailed, Send
+from kohort.client.membership.state import ConsumerMemberState
 from kohort.model.errors import ErrorCode
 from kohort.model.topics import TopicPartition
 from kohort.wire.messages.consumer_group_heartbeat import (

@@ -15,36 +15,34 @@ from tests.scenario.client.broker import Broker
 
 from kohort.assign.assignor import RebalanceProtocol
 from kohort.assign.registry import choose_assignors
+from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.errors import DisconnectedError
 from kohort.client.membership.commands import (
     CallbackDone,
+    CallbackKind,
     Close,
+    Closed,
     Command,
     ConnectionLost,
-    MetadataUpdated,
-    Poll,
-    ReplyReceived,
-    RequestFailed,
-    RequestId,
-    SubscriptionChanged,
-    Unsubscribe,
-)
-from kohort.client.membership.context import ClassicContext
-from kohort.client.membership.effects import (
-    CallbackKind,
-    Closed,
     DisconnectCoordinator,
     Effect,
+    MetadataUpdated,
+    Poll,
     Polled,
     Raised,
     RefreshMetadata,
+    ReplyReceived,
+    RequestFailed,
+    RequestId,
     RunCallback,
     Send,
+    SubscriptionChanged,
+    Unsubscribe,
     Unsubscribed,
     WakePoll,
 )
+from kohort.client.membership.context import ClassicContext
 from kohort.client.membership.machine import Membership
-from kohort.client.membership.settings import MemberSettings
 from kohort.client.membership.state import ClusterTopics, MemberState
 from kohort.client.subscription import Subscriptions
 from kohort.codec.schema import Message
@@ -85,7 +83,9 @@ class Connection:
 class Consumer:
     """A machine and the smallest of shells around it: polls when woken, and at the latest every 100 ms."""
 
-    def __init__(self, world: "World", name: str, settings: MemberSettings, assignors: Sequence[str]) -> None:
+    def __init__(
+        self, world: "World", name: str, settings: ConsumerSettings, assignors: Sequence[str]
+    ) -> None:
         self.world = world
         self.name = name
         self.subscriptions = Subscriptions()
@@ -213,7 +213,7 @@ class World:
         self, name: str, *topics: str, assignors: Sequence[str] = ("range",), instance: str | None = None
     ) -> Consumer:
         """A consumer that subscribes and polls from now on."""
-        settings = MemberSettings(
+        settings = ConsumerSettings(
             group_id=GROUP,
             group_instance_id=instance,
             session_timeout_ms=10_000,

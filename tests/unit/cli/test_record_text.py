@@ -15,7 +15,7 @@ from kohort.cli.record_text import (
     show_time,
     show_value,
 )
-from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.fetching.chunk import ConsumerRecord
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ import pytest
 from tests.unit.client.scripted import HASTY, Hangup, ScriptedCluster, Silence, in_turn, on_loop
 
 from kohort.client.addresses import AddressError
-from kohort.client.cluster import Cluster, CoordinatorOf, KeyType, Role
+from kohort.client.cluster import Cluster, CoordinatorOf, KeyType, Purpose, Role
 from kohort.client.errors import BrokerError, ClientClosedError, NoBrokerError, UnknownTopicError, check
-from kohort.client.pool import Purpose
 from kohort.client.settings import ClientOptions
 from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode

@@ -6,9 +6,9 @@ import pytest
 from tests.unit.client.scripted import HASTY, ScriptedCluster, on_loop
 
 from kohort.client.addresses import Address
+from kohort.client.cluster import Pool, Purpose
 from kohort.client.errors import ClientClosedError, ConnectError
 from kohort.client.metadata import Node
-from kohort.client.pool import Pool, Purpose
 from kohort.model.ids import NodeId
 
 NODE = Node(NodeId(1), "host", 9001)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pyarrow import lib as pa
 
+from kohort.client.errors import RecordTooLargeError
 from kohort.client.producer.batch import Block
-from kohort.client.producer.errors import RecordTooLargeError
 from kohort.client.producer.records import partition_for_key
 from kohort.client.producer.settings import ProducerSettings
 from kohort.records.batch import Record, read_records

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from tests.property.spark.group_world import OPTIONS, PARTITIONS, World, WorldMember
 
-from kohort.client.errors import BrokerError
-from kohort.client.membership.errors import OffsetFetchTimeoutError
+from kohort.client.errors import BrokerError, OffsetFetchTimeoutError
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition

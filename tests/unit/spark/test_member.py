@@ -2,8 +2,8 @@
 
 import pytest
 
-from kohort.client.errors import BrokerError
-from kohort.client.membership.errors import (
+from kohort.client.errors import (
+    BrokerError,
     CommitFailedError,
     CommitTimeoutError,
     FencedInstanceIdError,

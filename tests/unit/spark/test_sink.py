@@ -8,7 +8,7 @@ from pyarrow import lib as pa
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructType
 
 from kohort import Consumer
-from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.fetching.chunk import ConsumerRecord
 from kohort.client.producer.records import partition_for_key
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition

@@ -7,6 +7,14 @@ from collections.abc import Collection, Iterable, Mapping
 from kohort.assign.protocol import decode_assignment
 from kohort.client.admin.results import CommittedOffset, GroupInfo, ListedGroup, MemberInfo
 from kohort.client.admin.topics import outcome
+from kohort.client.arguments import (
+    AnyPartition,
+    PartitionKey,
+    as_list,
+    as_partitions,
+    by_topic,
+    keyed_by_partition,
+)
 from kohort.client.cluster import Cluster, CoordinatorOf
 from kohort.client.committed_offsets import (
     OFFSETS_BY_NAME,
@@ -17,14 +25,6 @@ from kohort.client.committed_offsets import (
 )
 from kohort.client.errors import BrokerError, check
 from kohort.client.metadata import Node
-from kohort.client.partitions import (
-    AnyPartition,
-    PartitionKey,
-    as_list,
-    as_partitions,
-    by_topic,
-    keyed_by_partition,
-)
 from kohort.model.errors import ErrorCode, ProtocolError
 from kohort.model.ids import GroupId, LeaderEpoch, NodeId, Offset, Partition, TopicName
 from kohort.model.topics import TopicPartition

@@ -9,11 +9,7 @@ from enum import IntEnum
 from typing import TypeVar
 
 from kohort.client.admin.results import ClusterInfo, CreatedTopic, ListedOffset, LogDir, LogSize, NewTopic
-from kohort.client.cluster import Cluster, Role, Target
-from kohort.client.connection import Connection
-from kohort.client.errors import BrokerError, check
-from kohort.client.metadata import TopicInfo
-from kohort.client.partitions import (
+from kohort.client.arguments import (
     AnyPartition,
     PartitionKey,
     as_list,
@@ -21,6 +17,10 @@ from kohort.client.partitions import (
     by_topic,
     keyed_by_partition,
 )
+from kohort.client.cluster import Cluster, Role, Target
+from kohort.client.connection import Connection
+from kohort.client.errors import BrokerError, check
+from kohort.client.metadata import TopicInfo
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import LeaderEpoch, NodeId, Offset, Partition, TopicId, TopicName
 from kohort.model.topics import TopicPartition

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pyarrow import lib as pa
 
 from kohort.client.columnar.options import ColumnOptions, MissingExtraError
-from kohort.client.fetching.chunk import Chunk
-from kohort.client.fetching.records import BadRecordError, leaves_out_aborted
+from kohort.client.fetching.chunk import BadRecordError, Chunk, leaves_out_aborted
 from kohort.model.errors import KohortError
 from kohort.model.topics import TopicPartition
 from kohort.records.batch import CorruptBatchError

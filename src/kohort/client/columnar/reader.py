@@ -7,12 +7,11 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import Cluster, Purpose
 from kohort.client.columnar.options import ColumnOptions, ReadTimeoutError, arrow_module
 from kohort.client.errors import SecurityError, check
 from kohort.client.fetching.requests import FetchLimits, Order, partitions_in, send_fetch, without_session
 from kohort.client.loop_thread import LoopThread, OwnerProcess
-from kohort.client.pool import Purpose
 from kohort.client.settings import DEFAULTS as CLIENT_DEFAULTS
 from kohort.client.settings import ClientOptions
 from kohort.client.subscription import NO_EPOCH

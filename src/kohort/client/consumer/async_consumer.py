@@ -7,26 +7,25 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from kohort.assign.registry import choose_assignors
+from kohort.client import arguments
 from kohort.client.admin.topics import OffsetSpec
+from kohort.client.arguments import AnyOffset, AnyPartition, PartitionKey, as_partition, as_partitions
 from kohort.client.columnar.options import COLUMNS, take_table
 from kohort.client.connection import dial_tcp
-from kohort.client.consumer import arguments
-from kohort.client.consumer.arguments import AnyOffset
-from kohort.client.consumer.callbacks import CommitCallback, Invoke, invoke_here
 from kohort.client.consumer.engine import Engine, Records, Surroundings, start
-from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, NoGroupError
-from kohort.client.consumer.iteration import Remaining
 from kohort.client.consumer.lookups import OffsetAndTimestamp, by_times, partitions_of, places, public_topics
+from kohort.client.consumer.member import CommitCallback, Invoke, invoke_here
 from kohort.client.consumer.settings import ConsumerOptions, consumer_settings
-from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.errors import ConcurrentUseError, ConsumerClosedError, NoGroupError
+from kohort.client.fetching.buffer import Remaining
+from kohort.client.fetching.chunk import ConsumerRecord
 from kohort.client.membership.commands import AutoCommitIfDue, EnforceRebalance, SubscriptionChanged
-from kohort.client.membership.effects import RebalanceListener
 from kohort.client.membership.state import MemberGeneration
-from kohort.client.partitions import AnyPartition, PartitionKey, as_partition, as_partitions
 from kohort.client.subscription import (
     OffsetAndMetadata,
     PartitionState,
     Position,
+    RebalanceListener,
     SubscriptionError,
     SubscriptionPattern,
     Subscriptions,

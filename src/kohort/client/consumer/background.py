@@ -5,9 +5,8 @@ import logging
 from collections.abc import Callable, Coroutine
 
 from kohort.client.cluster import Cluster
-from kohort.client.consumer.errors import ConsumerClosedError
 from kohort.client.consumer.settings import ConsumerSettings
-from kohort.client.errors import BrokerError, TopicAuthorizationError
+from kohort.client.errors import BrokerError, ConsumerClosedError, TopicAuthorizationError
 from kohort.client.metadata import Metadata
 from kohort.client.settings import backoff_ms
 from kohort.model.errors import ErrorCode, KohortError

@@ -10,16 +10,14 @@ from kohort.assign.assignor import Assignor
 from kohort.client.cluster import Cluster
 from kohort.client.connection import Dial
 from kohort.client.consumer.background import MetadataWatch, Tasks, Topics
-from kohort.client.consumer.callbacks import Interceptors, Invoke
-from kohort.client.consumer.errors import NoGroupError, PositionTimeoutError, WakeupError
 from kohort.client.consumer.fetcher import Fetcher
 from kohort.client.consumer.lookups import PositionLookups
-from kohort.client.consumer.member import Calls, CoordinatorLink, GroupMember
+from kohort.client.consumer.member import Calls, CoordinatorLink, GroupMember, Interceptors, Invoke
 from kohort.client.consumer.settings import ConsumerSettings
+from kohort.client.errors import NoGroupError, PositionTimeoutError, WakeupError
 from kohort.client.fetching.buffer import P, Take
-from kohort.client.fetching.chunk import Chunk
+from kohort.client.fetching.chunk import Chunk, ConsumerRecord
 from kohort.client.fetching.positions import Positions
-from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.membership.machine import Membership
 from kohort.client.subscription import (
     OffsetAndMetadata,

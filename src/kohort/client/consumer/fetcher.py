@@ -4,14 +4,13 @@ import asyncio
 import logging
 from typing import NamedTuple
 
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import Cluster, Purpose
 from kohort.client.consumer.background import MetadataWatch, Tasks
 from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.errors import BrokerError
 from kohort.client.fetching.buffer import Collected, FetchBuffer, P, Take
-from kohort.client.fetching.chunk import Chunk
+from kohort.client.fetching.chunk import Chunk, ConsumerRecord
 from kohort.client.fetching.positions import Positions
-from kohort.client.fetching.records import ConsumerRecord
 from kohort.client.fetching.requests import (
     ClientFetchSession,
     FetchLimits,
@@ -22,7 +21,6 @@ from kohort.client.fetching.requests import (
     send_fetch,
 )
 from kohort.client.metadata import Leader, Node, adopt_leaders
-from kohort.client.pool import Purpose
 from kohort.client.subscription import PartitionState, Position, Subscriptions
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Instant, LeaderEpoch, NodeId

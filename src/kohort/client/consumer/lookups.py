@@ -5,13 +5,12 @@ from typing import NamedTuple
 
 from kohort.client.admin.results import ListedOffset
 from kohort.client.admin.topics import OffsetSpec, list_offsets
+from kohort.client.arguments import AnyPartition, PartitionKey, as_partitions, as_times, as_topics, by_topic
 from kohort.client.cluster import Cluster
-from kohort.client.consumer.arguments import as_times, as_topics
 from kohort.client.consumer.background import MetadataWatch, Tasks
 from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.errors import ApiNotServedError, BrokerError
 from kohort.client.fetching.positions import Positions, Reset, Validation
-from kohort.client.partitions import AnyPartition, PartitionKey, as_partitions, by_topic
 from kohort.client.subscription import OffsetAndMetadata, PartitionState
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import NodeId, Partition, TopicName

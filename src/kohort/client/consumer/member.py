@@ -1,68 +1,112 @@
 """The shell of ``Membership``: carries out its effects, brings back what comes of them."""
 
 import asyncio
+import inspect
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kohort.client.addresses import Address
 from kohort.client.cluster import Cluster, Role
 from kohort.client.connection import Connection, Dial, open_connection
 from kohort.client.consumer.background import MetadataWatch, Tasks, Topics
-from kohort.client.consumer.callbacks import (
-    CommitCallback,
-    Interceptors,
-    Invoke,
-    Offsets,
-    log_commit,
-)
-from kohort.client.consumer.errors import ConcurrentUseError, WakeupError
-from kohort.client.errors import ApiNotServedError, DisconnectedError
+from kohort.client.errors import ApiNotServedError, ConcurrentUseError, DisconnectedError, WakeupError
 from kohort.client.membership.commands import (
     CallbackDone,
     Close,
+    Closed,
     Command,
     Commit,
-    CommitId,
-    ConnectionLost,
-    FetchCommitted,
-    FetchId,
-    MetadataUpdated,
-    Poll,
-    ReplyReceived,
-    RequestFailed,
-    Unsubscribe,
-)
-from kohort.client.membership.effects import (
-    Closed,
     CommitDone,
+    CommitId,
     CommittedFetched,
     ConnectCoordinator,
+    ConnectionLost,
     CoordinatorNode,
     Destination,
     DisconnectCoordinator,
     Effect,
+    FetchCommitted,
+    FetchId,
+    MetadataUpdated,
     Noted,
+    Poll,
     Polled,
     Raised,
-    RebalanceListener,
     RefreshMetadata,
+    ReplyReceived,
+    RequestFailed,
     RunCallback,
     Send,
+    Unsubscribe,
     Unsubscribed,
     WakePoll,
     method_for,
 )
 from kohort.client.membership.machine import Membership
 from kohort.client.membership.state import cluster_topics
-from kohort.client.subscription import OffsetAndMetadata
+from kohort.client.subscription import OffsetAndMetadata, RebalanceListener
 from kohort.codec.schema import Message, Versions
 from kohort.model.errors import KohortError
 from kohort.model.ids import Instant
 from kohort.model.topics import TopicPartition
 from kohort.wire.apis import APIS
+
+_log = logging.getLogger(__name__)
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+CommitCallback = Callable[[Offsets, KohortError | None], object]
+"""Hears how an asynchronous commit ended; may be a coroutine function in an ``AsyncConsumer``."""
+
+Invoke = Callable[[Callable[[], object]], Awaitable[object]]
+"""Runs a call in the application's context and waits for it."""
+
+
+async def invoke_here(call: Callable[[], object]) -> object:
+    """In the task that polls; what can be awaited is awaited."""
+    result = call()
+    return await result if inspect.isawaitable(result) else result
+
+
+class Interceptors:
+    """Objects with ``on_consume(records)`` (returns records, or None for the same) or ``on_commit(offsets)``.
+
+    What they raise is logged and goes no further.
+    """
+
+    def __init__(self, interceptors: Sequence[object]) -> None:
+        self._consuming = [each for each in interceptors if hasattr(each, "on_consume")]
+        self._committing = [each for each in interceptors if hasattr(each, "on_commit")]
+
+    @property
+    def consume(self) -> bool:
+        """Whether any wants to see records."""
+        return bool(self._consuming)
+
+    def on_consume(self, records: dict[TopicPartition, list[Any]]) -> dict[TopicPartition, list[Any]]:
+        for each in self._consuming:
+            try:
+                seen = getattr(each, "on_consume")(records)  # noqa: B009 - not every interceptor has it
+            except Exception:
+                _log.exception("an interceptor failed in on_consume")
+            else:
+                records = records if seen is None else seen
+        return records
+
+    def on_commit(self, offsets: Offsets) -> None:
+        for each in self._committing:
+            try:
+                getattr(each, "on_commit")(offsets)  # noqa: B009 - not every interceptor has it
+            except Exception:
+                _log.exception("an interceptor failed in on_commit")
+
+
+def log_commit(offsets: Offsets, error: KohortError | None) -> None:
+    """The callback of a commit that was given none."""
+    if error is not None:
+        _log.error("an asynchronous commit of %d partitions failed: %s", len(offsets), error)
 
 
 class CoordinatorLink:
@@ -135,7 +179,6 @@ class CoordinatorLink:
             raise DisconnectedError(f"cannot reach the coordinator: {error}") from error
 
 
-_log = logging.getLogger(__name__)
 Turn = Polled | Raised | RunCallback | Unsubscribed | Closed
 MakeLink = Callable[[Callable[[], None]], CoordinatorLink]
 

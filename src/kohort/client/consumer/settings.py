@@ -7,9 +7,8 @@ from typing import Any
 
 from kohort.assign.registry import AssignorChoice
 from kohort.client.addresses import parse_bootstrap
+from kohort.client.fetching.chunk import Deserializer, Reading
 from kohort.client.fetching.positions import ResetPolicy
-from kohort.client.fetching.records import Deserializer, Reading
-from kohort.client.membership.settings import MemberSettings
 from kohort.client.security.entry import client_security
 from kohort.client.security.names import is_security_name, security_arguments
 from kohort.client.security.settings import SecurityOptions, SecuritySettings
@@ -21,8 +20,11 @@ from kohort.client.settings import (
     check_kinds,
     check_names,
 )
+from kohort.model.ids import GroupId
 
 _numbers = count(1)
+MAX_INT32 = 2_147_483_647
+JOIN_GROUP_TIMEOUT_LAPSE_MS = 5_000  # how much longer than the rebalance a client waits for JoinGroup
 _ISOLATION = ("read_uncommitted", "read_committed")
 _LONGEST_INSTANCE_ID = 249
 
@@ -95,9 +97,24 @@ class ConsumerOptions(SecurityOptions, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerSettings(MemberSettings, SecuritySettings):
-    """Those of a member, those of security, and these; see the table in ``docs/howto/consume.md``."""
+class ConsumerSettings(SecuritySettings):
+    """Those of security and these, with Kafka's defaults; see the table in ``docs/howto/consume.md``."""
 
+    group_id: str | None = None
+    group_instance_id: str | None = None  # a static member
+    group_protocol: str = "classic"  # or "consumer" (KIP-848)
+    group_remote_assignor: str | None = None  # of the broker; only with group_protocol "consumer"
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000  # also the rebalance timeout
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    enable_auto_commit: bool | None = None  # None: with a group yes, without one no
+    auto_commit_interval_ms: int = 5_000
+    client_rack: str = ""
+    exclude_internal_topics: bool = True
+    internal_leave_group_on_close: bool = True
     bootstrap_servers: str | Sequence[str] = "localhost:9092"
     client_id: str = ""  # "": consumer-<group>-<number>
     max_poll_records: int = 500
@@ -120,7 +137,7 @@ class ConsumerSettings(MemberSettings, SecuritySettings):
     def __post_init__(self) -> None:
         self.check_security()
         check_kinds(self)
-        MemberSettings.__post_init__(self)
+        self._check_group()
         parse_bootstrap(self.bootstrap)
         _check(
             self.group_id is not None or not self.enable_auto_commit,
@@ -137,6 +154,44 @@ class ConsumerSettings(MemberSettings, SecuritySettings):
             value = getattr(self, each.name)
             is_negative = each.name.endswith(("_ms", "_bytes")) and value < 0
             _check(not is_negative, f"{each.name} cannot be {value}", "it must not be negative")
+
+    def _check_group(self) -> None:
+        if self.group_id == "":
+            raise SettingError("group_id must not be empty", hint="name the group, or leave it out")
+        check_choice("group_protocol", self.group_protocol, ("classic", "consumer"))
+        if self.group_remote_assignor is not None and not self.uses_consumer_protocol:
+            raise SettingError(
+                "group_remote_assignor needs group_protocol='consumer'",
+                hint="in the classic protocol partition_assignment_strategy decides",
+            )
+        if self.uses_consumer_protocol:
+            return  # the broker decides about sessions and heartbeats
+        if self.group_id is not None and self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise SettingError(
+                f"heartbeat.interval.ms ({self.heartbeat_interval_ms}) must be less than "
+                f"session.timeout.ms ({self.session_timeout_ms})",
+                hint="a third of it or less leaves room for two lost heartbeats",
+            )
+
+    @property
+    def group(self) -> GroupId:
+        """The group of a member, which always has one."""
+        assert self.group_id is not None
+        return GroupId(self.group_id)
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        return self.group_protocol == "consumer"
+
+    @property
+    def auto_commits(self) -> bool:
+        return self.group_id is not None if self.enable_auto_commit is None else self.enable_auto_commit
+
+    @property
+    def join_timeout_ms(self) -> int:
+        """How long JoinGroup may take: the broker holds it while it waits for the other members."""
+        lapsed = self.max_poll_interval_ms + JOIN_GROUP_TIMEOUT_LAPSE_MS
+        return max(self.request_timeout_ms, lapsed if lapsed <= MAX_INT32 else self.max_poll_interval_ms)
 
     @property
     def bootstrap(self) -> str:

@@ -7,13 +7,13 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
-from kohort.client.consumer.arguments import as_millis
+from kohort.client.arguments import as_millis
 from kohort.client.consumer.async_consumer import CLOSE_TIMEOUT_MS, AsyncConsumer
 from kohort.client.consumer.engine import Records
-from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError
-from kohort.client.consumer.iteration import Remaining
 from kohort.client.consumer.settings import ConsumerOptions
-from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.errors import ConcurrentUseError, ConsumerClosedError
+from kohort.client.fetching.buffer import Remaining
+from kohort.client.fetching.chunk import ConsumerRecord
 from kohort.client.loop_thread import LoopThread, OwnerProcess
 
 P = ParamSpec("P")

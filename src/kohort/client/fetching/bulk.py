@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kohort.client.fetching.chunk import OffsetAndEpoch
-from kohort.client.fetching.records import ConsumerRecord, Reading, leaves_out_aborted
+from kohort.client.fetching.chunk import ConsumerRecord, OffsetAndEpoch, Reading, leaves_out_aborted
 from kohort.model.topics import TopicPartition
 from kohort.records.batch import CorruptBatchError, Header
 from kohort.records.columns import lanes, read

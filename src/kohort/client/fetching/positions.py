@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from kohort.client.fetching.records import (
+from kohort.client.fetching.chunk import (
     LogTruncationError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NamedTuple
 
+from kohort.client.arguments import by_topic
 from kohort.client.connection import Connection
 from kohort.client.metadata import NO_NODE, Metadata
-from kohort.client.partitions import by_topic
 from kohort.client.subscription import Assignment
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID, NodeId, Partition, TopicName

@@ -7,25 +7,29 @@ from typing import NamedTuple, Protocol
 
 from kohort.assign.assignor import Assignor
 from kohort.assign.registry import rebalance_protocol
-from kohort.client.membership.commands import CallbackId, CommitId, FetchCommitted, RequestId
-from kohort.client.membership.consumer.state import ConsumerMember, SentFields
-from kohort.client.membership.effects import (
+from kohort.client.consumer.settings import ConsumerSettings
+from kohort.client.membership.commands import (
+    CallbackId,
     CallbackKind,
+    CommitId,
     Destination,
     Effect,
+    FetchCommitted,
     Noted,
     RefreshMetadata,
+    RequestId,
     RunCallback,
     Send,
     WakePoll,
 )
-from kohort.client.membership.settings import MemberSettings
 from kohort.client.membership.state import (
     AbstractMember,
     ClusterTopics,
+    ConsumerMember,
     JoinAttempt,
     Member,
     MemberGeneration,
+    SentFields,
 )
 from kohort.client.settings import Dice, backoff_ms
 from kohort.client.subscription import OffsetAndMetadata, Subscriptions
@@ -148,7 +152,7 @@ class MemberContext:
 
     def __init__(
         self,
-        settings: MemberSettings,
+        settings: ConsumerSettings,
         member: AbstractMember,
         subscriptions: Subscriptions,
         dice: Dice,
@@ -236,7 +240,7 @@ class ClassicContext(MemberContext):
 
     def __init__(
         self,
-        settings: MemberSettings,
+        settings: ConsumerSettings,
         assignors: Sequence[Assignor],
         subscriptions: Subscriptions,
         dice: Dice,
@@ -254,7 +258,7 @@ class ConsumerContext(MemberContext):
 
     def __init__(
         self,
-        settings: MemberSettings,
+        settings: ConsumerSettings,
         member_id: MemberId,
         subscriptions: Subscriptions,
         dice: Dice,

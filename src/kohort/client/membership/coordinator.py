@@ -6,9 +6,7 @@
 from abc import ABC, abstractmethod
 
 from kohort.client.membership.commands import CallbackDone
-from kohort.client.membership.commits import AutoCommits, Commits
-from kohort.client.membership.committed import CommittedOffsets
-from kohort.client.membership.consumer.state import ConsumerMemberState
+from kohort.client.membership.commits import AutoCommits, Commits, CommittedOffsets
 from kohort.client.membership.context import (
     CallbackStep,
     CommitPurpose,
@@ -19,7 +17,7 @@ from kohort.client.membership.context import (
     PendingCommit,
 )
 from kohort.client.membership.discovery import Discovery
-from kohort.client.membership.state import ClusterTopics, MemberState
+from kohort.client.membership.state import ClusterTopics, ConsumerMemberState, MemberState
 from kohort.client.subscription import SubscriptionError, SubscriptionType
 from kohort.codec.schema import Message
 from kohort.model.errors import KohortError

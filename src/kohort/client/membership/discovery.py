@@ -4,15 +4,19 @@ At most one lookup is in flight; poll, heartbeats and commits share it. Kafka's 
 ``lookupCoordinator`` and ``sendFindCoordinatorRequest``.
 """
 
-from kohort.client.errors import BrokerError, DisconnectedError
-from kohort.client.membership.context import MemberContext
-from kohort.client.membership.effects import (
+from kohort.client.errors import (
+    BrokerError,
+    CoordinatorDeniedError,
+    CoordinatorNotFoundError,
+    DisconnectedError,
+)
+from kohort.client.membership.commands import (
     ConnectCoordinator,
     CoordinatorNode,
     Destination,
     DisconnectCoordinator,
 )
-from kohort.client.membership.errors import CoordinatorDeniedError, CoordinatorNotFoundError
+from kohort.client.membership.context import MemberContext
 from kohort.client.membership.reactions import Then, reaction_to, reaction_to_silence
 from kohort.client.metadata import coordinator_in
 from kohort.model.errors import ErrorCode, KohortError

@@ -5,7 +5,7 @@ How a shell drives it:
 1. ``effects = membership.handle(command, now)``, one command at a time, and ``membership.advance(now)``
    whenever ``membership.next_deadline()`` has come, whether or not the application polls: heartbeats, the
    expiry of max.poll.interval.ms, retries of commits and lookups happen there.
-2. Carry out the effects in order (``kohort.client.membership.effects`` says how). A ``Send`` is answered
+2. Carry out the effects in order (``kohort.client.membership.commands`` says how). A ``Send`` is answered
    later by ``ReplyReceived`` or ``RequestFailed``; a ``RunCallback`` by ``CallbackDone``.
 3. In the application's ``poll``: ``handle(Poll())`` and carry out effects, of every ``CallbackDone`` too,
    until ``Polled`` or ``Raised`` comes. Then wait for records until ``WakePoll`` comes, ``poll_again_at`` is
@@ -19,38 +19,35 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from kohort.assign.assignor import Assignor, RebalanceProtocol
+from kohort.client.consumer.settings import ConsumerSettings
+from kohort.client.errors import InterruptedCallbackError
 from kohort.client.membership.classic.coordinator import ClassicCoordinator
 from kohort.client.membership.commands import (
     AutoCommitIfDue,
     CallbackDone,
     Close,
+    Closed,
     Command,
     Commit,
     ConnectionLost,
+    CoordinatorNode,
+    Effect,
     EnforceRebalance,
     FetchCommitted,
     MetadataUpdated,
     Poll,
+    Polled,
+    Raised,
     ReplyReceived,
     RequestFailed,
     SubscriptionChanged,
     Unsubscribe,
-)
-from kohort.client.membership.consumer.coordinator import ConsumerCoordinator
-from kohort.client.membership.consumer.state import ConsumerMemberState
-from kohort.client.membership.context import ClassicContext, ConsumerContext, MemberContext, PendingCommit
-from kohort.client.membership.coordinator import AbstractCoordinator
-from kohort.client.membership.effects import (
-    Closed,
-    CoordinatorNode,
-    Effect,
-    Polled,
-    Raised,
     Unsubscribed,
 )
-from kohort.client.membership.errors import InterruptedCallbackError
-from kohort.client.membership.settings import MemberSettings
-from kohort.client.membership.state import MemberGeneration, MemberState
+from kohort.client.membership.consumer.coordinator import ConsumerCoordinator
+from kohort.client.membership.context import ClassicContext, ConsumerContext, MemberContext, PendingCommit
+from kohort.client.membership.coordinator import AbstractCoordinator
+from kohort.client.membership.state import ConsumerMemberState, MemberGeneration, MemberState
 from kohort.client.settings import Dice
 from kohort.client.subscription import Subscriptions
 from kohort.model.errors import KohortError
@@ -62,7 +59,7 @@ class Membership:
 
     def __init__(
         self,
-        settings: MemberSettings,
+        settings: ConsumerSettings,
         joins_with: Sequence[Assignor] | MemberId,
         subscriptions: Subscriptions,
         *,

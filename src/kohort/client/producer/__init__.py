@@ -3,9 +3,7 @@
 ``AsyncProducer`` for programs with an event loop, ``Producer`` for those without.
 """
 
-from kohort.client.producer.async_producer import AsyncProducer
-from kohort.client.producer.batch import RecordMetadata
-from kohort.client.producer.errors import (
+from kohort.client.errors import (
     BufferFullError,
     DeliveryTimeoutError,
     DoubtfulDeliveryError,
@@ -13,9 +11,10 @@ from kohort.client.producer.errors import (
     RecordTooLargeError,
     WaitInCallbackError,
 )
-from kohort.client.producer.sent_record import SentRecord
+from kohort.client.producer.async_producer import AsyncProducer
+from kohort.client.producer.batch import RecordMetadata
 from kohort.client.producer.settings import ProducerSettings
-from kohort.client.producer.sync_producer import Producer
+from kohort.client.producer.sync_producer import Producer, SentRecord
 
 __all__ = [
     "AsyncProducer",

@@ -9,11 +9,10 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from kohort.client.cluster import Cluster, Deadline
-from kohort.client.errors import UnknownTopicError
+from kohort.client.errors import BufferFullError, ProducerClosedError, RecordTooLargeError, UnknownTopicError
 from kohort.client.metadata import Metadata, TopicInfo
 from kohort.client.producer.accumulator import Added
 from kohort.client.producer.batch import Block, Delivery, Receipt, RecordMetadata
-from kohort.client.producer.errors import BufferFullError, ProducerClosedError, RecordTooLargeError
 from kohort.client.producer.records import (
     Headers,
     Sticky,

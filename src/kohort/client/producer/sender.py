@@ -14,11 +14,25 @@ from typing import Any
 
 from kohort.client.cluster import Cluster, Role
 from kohort.client.connection import Connection
-from kohort.client.errors import ApiNotServedError, BrokerError, check
+from kohort.client.errors import (
+    ApiNotServedError,
+    BrokerError,
+    DeliveryTimeoutError,
+    DoubtfulDeliveryError,
+    check,
+)
 from kohort.client.producer.accumulator import Accumulator, Limits
-from kohort.client.producer.batch import UNKNOWN_OFFSET, Batch, Sequences
-from kohort.client.producer.errors import DeliveryTimeoutError, DoubtfulDeliveryError
-from kohort.client.producer.requests import Outgoing, Verdict, answers, pack, refusal, verdict
+from kohort.client.producer.batch import (
+    UNKNOWN_OFFSET,
+    Batch,
+    Outgoing,
+    Sequences,
+    Verdict,
+    answers,
+    pack,
+    refusal,
+    verdict,
+)
 from kohort.client.producer.settings import ProducerSettings
 from kohort.client.settings import backoff_ms
 from kohort.model.errors import KohortError

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from kohort.client.errors import SettingError
-from kohort.client.security.oauth import UnsecuredToken
+from kohort.client.security.sasl import UnsecuredToken
 from kohort.client.security.settings import OAUTHBEARER, PLAIN, SCRAM, SECRETS, TLS_VERSIONS, SecuritySettings
 from kohort.security.jaas import JaasEntry, JaasError, parse_jaas
 from kohort.security.secret import Secret

@@ -12,7 +12,7 @@ from tests.writing import write
 from kohort.broker.context import Response, Result
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.consumer.settings import ConsumerOptions
-from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.fetching.chunk import ConsumerRecord
 from kohort.model.errors import ErrorCode
 from kohort.testing.broker import AsyncBroker
 from kohort.testing.intercept import Action, Proceed, Seen

@@ -8,18 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kohort.client.columnar.options import check_columns
-from kohort.client.consumer import AsyncConsumer, Consumer
-from kohort.client.consumer.arguments import (
+from kohort.client.arguments import (
     as_limit,
     as_millis,
     as_offset,
     as_offsets,
+    as_partition,
+    as_partitions,
     as_times,
     as_topics,
 )
-from kohort.client.consumer.errors import ConsumerClosedError
-from kohort.client.partitions import as_partition, as_partitions
+from kohort.client.columnar.options import check_columns
+from kohort.client.consumer import AsyncConsumer, Consumer
+from kohort.client.errors import ConsumerClosedError
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicName

@@ -5,12 +5,9 @@ import asyncio
 import pytest
 from tests.unit.client.consumer.stage import P0, Stage, joined, on_stage, partitions_fail, read, spoiled
 
-from kohort.client.consumer.errors import ConcurrentUseError
-from kohort.client.errors import BrokerError
-from kohort.client.fetching.records import BadRecordError, NoOffsetForPartitionError
-from kohort.client.membership.effects import Partitions
-from kohort.client.membership.errors import CallbackFailedError
-from kohort.client.subscription import OffsetAndMetadata
+from kohort.client.errors import BrokerError, CallbackFailedError, ConcurrentUseError
+from kohort.client.fetching.chunk import BadRecordError, NoOffsetForPartitionError
+from kohort.client.subscription import OffsetAndMetadata, Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.topics import TopicPartition
 from kohort.testing.intercept import answer, cut_off, watch

@@ -10,7 +10,7 @@ from tests.writing import write
 
 from kohort.client.consumer import AsyncConsumer, Consumer, engine
 from kohort.client.consumer.engine import Records
-from kohort.client.consumer.errors import ConcurrentUseError, WakeupError
+from kohort.client.errors import ConcurrentUseError, WakeupError
 from kohort.client.loop_thread import LoopThread
 from kohort.testing.plugin import Kohort
 

@@ -4,8 +4,8 @@ import pytest
 from tests.unit.client.consumer.stage import P0, Stage, joined, on_stage, read
 
 from kohort.client.consumer import AsyncConsumer
-from kohort.client.consumer.errors import ConcurrentUseError
-from kohort.client.membership.effects import Partitions
+from kohort.client.errors import ConcurrentUseError
+from kohort.client.subscription import Partitions
 
 
 class Meddling:

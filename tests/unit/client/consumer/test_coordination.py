@@ -12,8 +12,7 @@ from kohort.client.cluster import Cluster
 from kohort.client.connection import Dial, dial_tcp
 from kohort.client.consumer.member import CoordinatorLink
 from kohort.client.errors import ApiNotServedError, DisconnectedError
-from kohort.client.membership.commands import RequestId
-from kohort.client.membership.effects import CoordinatorNode, Destination, Send
+from kohort.client.membership.commands import CoordinatorNode, Destination, RequestId, Send
 from kohort.model.ids import NodeId
 from kohort.testing.broker import AsyncBroker
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -7,10 +7,10 @@ import pytest
 from tests.unit.client.consumer.stage import Stage, on_stage, read
 from tests.unit.client.scripted import Hangup, ScriptedCluster, on_loop, topic_id_of
 
-from kohort.client.consumer.callbacks import invoke_here
 from kohort.client.consumer.engine import Engine, Surroundings, start
+from kohort.client.consumer.member import invoke_here
 from kohort.client.consumer.settings import ConsumerOptions, ConsumerSettings
-from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.fetching.chunk import ConsumerRecord
 from kohort.client.subscription import Position, Subscriptions
 from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode

@@ -10,7 +10,7 @@ from tests.unit.client.interrupted import every_interruption
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import GroupInfo
 from kohort.client.consumer import AsyncConsumer
-from kohort.client.membership.effects import Partitions
+from kohort.client.subscription import Partitions
 from kohort.model.ids import GroupId
 
 

@@ -1,7 +1,7 @@
 """What an iteration has polled and not reached."""
 
-from kohort.client.consumer.iteration import Remaining
-from kohort.client.fetching.records import ConsumerRecord
+from kohort.client.fetching.buffer import Remaining
+from kohort.client.fetching.chunk import ConsumerRecord
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition

@@ -11,7 +11,7 @@ from kohort.broker.context import Response, Result
 from kohort.client.admin.topics import delete_topics
 from kohort.client.cluster import Cluster
 from kohort.client.consumer import AsyncConsumer
-from kohort.client.fetching.records import BadRecordError, LogTruncationError, NoOffsetForPartitionError
+from kohort.client.fetching.chunk import BadRecordError, LogTruncationError, NoOffsetForPartitionError
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.records.build import BatchFields, build_batch
 from kohort.records.control import ControlType

@@ -4,10 +4,8 @@ import pytest
 from tests.unit.client.consumer.stage import P0, Stage, on_stage, read, spoiled
 
 from kohort.client.consumer import AsyncConsumer
-from kohort.client.consumer.errors import PositionTimeoutError
-from kohort.client.errors import BrokerError, NoBrokerError
-from kohort.client.membership.effects import Partitions
-from kohort.client.subscription import OffsetAndMetadata
+from kohort.client.errors import BrokerError, NoBrokerError, PositionTimeoutError
+from kohort.client.subscription import OffsetAndMetadata, Partitions
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.topics import TopicPartition
 from kohort.testing.intercept import cut_off, cut_off_after, watch

@@ -12,10 +12,14 @@ from tests.writing import write
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import GroupInfo
 from kohort.client.consumer import Consumer
-from kohort.client.consumer.errors import ConcurrentUseError, ConsumerClosedError, NoGroupError, WakeupError
-from kohort.client.errors import BrokerError
-from kohort.client.membership.effects import Partitions
-from kohort.client.subscription import SubscriptionError
+from kohort.client.errors import (
+    BrokerError,
+    ConcurrentUseError,
+    ConsumerClosedError,
+    NoGroupError,
+    WakeupError,
+)
+from kohort.client.subscription import Partitions, SubscriptionError
 from kohort.model.errors import KohortError
 from kohort.model.ids import GroupId
 from kohort.testing.plugin import Kohort

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.client.consumer.stage import P0, Stage, on_stage
 
-from kohort.client.consumer.errors import NoGroupError
+from kohort.client.errors import NoGroupError
 from kohort.client.subscription import SubscriptionError
 from kohort.testing.intercept import watch
 

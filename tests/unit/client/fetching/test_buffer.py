@@ -4,8 +4,7 @@ import pytest
 
 from kohort.client.fetching import chunk as chunk_module
 from kohort.client.fetching.buffer import FetchBuffer
-from kohort.client.fetching.chunk import Chunk
-from kohort.client.fetching.records import BadRecordError, Reading
+from kohort.client.fetching.chunk import BadRecordError, Chunk, Reading
 from kohort.client.subscription import PartitionState, Position, Subscriptions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Partition, TopicName

@@ -4,8 +4,7 @@ import pytest
 from tests.unit.records.markers import end_marker
 
 from kohort.client.fetching import chunk as chunk_module
-from kohort.client.fetching.chunk import Chunk
-from kohort.client.fetching.records import BadRecordError, Reading
+from kohort.client.fetching.chunk import BadRecordError, Chunk, Reading
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.records.batch import BatchFields, NewRecord, build_batch

@@ -3,12 +3,12 @@
 import pytest
 
 from kohort.client.errors import BrokerError
-from kohort.client.fetching.positions import Positions, ResetPolicy
-from kohort.client.fetching.records import (
+from kohort.client.fetching.chunk import (
     LogTruncationError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
 )
+from kohort.client.fetching.positions import Positions, ResetPolicy
 from kohort.client.metadata import Metadata, Node, PartitionInfo, TopicInfo
 from kohort.client.subscription import FetchState, OffsetAndMetadata, PartitionState, Position, Subscriptions
 from kohort.model.errors import ErrorCode

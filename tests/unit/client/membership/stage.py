@@ -8,40 +8,38 @@ from kohort.assign.assignor import Assignor
 from kohort.assign.protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from kohort.assign.registry import choose_assignors
 from kohort.client.addresses import Address
+from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.errors import DisconnectedError, RequestTimeoutError
 from kohort.client.membership.commands import (
     CallbackDone,
+    CallbackKind,
     Close,
+    Closed,
     Command,
     Commit,
+    CommitDone,
     CommitId,
+    CommittedFetched,
+    Effect,
     FetchCommitted,
     FetchId,
     MetadataUpdated,
-    Poll,
-    ReplyReceived,
-    RequestFailed,
-    SubscriptionChanged,
-    Unsubscribe,
-)
-from kohort.client.membership.context import ClassicContext
-from kohort.client.membership.effects import (
-    CallbackKind,
-    Closed,
-    CommitDone,
-    CommittedFetched,
-    Effect,
     Noted,
+    Poll,
     Polled,
     Raised,
     RefreshMetadata,
+    ReplyReceived,
+    RequestFailed,
     RunCallback,
     Send,
+    SubscriptionChanged,
+    Unsubscribe,
     Unsubscribed,
     WakePoll,
 )
+from kohort.client.membership.context import ClassicContext
 from kohort.client.membership.machine import Membership
-from kohort.client.membership.settings import MemberSettings
 from kohort.client.membership.state import ClusterTopics
 from kohort.client.subscription import OffsetAndMetadata, Position, Subscriptions
 from kohort.codec.schema import Message
@@ -117,7 +115,7 @@ class Stage:
         assignors: Sequence[str | Assignor] = ("range",),
         pattern: str | None = None,
         dice: float = 0.5,
-        **settings: Any,  # noqa: ANN401 - of MemberSettings, checked there
+        **settings: Any,  # noqa: ANN401 - of ConsumerSettings, checked there
     ) -> None:
         self.now = 0
         self.subscriptions = Subscriptions()
@@ -126,7 +124,7 @@ class Stage:
         elif topics:
             self.subscriptions.subscribe(topics.split())
         settings.setdefault("enable_auto_commit", False)
-        chosen = MemberSettings(group_id=GroupId("g"), **settings)
+        chosen = ConsumerSettings(group_id=GroupId("g"), **settings)
         self.membership = Membership(
             chosen,
             MemberId("m") if chosen.uses_consumer_protocol else choose_assignors(assignors),

@@ -3,9 +3,14 @@
 import pytest
 from tests.unit.client.membership.stage import Hook, Stage, Wakeup, tp, tps
 
-from kohort.client.membership.commands import CallbackDone, CallbackId, EnforceRebalance
-from kohort.client.membership.effects import CallbackKind, method_for
-from kohort.client.membership.errors import CallbackFailedError
+from kohort.client.errors import CallbackFailedError
+from kohort.client.membership.commands import (
+    CallbackDone,
+    CallbackId,
+    CallbackKind,
+    EnforceRebalance,
+    method_for,
+)
 from kohort.client.membership.state import MemberState
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.topics import TopicPartition

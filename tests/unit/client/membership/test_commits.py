@@ -3,10 +3,8 @@
 import pytest
 from tests.unit.client.membership.stage import Stage, tp, tps
 
-from kohort.client.errors import BrokerError
-from kohort.client.membership.commands import AutoCommitIfDue, EnforceRebalance
-from kohort.client.membership.effects import CommitDone
-from kohort.client.membership.errors import (
+from kohort.client.errors import (
+    BrokerError,
     CommitFailedError,
     CommitTimeoutError,
     FencedInstanceIdError,
@@ -15,6 +13,7 @@ from kohort.client.membership.errors import (
     RetriableCommitFailedError,
     TopicAuthorizationFailedError,
 )
+from kohort.client.membership.commands import AutoCommitIfDue, CommitDone, EnforceRebalance
 from kohort.client.membership.state import MemberState
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import ErrorCode, KohortError

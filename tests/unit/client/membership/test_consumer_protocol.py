@@ -7,17 +7,17 @@ import pytest
 from tests.unit.client.membership.stage import Stage, Wakeup, topic_id, tp
 
 from kohort.client.addresses import Address
-from kohort.client.errors import ApiNotServedError, BrokerError
-from kohort.client.membership.commands import EnforceRebalance, RequestFailed
-from kohort.client.membership.consumer.state import ConsumerMemberState
-from kohort.client.membership.effects import CallbackKind, Send
-from kohort.client.membership.errors import (
+from kohort.client.errors import (
+    ApiNotServedError,
+    BrokerError,
     CallbackFailedError,
     CommitFailedError,
     ConsumerGroupsNotServedError,
     FencedInstanceIdError,
 )
+from kohort.client.membership.commands import CallbackKind, EnforceRebalance, RequestFailed, Send
 from kohort.client.membership.reactions import ANY_OTHER, NO_ANSWER, REACTIONS, Loss, Reaction, Then
+from kohort.client.membership.state import ConsumerMemberState
 from kohort.client.subscription import SubscriptionPattern
 from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode
@@ -47,7 +47,7 @@ def by_topic(names: str) -> Mapping[str, list[int]]:
 class Member(Stage):
     """A stage whose coordinator answers heartbeats."""
 
-    def __init__(self, topics: str = "t", **settings: Any) -> None:  # noqa: ANN401 - of MemberSettings
+    def __init__(self, topics: str = "t", **settings: Any) -> None:  # noqa: ANN401 - of ConsumerSettings
         super().__init__(topics, group_protocol="consumer", **settings)
 
     def reply(self, assigned: str | None = None, *, epoch: int = 1, code: int = 0) -> None:

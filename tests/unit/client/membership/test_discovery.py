@@ -3,10 +3,13 @@
 import pytest
 from tests.unit.client.membership.stage import Stage
 
-from kohort.client.errors import BrokerError
-from kohort.client.membership.commands import ConnectionLost
-from kohort.client.membership.effects import ConnectCoordinator, Destination, DisconnectCoordinator
-from kohort.client.membership.errors import CoordinatorNotFoundError, RetriableCommitFailedError
+from kohort.client.errors import BrokerError, CoordinatorNotFoundError, RetriableCommitFailedError
+from kohort.client.membership.commands import (
+    ConnectCoordinator,
+    ConnectionLost,
+    Destination,
+    DisconnectCoordinator,
+)
 from kohort.client.membership.state import MemberState
 from kohort.client.subscription import SubscriptionError
 from kohort.model.errors import ErrorCode

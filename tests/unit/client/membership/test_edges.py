@@ -8,10 +8,9 @@ from tests.unit.client.membership.stage import Stage, tp
 
 from kohort.assign.assignor import ClusterView, RebalanceProtocol, Subscriptions
 from kohort.assign.protocol import Assignment
-from kohort.client.membership.commands import ConnectionLost, RequestFailed
+from kohort.client.errors import CallbackFailedError, IllegalMemberStateError
+from kohort.client.membership.commands import CallbackKind, ConnectionLost, RequestFailed
 from kohort.client.membership.context import ClassicContext
-from kohort.client.membership.effects import CallbackKind
-from kohort.client.membership.errors import CallbackFailedError, IllegalMemberStateError
 from kohort.client.membership.state import MemberState
 from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode, KohortError

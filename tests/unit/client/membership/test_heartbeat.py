@@ -3,12 +3,12 @@
 import pytest
 from tests.unit.client.membership.stage import Stage
 
-from kohort.client.membership.commands import ConnectionLost, EnforceRebalance, RequestFailed
-from kohort.client.membership.errors import (
+from kohort.client.consumer.settings import ConsumerSettings
+from kohort.client.errors import (
     CommitFailedError,
     FencedInstanceIdError,
 )
-from kohort.client.membership.settings import MemberSettings
+from kohort.client.membership.commands import ConnectionLost, EnforceRebalance, RequestFailed
 from kohort.client.membership.state import NO_GENERATION, MemberState
 from kohort.client.settings import SettingError, backoff_ms
 from kohort.model.errors import ErrorCode, KohortError
@@ -150,12 +150,12 @@ def test_a_fenced_member_hears_of_it_at_the_next_poll_and_may_come_back() -> Non
 def test_heartbeats_must_fit_into_the_session() -> None:
     """T37 heartbeat.interval.ms >= session.timeout.ms: refused when the member is made."""
     with pytest.raises(SettingError, match=r"heartbeat\.interval\.ms \(10000\)"):
-        MemberSettings(group_id=GroupId("g"), heartbeat_interval_ms=10_000, session_timeout_ms=10_000)
+        ConsumerSettings(group_id=GroupId("g"), heartbeat_interval_ms=10_000, session_timeout_ms=10_000)
 
 
 def test_a_group_needs_a_name() -> None:
     with pytest.raises(SettingError, match="group_id"):
-        MemberSettings(group_id=GroupId(""))
+        ConsumerSettings(group_id=GroupId(""))
 
 
 def test_an_application_that_polls_is_never_stalled() -> None:
@@ -205,13 +205,13 @@ def test_a_soft_reset_by_a_heartbeat_keeps_the_id_and_loses_the_partitions() -> 
     ("failures", "least", "most"), [(0, 80, 119), (1, 160, 239), (3, 640, 959), (9, 800, 1_000)]
 )
 def test_backoff_doubles_within_its_jitter_up_to_the_largest(failures: int, least: int, most: int) -> None:
-    settings = MemberSettings(group_id=GroupId("g"))
+    settings = ConsumerSettings(group_id=GroupId("g"))
     assert backoff_ms(failures, settings, lambda: 0.0) == least
     assert backoff_ms(failures, settings, lambda: 0.9999) == most
 
 
 def test_backoff_is_constant_where_it_cannot_grow() -> None:
-    settings = MemberSettings(group_id=GroupId("g"), retry_backoff_ms=500, retry_backoff_max_ms=200)
+    settings = ConsumerSettings(group_id=GroupId("g"), retry_backoff_ms=500, retry_backoff_max_ms=200)
     assert backoff_ms(7, settings, lambda: 0.9) == 200
 
 

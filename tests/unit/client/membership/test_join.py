@@ -4,10 +4,8 @@ import pytest
 from tests.unit.client.membership.stage import Stage
 
 from kohort.assign.protocol import decode_subscription
-from kohort.client.errors import BrokerError
-from kohort.client.membership.commands import EnforceRebalance
-from kohort.client.membership.effects import CallbackKind
-from kohort.client.membership.errors import FencedInstanceIdError, IllegalMemberStateError
+from kohort.client.errors import BrokerError, FencedInstanceIdError, IllegalMemberStateError
+from kohort.client.membership.commands import CallbackKind, EnforceRebalance
 from kohort.client.membership.state import MemberState
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest

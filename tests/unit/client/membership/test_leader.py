@@ -8,7 +8,7 @@ from tests.unit.client.membership.stage import Stage, member, topics, tps, wish
 from kohort.assign.assignor import ClusterView, RebalanceProtocol, Subscriptions
 from kohort.assign.cooperative import UnsafeAssignmentError
 from kohort.assign.protocol import Assignment, decode_assignment
-from kohort.client.membership.errors import IllegalMemberStateError
+from kohort.client.errors import IllegalMemberStateError
 from kohort.client.membership.state import MemberState
 from kohort.model.errors import ErrorCode, ProtocolError
 from kohort.model.ids import Generation, MemberId, TopicName

@@ -3,8 +3,8 @@
 import pytest
 from tests.unit.client.membership.stage import Stage
 
-from kohort.client.errors import BrokerError
-from kohort.client.membership.errors import (
+from kohort.client.errors import (
+    BrokerError,
     CommitFailedError,
     FencedInstanceIdError,
     RebalanceInProgressError,

@@ -1,6 +1,6 @@
 import pytest
 
-from kohort.client.producer.requests import Verdict, verdict
+from kohort.client.producer.batch import Verdict, verdict
 from kohort.model.errors import ErrorCode
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, as_completed, wait
 import pytest
 
 from kohort.client.producer.batch import RecordMetadata
-from kohort.client.producer.sent_record import Arrivals, SentRecord
+from kohort.client.producer.sync_producer import Arrivals, SentRecord
 from kohort.model.errors import KohortError
 from kohort.model.ids import Offset, Partition, TopicName
 

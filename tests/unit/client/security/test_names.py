@@ -19,7 +19,7 @@ from kohort.client.security.names import (
     is_security_name,
     security_arguments,
 )
-from kohort.client.security.oauth import UnsecuredToken
+from kohort.client.security.sasl import UnsecuredToken
 from kohort.client.security.settings import SECRETS, SecuritySettings
 from kohort.security.secret import Secret
 

@@ -12,6 +12,7 @@ Read it from the top, as the seed of this project walks through Kafka's client::
          → auto_commits.maybe_auto_commit_offsets_async
 """
 
+from kohort.client.errors import IllegalMemberStateError
 from kohort.client.membership.classic.heartbeat import (
     Heartbeats,
     leave_replied,
@@ -23,8 +24,11 @@ from kohort.client.membership.classic.rebalance import Rebalance
 from kohort.client.membership.commands import CallbackDone
 from kohort.client.membership.context import ClassicContext, Pending
 from kohort.client.membership.coordinator import AbstractCoordinator
-from kohort.client.membership.errors import IllegalMemberStateError
-from kohort.client.membership.state import ClusterTopics, JoinAttempt, MemberState
+from kohort.client.membership.state import (
+    ClusterTopics,
+    JoinAttempt,
+    MemberState,
+)
 from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
 from kohort.model.ids import Instant, TopicName

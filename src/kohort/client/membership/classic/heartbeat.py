@@ -7,10 +7,9 @@
 | poll      | max.poll.interval.ms                        | every poll; JoinGroup success                   |
 """
 
-from kohort.client.errors import BrokerError
+from kohort.client.errors import STALLED_HINT, BrokerError, FencedInstanceIdError
 from kohort.client.membership.context import ClassicContext
 from kohort.client.membership.discovery import Discovery
-from kohort.client.membership.errors import STALLED_HINT, FencedInstanceIdError
 from kohort.client.membership.reactions import Loss, Reaction, Then, reaction_to, reaction_to_silence
 from kohort.client.membership.state import (
     HEARTBEATING,

@@ -6,15 +6,17 @@ the next poll. Answers are handled whenever they come.
 
 from collections.abc import Sequence
 
-from kohort.assign.protocol import PROTOCOL_TYPE, Subscription, encode_subscription
-from kohort.client.errors import BrokerError
+from kohort.assign.protocol import (
+    PROTOCOL_TYPE,
+    Subscription,
+    encode_subscription,
+)
+from kohort.client.errors import BrokerError, FencedInstanceIdError, IllegalMemberStateError
 from kohort.client.membership.classic.heartbeat import Heartbeats
-from kohort.client.membership.classic.leader import Leader
-from kohort.client.membership.classic.rebalance import Rebalance
+from kohort.client.membership.classic.rebalance import Leader, Rebalance
 from kohort.client.membership.commands import CallbackDone
 from kohort.client.membership.context import ClassicContext, OpenCallback
 from kohort.client.membership.discovery import Discovery
-from kohort.client.membership.errors import FencedInstanceIdError, IllegalMemberStateError
 from kohort.client.membership.reactions import Then, reaction_to, reaction_to_silence
 from kohort.client.membership.state import (
     NO_GENERATION,

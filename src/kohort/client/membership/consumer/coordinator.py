@@ -7,17 +7,164 @@ poll → poll_heartbeat → FIND_COORDINATOR  discovery.ensure_coordinator_ready
           → reconciler.reconcile: commit, revoked, assigned; the next heartbeat acknowledges
 """
 
-from kohort.client.membership.commands import CallbackDone
+from typing import NamedTuple
+
+from kohort.client.errors import CallbackFailedError, InterruptedCallbackError
+from kohort.client.membership.commands import CallbackDone, CallbackKind
+from kohort.client.membership.commits import AutoCommits, RebalanceCommit
 from kohort.client.membership.consumer.heartbeat import ConsumerHeartbeats
-from kohort.client.membership.consumer.reconcile import Reconciler
-from kohort.client.membership.consumer.state import ConsumerMemberState
-from kohort.client.membership.context import CallbackStep, ConsumerContext, Pending
+from kohort.client.membership.context import CallbackStep, ConsumerContext, OpenCallback, Pending
 from kohort.client.membership.coordinator import AbstractCoordinator
-from kohort.client.membership.effects import CallbackKind
+from kohort.client.membership.state import ConsumerMemberState, PartitionsById
 from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
-from kohort.model.ids import Instant
+from kohort.model.ids import Instant, Partition
+from kohort.model.topics import TopicPartition
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+
+
+class Reconciliation(NamedTuple):
+    """A target between its callbacks, as far as its topics have names."""
+
+    target: PartitionsById
+    partitions: frozenset[TopicPartition]
+    by_id: PartitionsById
+    owned: frozenset[TopicPartition]
+
+
+class Reconciler:
+    """Kafka's ``maybeReconcile`` and what it calls."""
+
+    def __init__(self, context: ConsumerContext, auto_commits: AutoCommits) -> None:
+        self._context = context
+        self._auto_commits = auto_commits
+        self._commit: RebalanceCommit | None = None
+        self._current: Reconciliation | None = None
+        self._going: frozenset[TopicPartition] = frozenset()  # nothing of these is handed out any more
+        self._given_up: PartitionsById | None = None  # a target whose callback raised
+        self._asked_at = -1  # the version of the metadata that lacked a topic
+
+    @property
+    def is_revoking(self) -> bool:
+        return bool(self._going)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a revocation is held up by a commit."""
+        return self._commit is not None
+
+    def next_deadline(self) -> Instant | None:
+        """When a poll goes on although no commit was answered."""
+        commit = self._commit
+        if commit is None:
+            return None
+        return commit.not_before if commit.attempt is None else commit.deadline
+
+    def reconcile(self) -> None:
+        """Take the next step towards the target; a callback may be open afterwards."""
+        context, member = self._context, self._context.member
+        assert member.target is not None
+        if member.target is self._given_up:
+            return
+        by_id = self._resolved(member.target)
+        if by_id == member.owned:
+            if member.acknowledges is not member.target:
+                self.reset()
+                member.reconciled_for(member.target, by_id)
+            return  # the rest, if there is one, has no names yet
+        names = context.cluster.ids
+        partitions = frozenset(
+            TopicPartition(names[topic_id], Partition(number))
+            for topic_id, numbers in by_id.items()
+            for number in numbers
+        )
+        owned = frozenset(context.subscriptions.assignment)
+        going = owned - partitions
+        self._mark(going)
+        if going and not self._has_committed(going):
+            return
+        self._commit = None
+        self._current = Reconciliation(member.target, partitions, by_id, owned)
+        if going:
+            context.call_back(CallbackKind.REVOKED, going, CallbackStep.REVOKE)
+        else:
+            self._take_over(self._current)
+
+    def _resolved(self, target: PartitionsById) -> PartitionsById:
+        context, known = self._context, self._context.cluster.ids
+        found = {topic_id: numbers for topic_id, numbers in target.items() if topic_id in known}
+        context.has_unknown_ids = len(found) < len(target) and _is_remote(context)
+        if len(found) < len(target) and self._asked_at != context.cluster.version:
+            self._asked_at = context.cluster.version
+            context.refresh_metadata()
+        return found
+
+    def _has_committed(self, going: frozenset[TopicPartition]) -> bool:
+        if self._commit is None:
+            limit = self._context.settings.max_poll_interval_ms
+            self._commit = RebalanceCommit(self._context.now, self._context.after(limit))
+        return self._auto_commits.commit_before_rebalance(self._commit, sorted(going))
+
+    def _take_over(self, current: Reconciliation) -> None:
+        subscriptions = self._context.subscriptions
+        if _is_remote(self._context):
+            subscriptions.set_matched_topics(each.topic for each in current.partitions)
+        self._mark(frozenset())
+        self._auto_commits.restart_interval()
+        subscriptions.assign_from_subscribed(current.partitions)
+        added = current.partitions - current.owned
+        subscriptions.await_callback(added)
+        self._context.call_back(CallbackKind.ASSIGNED, added, CallbackStep.ASSIGN)
+
+    def release(self) -> None:
+        """Say goodbye to everything on unsubscribe and close."""
+        context = self._context
+        self.reset()
+        if context.subscriptions.is_group_managed and context.subscriptions.assignment:
+            is_lost = not context.member.state.is_in_group
+            kind = CallbackKind.LOST if is_lost else CallbackKind.REVOKED
+            context.call_back(kind, context.subscriptions.assignment, CallbackStep.RELEASE)
+
+    def reset(self) -> None:
+        """What was under way is over: with the membership, or because the target is what is owned again."""
+        self._commit = self._current = self._given_up = None
+        self._mark(frozenset())
+        self._context.subscriptions.await_callback(())
+        self._context.has_unknown_ids = False
+
+    def _mark(self, going: frozenset[TopicPartition]) -> None:
+        self._going = going
+        self._context.subscriptions.mark_pending_revocation(going)
+
+    def called_back(self, callback: OpenCallback, done: CallbackDone) -> None:
+        """Go on after a callback. Raises what it raised; then a target waits for the next one.
+
+        As by Kafka's client: the coordinator removes a member that does not acknowledge in time.
+        """
+        if done.interrupted and done.error is not None:
+            raise InterruptedCallbackError(done.error)
+        current, self._current = self._current, None
+        is_current = current is not None and self._context.member.state is ConsumerMemberState.RECONCILING
+        if done.error is not None:
+            self._given_up = current.target if current is not None else None
+            failed = CallbackFailedError(f"a rebalance callback raised {done.error!r}")
+            failed.__cause__ = done.error
+            raise failed
+        if callback.step is CallbackStep.REVOKE:
+            subscriptions = self._context.subscriptions
+            subscriptions.assign_from_subscribed(set(subscriptions.assignment) - callback.partitions)
+            self._going = frozenset()
+            if current is not None and is_current:
+                self._current = current
+                self._take_over(current)
+        elif callback.step is CallbackStep.ASSIGN:
+            self._context.subscriptions.await_callback(())
+            if current is not None and is_current:
+                self._context.member.reconciled_for(current.target, current.by_id)
+
+
+def _is_remote(context: ConsumerContext) -> bool:
+    return context.subscriptions.subscription.remote_pattern is not None
 
 
 class ConsumerCoordinator(AbstractCoordinator):

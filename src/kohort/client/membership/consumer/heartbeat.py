@@ -10,24 +10,25 @@
 A request says what has changed since the last one that was answered; after any failure it says everything.
 """
 
-from kohort.client.errors import ApiNotServedError, BrokerError
-from kohort.client.membership.commits import Commits
-from kohort.client.membership.consumer.state import (
-    LEAVE_EPOCH,
-    LEAVE_FOR_A_WHILE_EPOCH,
-    ConsumerMemberState,
-    PartitionsById,
-    SentFields,
-)
-from kohort.client.membership.context import ConsumerContext, Pending
-from kohort.client.membership.discovery import Discovery
-from kohort.client.membership.errors import (
+from kohort.client.errors import (
     STALLED_HINT,
+    ApiNotServedError,
+    BrokerError,
     ConsumerGroupsNotServedError,
     FencedInstanceIdError,
 )
+from kohort.client.membership.commits import Commits
+from kohort.client.membership.context import ConsumerContext, Pending
+from kohort.client.membership.discovery import Discovery
 from kohort.client.membership.reactions import Loss, Then, reaction_to, reaction_to_silence
-from kohort.client.membership.state import MemberGeneration
+from kohort.client.membership.state import (
+    LEAVE_EPOCH,
+    LEAVE_FOR_A_WHILE_EPOCH,
+    ConsumerMemberState,
+    MemberGeneration,
+    PartitionsById,
+    SentFields,
+)
 from kohort.client.subscription import Subscription
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Instant, TopicId, TopicName
