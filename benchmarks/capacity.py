@@ -57,7 +57,7 @@ async def _open(disk: Disk) -> Broker:
     settings = Settings(overrides={"offsets.topic.num.partitions": "1"})
     catalog, storage = await open_data(settings, disk)
     broker = Broker(settings, catalog, storage, VirtualClock())
-    broker.start()
+    await broker.start()
     return broker
 
 

@@ -130,7 +130,7 @@ class Day:
                 catalog, storage = await open_data(self._settings, self.disk, self.executor)
                 try:
                     self.broker = Broker(self._settings, catalog, storage, self.clock)
-                    self.broker.start()
+                    await self.broker.start()
                 except BaseException:
                     await storage.close(started=False)
                     raise

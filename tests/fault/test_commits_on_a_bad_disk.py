@@ -16,6 +16,7 @@ from kohort.broker.topics import NewTopic
 from kohort.groups.commands import CommitOffsets, CommitRow, FetchOffsets, FetchTopic
 from kohort.groups.replies import CommitReply, FetchReply
 from kohort.log.files.disk import Disk
+from kohort.log.files.storage import LogStorage
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, Partition, TopicName
 from kohort.model.topics import CONSUMER_OFFSETS
@@ -50,7 +51,7 @@ class Node:
         catalog, storage = await open_data(settings, disk)
         clock = VirtualClock()
         broker = Broker(settings, catalog, storage, clock)
-        broker.start()
+        await broker.start()
         if broker.topics.get(TOPIC) is None:
             await broker.topics.create(NewTopic(TOPIC))
         await broker.coordinator.ensure_offsets_topic()
@@ -62,7 +63,8 @@ class Node:
         topic = self.broker.topics.get(CONSUMER_OFFSETS)
         assert topic is not None
         assert topic.logs[0].failure is not None
-        self.broker.topics.replace_log(await self.broker.storage.reopen(topic.logs[0].partition))
+        assert isinstance(self.broker.storage, LogStorage)
+        await self.broker.storage.reopen(topic.logs[0].partition)
         self.clock.advance(10_000)
         await self.broker.coordinator.ready()
 
@@ -184,7 +186,7 @@ def test_a_group_never_reads_an_offset_before_its_log_is_loaded() -> None:
         catalog, storage = await open_data(settings, disk)
         clock = VirtualClock()
         broker = Broker(settings, catalog, storage, clock)
-        broker.start()
+        await broker.start()
         asked = (FetchTopic(TOPIC, (ZERO,)),)
         early = broker.coordinator.ask(
             GROUP, lambda reply_to: FetchOffsets(reply_to=reply_to, group_id=GROUP, topics=asked)

@@ -19,7 +19,7 @@ from kohort.broker.memory_budget import MemoryBudget
 from kohort.broker.notices import Notices
 from kohort.broker.settings import Settings
 from kohort.broker.topics import ServedTopic, Topics
-from kohort.log.catalog import Catalog
+from kohort.log.catalog import Catalog, Cluster
 from kohort.log.log import Storage
 from kohort.model.topics import CONSUMER_OFFSETS
 from kohort.security.acls import Authorizer
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Broker:
     """The state behind the APIs. One event loop owns it; nothing here is called from another thread."""
 
-    def __init__(self, settings: Settings, catalog: Catalog, storage: Storage, clock: Clock) -> None:
+    def __init__(self, settings: Settings, catalog: Cluster, storage: Storage, clock: Clock) -> None:
         self.settings = settings
         self.catalog = catalog
         self.storage = storage
@@ -52,6 +52,7 @@ class Broker:
         self.users: Users
         self.authorizer = _authorizer(settings, catalog) if is_authorizer_on(settings.overrides) else None
         storage.on_advance(self.fetch_waiters.look_again)
+        storage.on_reopen(self.topics.replace_log)
 
     @property
     def node_id(self) -> int:
@@ -106,9 +107,9 @@ class Broker:
                 await self.catalog.set_secret(token_bytes(32))
             self.users = Users(self.catalog.credentials, self.catalog.secret)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Open what is stored and begin to work."""
-        self.topics.open_all()
+        await self.topics.open_all()
         if self.topics.get(CONSUMER_OFFSETS) is not None:
             # Once we are listening: whoever asks meanwhile is told that groups are being loaded.
             asyncio.get_running_loop().call_soon(lambda: self.coordinator)

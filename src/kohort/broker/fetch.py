@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.fetch_sessions import PartitionKey, TopicKey, Wanted
+from kohort.broker.heavy_work import Steps
 from kohort.broker.leadership import NO_EPOCH, check_epoch
 from kohort.broker.topics import ServedTopic
-from kohort.log.log import Log
+from kohort.log.log import Log, Slice
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset
 from kohort.model.topics import TopicPartition
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
 
+_NOTHING = Slice([], 0, Offset(0))
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -128,28 +130,44 @@ def _readable(part: Planned, terms: Terms) -> int | None:
         return None
 
 
-def read(planned: list[Planned], terms: Terms) -> Iterator[tuple[PartitionKey, PartitionData]]:
+def read(
+    planned: list[Planned], terms: Terms, take: Callable[[PartitionKey, PartitionData], bool]
+) -> Steps[Slice, None]:
     """Every partition of the plan, one by one, in its order: whole batches within both byte budgets.
 
     The first batch of the reply comes whole even if it is larger than a budget; otherwise a
     consumer with a small budget would never get past it. Partitions that find the budget used
-    up are there, with no records.
+    up are there, with no records. ``take`` gets them, and says when it is time to give way.
     """
     left = terms.max_bytes
-    nothing_yet = terms.may_exceed
+    at_least_one = terms.may_exceed
     for part in planned:
-        answer, size = _read_one(part, terms, left, at_least_one=nothing_yet)
-        left -= size
-        nothing_yet = nothing_yet and size == 0
-        yield part.key, answer
+        log = part.log
+        if log is None:
+            answer = _failed(part, part.error)
+        else:
+            answer = _unread(part, log, terms)
+            budget = max(min(left, part.wanted.max_bytes), 0)  # Kafka fails with -1 below 0
+            if part.diverging is None and (budget or at_least_one):
+                limit = _limit(log, terms)
+                try:
+                    found = log.read(
+                        Offset(part.wanted.offset), budget, limit=limit, at_least_one=at_least_one
+                    )
+                    if not isinstance(found, Slice):
+                        found = (yield found) or _NOTHING
+                except RefusedError as error:  # retention or truncation was faster
+                    answer = _failed(part, error.code)
+                else:
+                    answer.records = found.buffers
+                    left -= found.size
+                    at_least_one = at_least_one and found.size == 0
+        if take(part.key, answer):
+            yield None
 
 
-def _read_one(part: Planned, terms: Terms, left: int, *, at_least_one: bool) -> tuple[PartitionData, int]:
-    log = part.log
-    if log is None:
-        return _failed(part, part.error), 0
-    limit = _limit(log, terms)
-    answer = PartitionData(
+def _unread(part: Planned, log: Log, terms: Terms) -> PartitionData:
+    return PartitionData(
         partition_index=part.key[1],
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,
@@ -158,15 +176,6 @@ def _read_one(part: Planned, terms: Terms, left: int, *, at_least_one: bool) -> 
         records=b"",
         diverging_epoch=part.diverging,
     )
-    budget = max(min(left, part.wanted.max_bytes), 0)  # Kafka fails with -1 below 0
-    if part.diverging is not None or (budget == 0 and not at_least_one):
-        return answer, 0
-    try:
-        found = log.read(Offset(part.wanted.offset), budget, limit=limit, at_least_one=at_least_one)
-    except RefusedError as error:  # retention or truncation was faster
-        return _failed(part, error.code), 0
-    answer.records = found.buffers
-    return answer, found.size
 
 
 def _failed(part: Planned, code: ErrorCode) -> PartitionData:

@@ -10,10 +10,11 @@ from kohort.log.background import Threads, in_thread
 T = TypeVar("T")
 R = TypeVar("R")
 
-Steps: TypeAlias = Generator[Callable[[], T] | None, T | None, R]
-"""Gives way at each ``None`` it yields; whatever else it yields is called in a thread.
+Step: TypeAlias = Callable[[], T] | Awaitable[T] | None
+Steps: TypeAlias = Generator[Step[T], T | None, R]
+"""Gives way at each ``None`` it yields; an awaitable is awaited, anything else is called in a thread.
 
-It is sent what that call returned, or gets thrown what that call raised. Others are served meanwhile: what it
+It is sent what came of that, or gets thrown what was raised. Others are served meanwhile: what it
 knew of topics and logs may not be so any more.
 """
 
@@ -87,12 +88,12 @@ class HeavyWork:
             return result
         return self._finish(steps, first)
 
-    async def _finish(self, steps: Steps[T, R], step: Callable[[], T] | None) -> R:
+    async def _finish(self, steps: Steps[T, R], step: Step[T]) -> R:
         with closing(steps):
             try:
                 while True:
                     try:
-                        answer = await (asyncio.sleep(0) if step is None else self.call(step))
+                        answer = await self._take(step)
                     except Exception as error:
                         step = steps.throw(error)
                     else:
@@ -100,6 +101,12 @@ class HeavyWork:
             except StopIteration as end:
                 result: R = end.value
                 return result
+
+    async def _take(self, step: Step[T]) -> T | None:
+        if step is None:
+            await asyncio.sleep(0)
+            return None
+        return await (step if isinstance(step, Awaitable) else self.call(step))
 
     async def call(self, work: Callable[[], T]) -> T:
         """What ``work`` returns, which runs in a thread when it is its turn."""

@@ -57,8 +57,8 @@ class Server:
         catalog, storage = await open_data(settings, self._disk)
         try:
             self.broker = Broker(settings, catalog, storage, self._clock)
-            self.broker.start()
-            for repair in storage.take_repairs():
+            await self.broker.start()
+            for repair in storage.reports():
                 logger.warning("recovered %s: %s", repair.directory, repair.what)
             self.dispatch = Dispatch(self.broker)
             await self.broker.prepare_users()

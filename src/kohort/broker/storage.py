@@ -3,7 +3,7 @@
 from concurrent.futures import Executor
 
 from kohort.broker.settings import Settings
-from kohort.log.catalog import Catalog, new_cluster_id
+from kohort.log.catalog import Cluster, new_cluster_id
 from kohort.log.files.catalog_file import Identity
 from kohort.log.files.directory import DataDirectory
 from kohort.log.files.disk import Disk, RealDisk
@@ -15,7 +15,7 @@ from kohort.model.ids import NodeId
 
 async def open_data(
     settings: Settings, disk: Disk | None = None, executor: Executor | None = None
-) -> tuple[Catalog, Storage]:
+) -> tuple[Cluster, Storage]:
     """The catalog and the logs. A broker without a directory keeps both in memory.
 
     ``disk`` and ``executor`` are for tests: a disk that fails or forgets, threads that do not start.
@@ -28,5 +28,6 @@ async def open_data(
         data_policy=settings.fsync,
         internal_policy=settings.fsync_internal,
         sync_interval_ms=settings.fsync_interval_ms,
+        scrubs=settings.data is not None,
     )
     return await open_node(directory, identity, policies, executor)

@@ -14,7 +14,7 @@ from kohort.broker.clock import Clock
 from kohort.broker.partition_runtime import PartitionLog, PartitionRuntime, Status
 from kohort.broker.topics import ServedTopic
 from kohort.coordination.shard import Shard
-from kohort.log.log import Log, Storage
+from kohort.log.log import Log, Slice, Storage
 from kohort.model.errors import ErrorCode, KohortError, RefusedError
 from kohort.model.ids import Instant
 from kohort.primitives.strings import partition_for
@@ -186,6 +186,8 @@ async def load(shard: Shard[Any, Any, Any], log: Log) -> None:
     turns = _Turns(started)
     while offset < log.high_watermark:
         found = log.read(offset, _READ_BYTES, limit=log.high_watermark, at_least_one=True)
+        if not isinstance(found, Slice):
+            found = await found
         if not found.size:
             break  # compaction left nothing up to the end
         for buffer in found.buffers:

@@ -12,13 +12,14 @@ from functools import partial
 
 from kohort.broker.config_values import ConfigValues, check_topic_configs
 from kohort.broker.configs import split_list
-from kohort.log.catalog import Catalog, Topic, new_topic_id
+from kohort.log.catalog import Cluster, new_topic_id
 from kohort.log.log import Cleanup, Log, LogConfig, LogSpec, Storage
 from kohort.model.errors import ErrorCode, RefusedError
-from kohort.model.ids import LeaderEpoch, Partition, TopicId, TopicName
+from kohort.model.ids import Partition, TopicId, TopicName
 from kohort.model.topics import (
     CONSUMER_OFFSETS,
     INTERNAL_TOPICS,
+    Topic,
     TopicPartition,
     collision_key,
     is_legal_name,
@@ -76,8 +77,8 @@ class ServedTopic:
 class Topics:
     """Every topic this broker serves, by name and by id."""
 
-    def __init__(self, catalog: Catalog, storage: Storage, configs: ConfigValues) -> None:
-        self._catalog = catalog
+    def __init__(self, cluster: Cluster, storage: Storage, configs: ConfigValues) -> None:
+        self._cluster = cluster
         self._storage = storage
         self._configs = configs
         self._by_name: dict[TopicName, ServedTopic] = {}
@@ -86,10 +87,10 @@ class Topics:
         self.listener: Callable[[ServedTopic], None] = _unheard
         """Called when a topic was created or has more partitions."""
 
-    def open_all(self) -> None:
+    async def open_all(self) -> None:
         """Open the logs of every topic in the catalog; at start."""
-        for topic in self._catalog.topics.values():
-            self._serve(topic, self._open_logs(topic, 0))
+        for topic in self._cluster.topics.values():
+            self._serve(topic, await self._open_logs(topic, 0))
 
     def get(self, name: str) -> ServedTopic | None:
         return self._by_name.get(TopicName(name))
@@ -123,11 +124,11 @@ class Topics:
         async with self._changing:
             partitions, overrides = self.check_new(new)
             topic = Topic(TopicName(new.name), new_topic_id(), partitions, overrides)
-            logs = self._open_logs(topic, 0)
+            logs = await self._open_logs(topic, 0)
             try:
-                await self._catalog.create_topic(topic)
+                await self._cluster.create_topic(topic)
             except BaseException:
-                self._abandon(logs)
+                await self._abandon(logs)
                 raise
             served = self._serve(topic, logs)
             self.listener(served)
@@ -139,21 +140,20 @@ class Topics:
         Files that cannot be removed now are removed later: the catalog remembers until the next start.
         """
         async with self._changing:
-            await self._catalog.delete_topic(topic.name)
+            known = await self._cluster.delete_topic(topic.name)
             del self._by_name[topic.name]
             del self._by_id[topic.topic_id]
-            for log in topic.logs:
-                self._storage.delete_log(log.partition)
+            await self._storage.destroy(known)
 
     async def add_partitions(self, topic: ServedTopic, total: int) -> None:
         async with self._changing:
             served = self._served(topic)
-            known = self._catalog.topics[served.name]
-            logs = self._open_logs(replace(known, partitions=total), len(served.logs))
+            known = self._cluster.topics[served.name]
+            logs = await self._open_logs(replace(known, partitions=total), len(served.logs))
             try:
-                changed = await self._catalog.add_partitions(topic.name, total)
+                changed = await self._cluster.add_partitions(topic.name, total)
             except BaseException:
-                self._abandon(logs)
+                await self._abandon(logs)
                 raise
             served.logs += logs  # in place: group shards look their logs up here
             self.listener(self._serve(changed, served.logs))
@@ -162,7 +162,7 @@ class Topics:
         """Replace the overrides of a topic; they are in force when this returns."""
         async with self._changing:
             served = self._served(topic)
-            self._serve(await self._catalog.set_topic_configs(topic.name, configs), served.logs)
+            self._serve(await self._cluster.set_topic_configs(topic.name, configs), served.logs)
 
     def _served(self, topic: ServedTopic) -> ServedTopic:
         """A topic as it is served now: it may have changed, or gone, while a change waited for its turn."""
@@ -180,7 +180,7 @@ class Topics:
     def reconfigure_all(self) -> None:
         """Broker configs changed: what topics inherit from them may have too."""
         for served in list(self._by_name.values()):
-            self._serve(self._catalog.topics[served.name], served.logs)
+            self._serve(self._cluster.topics[served.name], served.logs)
 
     def _check_name(self, name: str) -> None:
         if not is_legal_name(name):
@@ -224,32 +224,35 @@ class Topics:
             raise RefusedError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based range"
             )
-        if any(replicas != [self._catalog.node_id] for replicas in assignment.values()):
+        if any(replicas != [self._cluster.node_id] for replicas in assignment.values()):
             raise RefusedError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "this cluster has one broker: each partition goes to it"
             )
 
-    def _open_logs(self, topic: Topic, first: int) -> list[Log]:
+    async def _open_logs(self, topic: Topic, first: int) -> list[Log]:
         """Open the logs of a topic from partition ``first`` on: all of them, or RefusedError and none."""
         config = self._log_config(topic)
-        known = self._catalog.topics.get(topic.name)
-        logs: list[Log] = []
-        try:
-            for index in range(first, topic.partitions):
-                partition = TopicPartition(topic.name, Partition(index))
-                epoch = self._catalog.leader_epoch(partition) if known is not None else LeaderEpoch(0)
-                spec = LogSpec(
-                    partition=partition, topic_id=topic.topic_id, leader_epoch=epoch, config=config
-                )
-                logs.append(self._storage.open_log(spec))
-        except BaseException:
-            self._abandon(logs)
-            raise
+        epoch = self._cluster.epoch_of_new(topic.name)
+        assert epoch is not None
+        specs = [
+            LogSpec(
+                partition=TopicPartition(topic.name, Partition(index)),
+                topic_id=topic.topic_id,
+                leader_epoch=epoch,
+                config=config,
+            )
+            for index in range(first, topic.partitions)
+        ]
+        opened = await self._storage.open(specs)
+        logs = [each for each in opened if not isinstance(each, RefusedError)]
+        for each in opened:
+            if isinstance(each, RefusedError):
+                await self._abandon(logs)
+                raise each
         return logs
 
-    def _abandon(self, logs: list[Log]) -> None:
-        for log in logs:
-            self._storage.abandon_log(log.partition)
+    async def _abandon(self, logs: list[Log]) -> None:
+        await self._storage.release(log.partition for log in logs)
 
     def _serve(self, topic: Topic, logs: list[Log]) -> ServedTopic:
         """Make what the catalog says of a topic visible, and bring its logs in line with it."""

@@ -3,13 +3,14 @@
 A view is replaced, never edited. Every node has its own, and some are older than others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple, NewType
 
 from kohort.cluster.lease import SessionId
-from kohort.model.ids import LeaderEpoch, NodeId
+from kohort.model.ids import LeaderEpoch, NodeId, TopicName
+from kohort.model.topics import Topic, TopicPartition
 
 PartitionId = NewType("PartitionId", int)  # of a row, in the whole cluster
 
@@ -47,6 +48,13 @@ class Placed(NamedTuple):
         return self.served_epoch < self.leader_epoch
 
 
+class PlacedTopic(NamedTuple):
+    """A topic with its partitions, by index."""
+
+    topic: Topic
+    partitions: Sequence[Placed]
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """The cluster as one node sees it. ``version`` grows with every change of the tables."""
@@ -54,7 +62,25 @@ class ClusterView:
     version: int = 0
     nodes: Mapping[SessionId, Node] = field(default_factory=dict)
     partitions: Mapping[PartitionId, Placed] = field(default_factory=dict)
+    topics: Mapping[TopicName, PlacedTopic] = field(default_factory=dict)
+    broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    changed: Collection[TopicName] | None = None  # the topics that the version before has not so, if known
 
     def leader_of(self, partition: Placed) -> Node | None:
         """The node that leads; ``None`` for an orphan, whose leader is none or dead."""
         return None if partition.leader is None else self.nodes.get(partition.leader)
+
+    def placed(self, partition: TopicPartition) -> Placed | None:
+        """Where a partition is; ``None`` if there is none such."""
+        topic = self.topics.get(partition.topic)
+        if topic is None or not 0 <= partition.partition < len(topic.partitions):
+            return None
+        return topic.partitions[partition.partition]
+
+    def changed_since(self, old: "ClusterView") -> Collection[TopicName]:
+        """The topics that are new, gone, or not as they were."""
+        if self.changed is not None and self.version == old.version + 1:
+            return self.changed
+        gone = [name for name in old.topics if name not in self.topics]
+        return gone + [name for name, topic in self.topics.items() if old.topics.get(name) != topic]

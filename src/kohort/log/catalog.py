@@ -1,17 +1,18 @@
-"""What exists: topics and their ids, configs, leader epochs, producer ids, users, ACLs.
+"""What exists: topics and their ids, configs, producer ids, users, ACLs; and which node leads what.
 
-A Protocol, so that several nodes can share a catalog one day. Reads come from memory and never wait; a change
-is awaited and is durable when it returns. The catalog is deterministic: random ids come from the caller, who
-makes them here.
+Protocols: one node keeps all this in a file, several share it in a database. Reads come from memory and never
+wait; a change is awaited, and is durable and in the view when it returns. A catalog is deterministic: random
+ids come from the caller, who makes them here.
 """
 
 import secrets
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
+from kohort.cluster.lease import SessionId
+from kohort.cluster.view import ClusterView
 from kohort.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId, TopicName
-from kohort.model.topics import TopicPartition, show_topic_id
+from kohort.model.topics import Topic, TopicPartition, show_topic_id
 from kohort.security.acls import Acl
 from kohort.security.scram import ScramCredential, ScramMechanism
 
@@ -21,16 +22,6 @@ CLUSTER_DEFAULT = ""
 
 UserKey = tuple[str, ScramMechanism]
 """A user has one credential for each mechanism."""
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """One topic. A change makes a new value, so that a stale one is recognisable after any ``await``."""
-
-    name: TopicName
-    topic_id: TopicId
-    partitions: int
-    configs: Mapping[str, str] = field(default_factory=dict)  # only what was set for this topic
 
 
 class Catalog(Protocol):
@@ -56,11 +47,6 @@ class Catalog(Protocol):
         ...
 
     @property
-    def deleted(self) -> Mapping[TopicId, TopicName]:
-        """Topics that are gone but whose files may not be; see ``forget_deleted``."""
-        ...
-
-    @property
     def credentials(self) -> Mapping[UserKey, ScramCredential]:
         """What is kept of the passwords of users: not for any output."""
         ...
@@ -77,29 +63,12 @@ class Catalog(Protocol):
 
     def topic_by_id(self, topic_id: TopicId) -> Topic | None: ...
 
-    def leader_epoch(self, partition: TopicPartition) -> LeaderEpoch:
-        """The epoch in which this node leads ``partition``; it grows with every start and never shrinks.
-
-        A start that follows a crash may have lost records that consumers have seen. Only a new epoch lets
-        them find out (OffsetForLeaderEpoch), and a clean start cannot be told apart by them, so every start
-        counts. Raises UNKNOWN_TOPIC_OR_PARTITION.
-        """
-        ...
-
-    async def recover(self) -> None:
-        """Make the catalog take changes again after a failure; raises KAFKA_STORAGE_ERROR."""
-        ...
-
     async def create_topic(self, topic: Topic) -> None:
         """Raises TOPIC_ALREADY_EXISTS, or INVALID_TOPIC_EXCEPTION for a name that collides with another."""
         ...
 
     async def delete_topic(self, name: TopicName) -> Topic:
         """Remove a topic and return what it was; raises UNKNOWN_TOPIC_OR_PARTITION."""
-        ...
-
-    async def forget_deleted(self, topic_ids: Iterable[TopicId]) -> None:
-        """Tell the catalog that no files of these deleted topics are left."""
         ...
 
     async def add_partitions(self, name: TopicName, total: int) -> Topic:
@@ -132,6 +101,47 @@ class Catalog(Protocol):
 
     async def next_producer_id(self) -> ProducerId:
         """A producer id that was never handed out before, whatever happened to the process since."""
+        ...
+
+
+ViewListener = Callable[[ClusterView, ClusterView], None]
+"""Called on the loop with the view as it was and as it is."""
+
+
+class Cluster(Catalog, Protocol):
+    """The catalog, the nodes that share it, and who leads what. A node on files is a cluster of one."""
+
+    @property
+    def view(self) -> ClusterView:
+        """Topics, nodes and placement as this node knows them; replaced by every change, never edited."""
+        ...
+
+    @property
+    def session(self) -> SessionId:
+        """This life of this node: the leader of what it leads."""
+        ...
+
+    def epoch_of_new(self, topic: TopicName) -> LeaderEpoch | None:
+        """The epoch at which this node will lead new partitions of a topic; ``None`` if others may lead them.
+
+        Where it is known, logs are opened before their topic is stored: a failure leaves nothing behind.
+        """
+        ...
+
+    def watch(self, listener: ViewListener) -> None:
+        """Have ``listener`` called after each change of the view."""
+        ...
+
+    def may_answer(self) -> bool:
+        """Whether what this node has in memory of the partitions it leads may be told to clients now."""
+        ...
+
+    def served(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are open here, loaded, and answered from now on."""
+        ...
+
+    async def leave(self) -> None:
+        """Give away what this node leads, and take no more."""
         ...
 
 

@@ -1,19 +1,19 @@
 """What the broker knows of storage: the log of one partition, and the logs of a whole node.
 
-Both are Protocols: the files of one machine implement them today, a database may tomorrow. Everything here
-is called on the event loop. A refusal is a ``RefusedError`` with the code of the reply: raised by the calls
+Both are Protocols: the files of one machine implement them, and so does a database. Everything here is called
+on the event loop. A refusal is a ``RefusedError`` with the code of the reply: raised by the calls
 that answer one question, returned in its place by ``Storage.append``, where neighbours may succeed.
 """
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from typing import NamedTuple, Protocol
 
 from kohort.model.errors import RefusedError
 from kohort.model.ids import LeaderEpoch, Offset, TopicId, WallTime
-from kohort.model.topics import TopicPartition
+from kohort.model.topics import Topic, TopicPartition
 
 UNLIMITED = -1
 FOREVER_MS = (1 << 63) - 1
@@ -118,27 +118,23 @@ class Repair(NamedTuple):
     what: str
 
 
-Work = Callable[[], None]
-"""Blocking work (a sync) that wants a thread; the one who asked for it waits until it has run."""
-
-Steps = Generator[Work | None, None, None]
-"""Something long, cut into pieces that a loop can afford."""
-
-Look = Callable[[], TimedOffset | None]
-"""A look into one batch that takes long; it needs nothing of the log, so a thread may do it."""
-
-Search = Generator[Look, TimedOffset | None, TimedOffset | None]
-"""A search that is sent what each look has found, and returns what there is. Most need no look.
-
-The log may be used and changed meanwhile; one that was deleted or reopened must not be searched any further.
-"""
-
 AdvanceListener = Callable[[TopicPartition], None]
 """Called on the loop when a high watermark moves, or when a log fails or goes: whoever waits looks again."""
 
+ReopenListener = Callable[["Log"], None]
+"""Called on the loop with the log that takes the place of one that had failed."""
+
+
+class Upkeep(NamedTuple):
+    """What a backend needs of its node to keep its logs in order."""
+
+    now: Callable[[], WallTime]  # the time that deletion goes by: a wall clock that jumps does not move it
+    pause: Callable[[int], Awaitable[None]]  # waits for milliseconds
+    number: Callable[[str], int]  # a broker config as it is now
+
 
 class Log(Protocol):
-    """The log of one partition."""
+    """The log of one partition, which this node leads at one epoch."""
 
     @property
     def partition(self) -> TopicPartition: ...
@@ -169,27 +165,33 @@ class Log(Protocol):
 
     @property
     def failure(self) -> str | None:
-        """Why this log answers KAFKA_STORAGE_ERROR until ``Storage.reopen``; ``None`` while it is well."""
+        """Why this log answers KAFKA_STORAGE_ERROR until it is reopened; ``None`` while it is well."""
         ...
 
-    def read(self, offset: Offset, max_bytes: int, *, limit: Offset, at_least_one: bool) -> Slice:
+    def read(
+        self, offset: Offset, max_bytes: int, *, limit: Offset, at_least_one: bool
+    ) -> Slice | Awaitable[Slice]:
         """Whole batches below ``limit``, beginning with the one that holds ``offset``.
 
         With ``at_least_one`` the first batch comes even if it is larger than ``max_bytes``. An empty slice
-        means there is nothing below ``limit``, or nothing that fits. Raises OFFSET_OUT_OF_RANGE.
+        means there is nothing below ``limit``, or nothing that fits. Raises OFFSET_OUT_OF_RANGE. What is at
+        hand comes at once: a Fetch then needs no task.
         """
         ...
 
     def readable_bytes(self, offset: Offset, limit: Offset) -> int:
-        """About how many bytes ``read`` could return: positive exactly when there are some. Reads no file."""
+        """About how many bytes ``read`` could return: positive exactly when there are some. Never waits."""
         ...
 
-    def find_by_time(self, timestamp: int, limit: Offset) -> Search:
-        """The first record below ``limit`` that is not older than ``timestamp``."""
+    async def find_by_time(self, timestamp: int, limit: Offset) -> TimedOffset | None:
+        """The first record below ``limit`` that is not older than ``timestamp``.
+
+        Raises NOT_LEADER_OR_FOLLOWER when the log is released, deleted or reopened meanwhile.
+        """
         ...
 
-    def max_timestamp(self, limit: Offset) -> Search:
-        """The (first) youngest record below ``limit``; ``None`` when there are no records."""
+    async def max_timestamp(self, limit: Offset) -> TimedOffset | None:
+        """The (first) youngest record below ``limit``; ``None`` without records. Raises as above."""
         ...
 
     def epoch_at(self, offset: Offset) -> LeaderEpoch:
@@ -198,68 +200,35 @@ class Log(Protocol):
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> EpochEnd: ...
 
-    def delete_before(self, offset: Offset) -> Offset:
-        """Move the start up to ``offset`` (DeleteRecords) and return the start.
+    async def delete_before(self, offset: Offset) -> Offset:
+        """Move the start up to ``offset`` (DeleteRecords) and return the start; durable when it returns.
 
-        Raises OFFSET_OUT_OF_RANGE beyond the high watermark. Survives a crash after ``Storage.checkpoint``.
+        Raises OFFSET_OUT_OF_RANGE beyond the high watermark.
         """
-        ...
-
-    def truncate(self, offset: Offset) -> None:
-        """Forget everything from ``offset`` on: the batch that holds it goes as a whole.
-
-        The log does not end before its start: where nothing remains, it begins anew there. Survives a crash
-        after ``Storage.flush``, and ``Storage.checkpoint`` if what was checkpointed is cut off.
-        """
-        ...
-
-    def apply_retention(self, now: WallTime) -> int:
-        """Drop the segments that are too old, too many, or below the start; how many went."""
-        ...
-
-    def is_cleanable(self, now: WallTime) -> bool:
-        """Whether enough of the log is dirty for ``compact`` to be worth it."""
-        ...
-
-    def compact(self, now: WallTime) -> Steps:
-        """Compact the closed segments in small steps: give way at ``None``, run a ``Work`` off the loop.
-
-        The log may be used between steps; if its closed segments change, compaction gives up and leaves the
-        log as it is. Whoever stops early, or fails to run a ``Work``, closes the generator.
-        ``Storage.compact`` does all this.
-        """
-        ...
-
-    def expire_producers(self, now: WallTime, after_ms: int) -> None:
-        """Forget the sequence numbers of producers that have been silent for ``after_ms``."""
         ...
 
     def reconfigure(self, config: LogConfig) -> None: ...
 
 
 class Storage(Protocol):
-    """The logs of a node."""
+    """The logs that this node leads. Each backend looks after its own: ``maintain``."""
 
-    def open_log(self, spec: LogSpec) -> Log:
-        """Open, or begin, the log of a partition; recovers it first if the last run did not end cleanly."""
+    async def open(self, specs: Sequence[LogSpec]) -> list[Log | RefusedError]:
+        """Open, or begin, the logs of partitions, many at once: one result for each, in order."""
         ...
 
-    def log(self, partition: TopicPartition) -> Log:
-        """The open log of ``partition``; raises UNKNOWN_TOPIC_OR_PARTITION."""
+    async def release(self, partitions: Iterable[TopicPartition]) -> None:
+        """Close logs that this node does not lead any more; nothing is deleted.
+
+        What was being appended is answered NOT_LEADER_OR_FOLLOWER.
+        """
         ...
 
-    def logs(self) -> Iterable[Log]: ...
+    async def destroy(self, topic: Topic) -> None:
+        """The topic is deleted: close its logs, and remove what is stored of it, now or later.
 
-    def delete_log(self, partition: TopicPartition) -> None:
-        """Close the log and remove its files. What was being appended is answered KAFKA_STORAGE_ERROR."""
-        ...
-
-    def abandon_log(self, partition: TopicPartition) -> None:
-        """Close the log of a topic that could not be created; nothing was written to it."""
-        ...
-
-    async def remove_deleted(self) -> None:
-        """Remove what ``delete_log`` could not; raises ``OSError`` while that is not possible."""
+        What was being appended is answered KAFKA_STORAGE_ERROR.
+        """
         ...
 
     def append(self, appends: Sequence[Append]) -> Future[list[Appended | RefusedError]]:
@@ -270,39 +239,21 @@ class Storage(Protocol):
         """
         ...
 
-    async def flush(self) -> None:
-        """Sync everything that is written."""
-        ...
-
-    async def checkpoint(self) -> None:
-        """Store how far logs are synced, where they start and how far they are compacted."""
-        ...
-
-    async def compact(self, partition: TopicPartition, now: WallTime) -> None:
-        """Run ``Log.compact`` to its end, giving way to the loop between its steps."""
-        ...
-
-    async def scrub(self, partition: TopicPartition, rest: Callable[[int], Awaitable[None]]) -> list[Repair]:
-        """Compare the checksums of closed segments; what is damaged and was not known to be.
-
-        ``rest`` is called with the number of bytes after each step, to keep to a rate. Damage is answered
-        CORRUPT_MESSAGE from then on, and stays where it is.
-        """
-        ...
-
-    async def reopen(self, partition: TopicPartition) -> Log:
-        """Recover a failed log from its files. The new object replaces the old one."""
-        ...
-
     def on_advance(self, listener: AdvanceListener) -> None: ...
 
-    def take_repairs(self) -> list[Repair]:
-        """What recovery did since the last call."""
+    def on_reopen(self, listener: ReopenListener) -> None: ...
+
+    async def maintain(self, upkeep: Upkeep) -> None:
+        """Retention, compaction, snapshots, reopening of what has failed; goes on until it is cancelled."""
+        ...
+
+    def reports(self) -> Iterable[Repair]:
+        """What was repaired since the last call."""
         ...
 
     async def close(self, *, started: bool = True) -> None:
-        """Sync, checkpoint, mark the shutdown as clean. Nothing may be called afterwards.
+        """Store what is not stored yet. Nothing may be called afterwards.
 
-        ``started`` is false when not all logs were opened: those must be recovered by the next start, too.
+        ``started`` is false when not all logs were opened.
         """
         ...

@@ -2,6 +2,8 @@
 
 import re
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kohort.model.ids import Partition, TopicId, TopicName
@@ -23,6 +25,16 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic. A change makes a new value, so that a stale one is recognisable after any ``await``."""
+
+    name: TopicName
+    topic_id: TopicId
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=dict)  # only what was set for this topic
 
 
 def is_legal_name(name: str) -> bool:

@@ -9,7 +9,6 @@ from random import Random
 import pytest
 from tests.unit.log.bench import append_of, batch, numbered
 
-from kohort.log.catalog import Topic
 from kohort.log.files.catalog_file import FileCatalog, Identity
 from kohort.log.files.check import check
 from kohort.log.files.directory import DataDirectory
@@ -20,7 +19,7 @@ from kohort.log.files.storage import LogStorage, StorageSettings
 from kohort.log.log import Appended, Cleanup, LogConfig, LogSpec, SyncPolicy
 from kohort.model.errors import KohortError
 from kohort.model.ids import NodeId, Partition, TopicId, TopicName
-from kohort.model.topics import CONSUMER_OFFSETS, TopicPartition
+from kohort.model.topics import CONSUMER_OFFSETS, Topic, TopicPartition
 from kohort.records.batch import batches
 from kohort.testing.faults import FakeDisk, PowerLossError
 

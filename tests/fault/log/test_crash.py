@@ -54,7 +54,7 @@ class Day:
                 self.refused.add(value)
 
     def _delete_before(self, offset: int) -> None:
-        self.start = self.bench.log.delete_before(Offset(min(offset, self.bench.log.high_watermark)))
+        self.start = self.bench.log.drop_before(Offset(min(offset, self.bench.log.high_watermark)))
         with suppress(RefusedError):
             self.bench.run(self.bench.storage.checkpoint())
 
@@ -85,7 +85,7 @@ class Day:
         assert done.base_offset == max([*found, *self.acknowledged, done.base_offset])
         self.bench.restart()
         assert self.bench.records()[-1].value == b"goes on"
-        assert self.bench.storage.take_repairs() == []
+        assert self.bench.storage.reports() == []
 
 
 def new_day(policy: SyncPolicy = SyncPolicy.COMMIT) -> tuple[FakeDisk, Day]:

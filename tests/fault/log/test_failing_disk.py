@@ -36,7 +36,7 @@ def test_a_failed_write_is_refused_and_leaves_the_log_as_it_was(policy: SyncPoli
     bench.die()
     bench.open()
     assert bench.values() == [b"a", b"b"]
-    assert bench.storage.take_repairs() == []
+    assert bench.storage.reports() == []
 
 
 def test_a_refused_batch_may_be_sent_again_with_its_sequence() -> None:

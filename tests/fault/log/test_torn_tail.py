@@ -40,9 +40,7 @@ def test_a_segment_torn_at_any_byte_ends_with_its_last_whole_batch() -> None:
         kept = max(number for number, end in enumerate(ends) if end <= cut)
         assert bench.log.end_offset == offsets[kept]
         assert disk.open(PATH).size() == ends[kept]
-        assert bool([r for r in bench.storage.take_repairs() if r.what.startswith("cut")]) == (
-            cut != ends[kept]
-        )
+        assert bool([r for r in bench.storage.reports() if r.what.startswith("cut")]) == (cut != ends[kept])
         (done,) = bench.append(batch(b"goes on"))
         assert done.base_offset == offsets[kept]
         assert bench.values()[-1] == b"goes on"

@@ -68,7 +68,7 @@ class LogHistory(RuleBasedStateMachine):
     @rule(fraction=st.floats(0, 1))
     def delete_before(self, fraction: float) -> None:
         offset = self.start + int((self.end - self.start) * fraction)
-        self.start = self.bench.log.delete_before(Offset(offset))
+        self.start = self.bench.log.drop_before(Offset(offset))
         assert self.start == offset
 
     @rule(fraction=st.floats(0, 1))
@@ -101,7 +101,7 @@ class LogHistory(RuleBasedStateMachine):
     def restart(self) -> None:
         self.bench.restart()
         assert self.bench.directory.was_closed_cleanly
-        assert self.bench.storage.take_repairs() == []
+        assert self.bench.storage.reports() == []
         self.safe_start, self.safe_end = self.start, self.end
 
     @rule()

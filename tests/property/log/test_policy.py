@@ -277,7 +277,7 @@ class Policies(RuleBasedStateMachine):
     @rule(fraction=st.floats(0, 1))
     def delete_before(self, fraction: float) -> None:
         offset = self.model.start + int((self.model.end - self.model.start) * fraction)
-        self.bench.log.delete_before(Offset(offset))
+        self.bench.log.drop_before(Offset(offset))
         self.model.delete_before(offset)
 
     @rule()

@@ -13,6 +13,7 @@ from kohort.broker.topics import NewTopic
 from kohort.groups.causes import CommitReceived, SessionExpired, TargetComputed
 from kohort.groups.consumer.events import TargetStored
 from kohort.groups.events import Event, MemberRemoved, OffsetRow, OffsetsCommitted
+from kohort.log.log import Slice
 from kohort.model.ids import Generation, GroupId, MemberId, Offset, Partition, TopicId, TopicName, WallTime
 from kohort.model.topics import JOURNAL, show_topic_id
 from kohort.records.batch import batches, read_records
@@ -30,7 +31,7 @@ async def broker_with(**overrides: str) -> Broker:
     settings = Settings(overrides={name.replace("_", "."): value for name, value in overrides.items()})
     catalog, storage = await open_data(settings)
     broker = Broker(settings, catalog, storage, VirtualClock())
-    broker.start()
+    await broker.start()
     return broker
 
 
@@ -40,6 +41,7 @@ def written(broker: Broker) -> list[dict[str, Any]]:
         return []
     log = topic.logs[0]
     found = log.read(Offset(0), 1 << 24, limit=log.end_offset, at_least_one=True)
+    assert isinstance(found, Slice)
     whole = b"".join(bytes(buffer) for buffer in found.buffers)
     return [
         {"key": record.key, **json.loads(record.value or b"")}

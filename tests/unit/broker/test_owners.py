@@ -12,7 +12,7 @@ STARTING = {"create_task", "ensure_future", "run_in_executor", "to_thread", "sub
 OWNERS = {
     "log/background.py": "the owner itself",
     "log/files/flusher.py": "a part of a round that fails is a failed sync of its logs",
-    "log/files/storage.py": "a removal that fails is repeated by remove_deleted",
+    "log/files/storage.py": "a removal or a checkpoint that fails is repeated by the maintenance",
     "broker/dispatch.py": "a request that fails is answered, also when it is abandoned",
     "broker/listening.py": "a connection that cannot be set up is closed",
     "broker/topic_runtime.py": "a partition that cannot be loaded is loaded again",

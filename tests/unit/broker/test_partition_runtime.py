@@ -35,7 +35,7 @@ class Node:
         settings = Settings(overrides={"offsets.topic.num.partitions": "1"})
         catalog, storage = await open_data(settings)
         node.broker = Broker(settings, catalog, storage, VirtualClock())
-        node.broker.start()
+        await node.broker.start()
         await node.broker.coordinator.ensure_offsets_topic()
         return node
 

@@ -20,7 +20,7 @@ from kohort.broker.topics import NewTopic
 from kohort.coordination.outcome import Outcome, Producer
 from kohort.coordination.positions import Positions, Reply
 from kohort.log.files.memory import MemoryDisk
-from kohort.log.log import Append
+from kohort.log.log import Append, Slice
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Instant, Now, ProducerId, ReplyTo, TopicName
 from kohort.primitives.buffers import Buffer
@@ -132,7 +132,7 @@ class House:
         settings, clock = Settings(), VirtualClock()
         catalog, storage = await open_data(settings, disk or MemoryDisk())
         house = cls(Broker(settings, catalog, storage, clock), clock)
-        house.broker.start()
+        await house.broker.start()
         topic = house.broker.topics.get(COUNTERS)
         house.counters.open(topic or await house.broker.topics.create(NewTopic(COUNTERS, partitions=2)))
         await house.counters.ready()
@@ -160,6 +160,7 @@ class House:
     def headers(self, name: str) -> list[BatchHeader]:
         log = self.runtime(name).log
         found = log.read(log.start_offset, 1 << 20, limit=log.high_watermark, at_least_one=True)
+        assert isinstance(found, Slice)
         return [header for buffer in found.buffers for _, header in batches(memoryview(buffer))]
 
     @contextmanager

@@ -36,7 +36,7 @@ async def started(disk: MemoryDisk, clock: VirtualClock | None = None) -> Broker
     settings = Settings(overrides={"offsets.topic.num.partitions": str(PARTITIONS)})
     catalog, storage = await open_data(settings, disk)
     broker = Broker(settings, catalog, storage, clock or VirtualClock())
-    broker.start()
+    await broker.start()
     return broker
 
 

@@ -9,12 +9,12 @@ from tests.unit.log.bench import PARTITION, TOPIC_ID, Bench, batch
 from typer.testing import CliRunner, Result
 
 from kohort.cli.app import command_line
-from kohort.log.catalog import Topic
 from kohort.log.files.catalog_file import FileCatalog, Identity
 from kohort.log.files.directory import DataDirectory
 from kohort.log.files.disk import RealDisk
 from kohort.log.files.memory import Immediately
 from kohort.model.ids import NodeId
+from kohort.model.topics import Topic
 
 app = command_line(["data"])
 

@@ -12,7 +12,7 @@ from kohort.log.files.disk import Disk
 from kohort.log.files.memory import Immediately
 from kohort.log.files.segmented import SegmentedLog
 from kohort.log.files.storage import LogStorage, StorageSettings
-from kohort.log.log import Append, Appended, Cleanup, LogConfig, LogSpec, Search, SyncPolicy, TimedOffset
+from kohort.log.log import Append, Appended, Cleanup, LogConfig, LogSpec, SyncPolicy, TimedOffset
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset, Partition, TopicId, TopicName, WallTime
 from kohort.model.topics import TopicPartition
@@ -79,6 +79,7 @@ class Bench:
         self.directory = DataDirectory(self.disk, self.path)
         self.storage = LogStorage(self.directory, settings, self.executor)
         self._timers.callback(self.storage._flusher.close)
+        self._timers.callback(self.storage._searches.shutdown)
         self.storage.on_advance(self.advanced.append)
         self.log = self.open_log(PARTITION, epoch)
 
@@ -194,12 +195,6 @@ def code_of(result: Appended | RefusedError) -> ErrorCode | None:
     return result.code if isinstance(result, RefusedError) else None
 
 
-def found(search: Search) -> TimedOffset | None:
-    """What a search finds when its looks are taken at once."""
-    answer: TimedOffset | None = None
-    while True:
-        try:
-            answer = search.send(answer)()
-        except StopIteration as end:
-            result: TimedOffset | None = end.value
-            return result
+def found(search: Coroutine[Any, Any, TimedOffset | None]) -> TimedOffset | None:
+    """What a search finds."""
+    return _RUNNER.run(search)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kohort.log.catalog import CLUSTER_DEFAULT, Catalog, Topic
+from kohort.log.catalog import CLUSTER_DEFAULT, Cluster
 from kohort.log.files.catalog_file import CorruptCatalogError, FileCatalog, Identity
 from kohort.log.files.catalog_state import CATALOG, CatalogState, decode, encode
 from kohort.log.files.directory import DataDirectory, ForeignDirectoryError
@@ -15,7 +15,7 @@ from kohort.log.files.disk import read_file
 from kohort.log.files.memory import Immediately
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, NodeId, Partition, TopicId, TopicName
-from kohort.model.topics import TopicPartition, show_topic_id
+from kohort.model.topics import Topic, TopicPartition, show_topic_id
 from kohort.testing.faults import FakeDisk, Fault, Survival
 
 T = TypeVar("T")
@@ -74,7 +74,9 @@ def node() -> Node:
 
 
 def test_a_new_catalog_is_empty_and_knows_who_it_is(node: Node) -> None:
-    catalog: Catalog = node.catalog
+    catalog = node.catalog
+    cluster: Cluster = catalog
+    assert cluster.view.topics == {}
     assert (catalog.cluster_id, catalog.node_id) == ("cluster", 1)
     assert (dict(catalog.topics), dict(catalog.deleted), dict(catalog.broker_configs)) == ({}, {}, {})
 

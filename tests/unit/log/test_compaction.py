@@ -5,10 +5,10 @@ from dataclasses import replace
 from tests.unit.log.bench import COMPACTED, Bench, batch, numbered
 from tests.unit.log.conftest import MakeBench
 
-from kohort.log.files.compaction import Round, compact
+from kohort.log.files.compaction import Round, Work, compact
 from kohort.log.files.leftovers import CLEANED, SWAP
 from kohort.log.files.segmented import SegmentedLog
-from kohort.log.log import LogConfig, Work
+from kohort.log.log import LogConfig
 from kohort.model.ids import Offset, WallTime
 
 CONFIG = replace(COMPACTED, segment_bytes=300, index_interval_bytes=100)
@@ -57,7 +57,7 @@ def test_a_compacted_log_survives_restarts_and_deaths(make_bench: MakeBench) -> 
     bench.compact(LATER)
     before = bench.records()
     bench.restart()
-    assert bench.storage.take_repairs() == []
+    assert bench.storage.reports() == []
     assert bench.records() == before
     assert bench.log.cleaned_up_to > 0
     bench.die()
@@ -147,7 +147,7 @@ def test_compaction_gives_up_when_segments_go_meanwhile(make_bench: MakeBench) -
     fill(bench)
     steps = bench.log.compact(LATER)
     run(next(steps))
-    bench.log.delete_before(Offset(10))
+    bench.log.drop_before(Offset(10))
     before = bench.records()
     for step in steps:
         run(step)

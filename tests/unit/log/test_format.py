@@ -140,7 +140,7 @@ def test_a_directory_of_kafka_is_opened_and_written_on() -> None:
     disk = kafka_directory()
     bench = Bench(disk)
     assert bench.directory.was_closed_cleanly
-    assert bench.storage.take_repairs() == []
+    assert bench.storage.reports() == []
     assert bench.values() == [b"a", b"b", b"c", b"d"]
     assert bench.log.leader_epoch == 5
     assert bench.log.end_offset_for_epoch(LeaderEpoch(4)) == (4, 3)

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from tests.unit.log.bench import PARTITION, TOPIC_ID, append_of, batch
 
-from kohort.log.catalog import Topic
 from kohort.log.files.catalog_file import CorruptCatalogError, Identity
 from kohort.log.files.catalog_state import CATALOG
 from kohort.log.files.directory import DataDirectory
@@ -15,6 +14,7 @@ from kohort.log.files.node import open_memory_node, open_node
 from kohort.log.files.storage import LogStorage, StorageSettings
 from kohort.log.log import Appended, LogConfig, LogSpec, SyncPolicy
 from kohort.model.ids import LeaderEpoch, NodeId, Offset
+from kohort.model.topics import Topic
 from kohort.testing.faults import FakeDisk
 
 IDENTITY = Identity("cluster", NodeId(1))
@@ -60,7 +60,7 @@ def test_a_node_on_a_real_disk_goes_on_where_it_ended(tmp_path: Path, policy: Sy
         catalog, storage = await open_node(DataDirectory(RealDisk(), str(tmp_path)), IDENTITY, settings)
         if start == 0:
             await catalog.create_topic(TOPIC)
-        assert storage.take_repairs() == []
+        assert storage.reports() == []
         epoch = catalog.leader_epoch(PARTITION)
         assert epoch == start
         (result,) = await _append_once(storage, epoch, policy)
@@ -100,7 +100,7 @@ def test_a_crash_between_deleting_a_topic_and_its_files_is_finished_at_the_next_
 
     async def start_again() -> list[str]:
         _, storage = await open_node(DataDirectory(disk, "data"), IDENTITY, StorageSettings())
-        return [repair.what for repair in storage.take_repairs()]
+        return [repair.what for repair in storage.reports()]
 
     asyncio.run(die_in_between())
     assert f"data/{PARTITION}" in [f"data/{entry.name}" for entry in disk.entries("data")]

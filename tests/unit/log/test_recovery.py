@@ -48,7 +48,7 @@ def logs(bench: Bench) -> list[str]:
 
 
 def repairs(bench: Bench) -> list[str]:
-    return [repair.what for repair in bench.storage.take_repairs()]
+    return [repair.what for repair in bench.storage.reports()]
 
 
 def reopened_after_death(bench: Bench) -> list[str]:
@@ -318,7 +318,7 @@ def test_epochs_of_batches_that_were_cut_are_forgotten(disk: FakeDisk) -> None:
 
 def test_a_log_without_records_begins_at_its_start(disk: FakeDisk) -> None:
     bench = filled(disk)
-    bench.log.delete_before(Offset(12))
+    bench.log.drop_before(Offset(12))
     bench.run(bench.storage.checkpoint())
     for name in bench.names():
         if name.endswith(".log"):

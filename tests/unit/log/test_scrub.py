@@ -80,7 +80,7 @@ def test_a_header_that_makes_no_sense_is_corrupt_message_without_a_scrubber(
 def test_a_search_by_time_that_meets_damage_is_corrupt_message(bench: Bench, disk: FakeDisk) -> None:
     disk.open(FIRST).write(bytes(60), 0)
     with pytest.raises(RefusedError) as refused:
-        next(bench.log.find_by_time(0, Offset(12)))
+        bench.run(bench.log.find_by_time(0, Offset(12)))
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 

@@ -1,12 +1,16 @@
 """Finding records by time."""
 
+import asyncio
+from collections.abc import Callable
+
 import pytest
-from tests.unit.log.bench import Bench, batch, found
+from tests.unit.log.bench import PARTITION, Bench, OnDemand, batch, found, turn
 from tests.unit.log.conftest import MakeBench
 
-from kohort.log.log import LogConfig
+from kohort.log.log import LogConfig, TimedOffset
+from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Offset
-from kohort.records.batch import NewRecord, build_batch
+from kohort.records.batch import BatchFields, NewRecord, build_batch
 from kohort.records.compression import Codec
 from kohort.records.produced import AT_ONCE_BYTES, AT_ONCE_RECORDS
 
@@ -67,13 +71,13 @@ def test_the_first_by_offset_counts_when_times_are_out_of_order(make_bench: Make
 def test_deleted_records_are_not_found(make_bench: MakeBench) -> None:
     bench = make_bench(config=LogConfig())
     bench.append(batch(b"a", b"b", at=9_000), batch(b"c", at=1_000), batch(b"d", b"e", at=2_000))
-    bench.log.delete_before(Offset(1))
+    bench.log.drop_before(Offset(1))
     assert find(bench, 8_000) == (1, 9_001)
     assert youngest(bench) == (1, 9_001)
-    bench.log.delete_before(Offset(2))
+    bench.log.drop_before(Offset(2))
     assert find(bench, 8_000) is None
     assert youngest(bench) == (4, 2_001)
-    bench.log.delete_before(Offset(5))
+    bench.log.drop_before(Offset(5))
     assert youngest(bench) is None
 
 
@@ -100,11 +104,40 @@ def large(at: int, codec: Codec = Codec.NONE) -> bytes:
     [large(1_000), batch(bytes(AT_ONCE_BYTES), at=1_000, codec=Codec.ZSTD)],
     ids=["many records", "many bytes"],
 )
-def test_a_batch_that_takes_long_is_left_to_the_caller_to_look_at(bench: Bench, content: bytes) -> None:
+def test_a_batch_that_takes_long_is_looked_at_in_a_thread(
+    bench: Bench, content: bytes, thread: OnDemand
+) -> None:
     bench.append(content)
     limit = bench.log.high_watermark
-    assert next(bench.log.find_by_time(500, limit))() == (0, 1_000, 1)
-    assert next(bench.log.max_timestamp(limit))() == (limit - 1, 1_000 + limit - 1, 1)
+    assert interrupted(bench, thread, 500, limit) == (0, 1_000, 1)
+
+
+@pytest.fixture
+def thread(bench: Bench) -> OnDemand:
+    """The thread that looks into large batches."""
+    executor = OnDemand()
+    bench.storage._searches = executor
+    return executor
+
+
+def interrupted(
+    bench: Bench,
+    thread: OnDemand,
+    timestamp: int,
+    limit: Offset,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> TimedOffset | None:
+    """A search during whose first look something else happens."""
+
+    async def search() -> TimedOffset | None:
+        searching = asyncio.ensure_future(bench.log.find_by_time(timestamp, limit))
+        await turn()
+        assert not searching.done()
+        meanwhile()
+        assert thread.work() == 1
+        return await searching
+
+    return bench.run(search())
 
 
 def test_what_such_a_look_finds_is_found(bench: Bench) -> None:
@@ -119,7 +152,7 @@ def test_what_such_a_look_finds_is_found(bench: Bench) -> None:
 def test_the_search_goes_on_when_the_youngest_records_of_a_batch_are_deleted(bench: Bench) -> None:
     backwards = [NewRecord(90_000 - number, b"k", b"") for number in range(LARGE)]
     bench.append(build_batch(backwards), large(85_000))
-    bench.log.delete_before(Offset(LARGE - 1))
+    bench.log.drop_before(Offset(LARGE - 1))
     limit = Offset(2 * LARGE)
     assert find(bench, 85_000, limit) == (LARGE, 85_000)
     assert youngest(bench, limit) == (2 * LARGE - 1, 85_000 + LARGE - 1)
@@ -127,11 +160,21 @@ def test_the_search_goes_on_when_the_youngest_records_of_a_batch_are_deleted(ben
 
 def test_segments_may_go_while_somebody_looks(make_bench: MakeBench) -> None:
     bench = make_bench(config=LogConfig(segment_bytes=100_000))
-    bench.append(large(1_000, Codec.ZSTD), *[batch(bytes(90_000), at=50_000 + number) for number in range(3)])
-    bench.log.delete_before(Offset(1))
-    search = bench.log.find_by_time(1_500, Offset(LARGE + 3))
-    next(search)
-    bench.log.delete_before(Offset(LARGE + 1))
-    with pytest.raises(StopIteration) as end:
-        search.send(None)
-    assert end.value.value == (LARGE + 1, 50_001, 1)
+    thread = bench.storage._searches = OnDemand()
+    backwards = [NewRecord(90_000 - number, b"k", b"") for number in range(LARGE)]
+    first = build_batch(backwards, BatchFields(codec=Codec.ZSTD))
+    bench.append(first, *[batch(bytes(90_000), at=95_000 + number) for number in range(3)])
+    bench.log.drop_before(Offset(2))  # and with them the youngest records of the batch that is looked at
+    found = interrupted(
+        bench, thread, 89_999, Offset(LARGE + 3), lambda: bench.log.drop_before(Offset(LARGE + 1))
+    )
+    assert found == (LARGE + 1, 95_001, 1)
+
+
+def test_a_log_that_is_deleted_while_somebody_looks_is_not_searched_any_further(
+    bench: Bench, thread: OnDemand
+) -> None:
+    bench.append(large(1_000))
+    with pytest.raises(RefusedError) as refused:
+        interrupted(bench, thread, 500, Offset(LARGE), lambda: bench.storage.delete_log(PARTITION))
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -15,8 +15,8 @@ SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100)
 def test_the_storage_and_its_logs_are_what_the_protocols_ask_for(bench: Bench) -> None:
     storage: Storage = bench.storage
     log: Log = bench.log
-    assert storage.log(log.partition) is log
-    assert list(storage.logs()) == [log]
+    assert bench.storage.log(log.partition) is log
+    assert list(storage.reports()) == []
 
 
 def test_a_new_log_is_empty_and_has_no_files(bench: Bench) -> None:
@@ -192,7 +192,7 @@ def test_everything_is_still_there_after_a_clean_restart(make_bench: MakeBench) 
     bench = make_bench(config=SMALL)
     bench.append(*[batch(b"%d" % number) for number in range(10)], numbered(3))
     bench.restart()
-    assert bench.storage.take_repairs() == []
+    assert bench.storage.reports() == []
     assert [record.offset for record in bench.records()] == list(range(11))
     assert bench.log.recovery_point == 11
     (again,) = bench.append(numbered(3))
@@ -244,8 +244,8 @@ def test_reconfiguring_changes_when_segments_are_closed(bench: Bench) -> None:
 def test_deleted_records_are_out_of_range(make_bench: MakeBench) -> None:
     bench = make_bench(config=SMALL)
     bench.append(*[batch(b"%d" % number) for number in range(10)])
-    assert bench.log.delete_before(Offset(7)) == 7
-    assert bench.log.delete_before(Offset(2)) == 7
+    assert bench.log.drop_before(Offset(7)) == 7
+    assert bench.log.drop_before(Offset(2)) == 7
     assert bench.values() == [b"7", b"8", b"9"]
     assert "00000000000000000000.log" not in bench.names()
     with pytest.raises(RefusedError):
@@ -255,13 +255,13 @@ def test_deleted_records_are_out_of_range(make_bench: MakeBench) -> None:
 def test_deleting_beyond_the_high_watermark_is_refused(bench: Bench) -> None:
     bench.append(batch(b"a"))
     with pytest.raises(RefusedError) as refusal:
-        bench.log.delete_before(Offset(2))
+        bench.log.drop_before(Offset(2))
     assert refusal.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_deleted_records_stay_deleted_after_a_checkpoint_and_a_death(bench: Bench) -> None:
     bench.append(*[batch(b"%d" % number) for number in range(5)])
-    bench.log.delete_before(Offset(3))
+    bench.log.drop_before(Offset(3))
     bench.run(bench.storage.checkpoint())
     bench.die()
     bench.open()
@@ -299,7 +299,7 @@ def test_truncating_at_the_end_changes_nothing(bench: Bench) -> None:
 def test_truncating_below_the_start_begins_the_log_anew_at_its_start(make_bench: MakeBench) -> None:
     bench = make_bench(config=SMALL)
     bench.append(*[batch(b"%d" % number) for number in range(10)])
-    bench.log.delete_before(Offset(6))
+    bench.log.drop_before(Offset(6))
     bench.log.truncate(Offset(5))
     assert (bench.log.start_offset, bench.log.end_offset) == (6, 6)
     bench.append(batch(b"new"))
@@ -309,7 +309,7 @@ def test_truncating_below_the_start_begins_the_log_anew_at_its_start(make_bench:
 
 def test_truncating_the_batch_that_holds_the_start_begins_the_log_anew(bench: Bench) -> None:
     bench.append(batch(b"a", b"b", b"c"))
-    bench.log.delete_before(Offset(1))
+    bench.log.drop_before(Offset(1))
     bench.run(bench.storage.checkpoint())
     bench.log.truncate(Offset(2))
     assert (bench.log.start_offset, bench.log.end_offset) == (1, 1)
@@ -324,7 +324,7 @@ def test_what_a_producer_sent_before_the_log_began_anew_is_not_half_remembered(m
     bench.append(*[numbered(number) for number in range(8)])
     bench.restart()  # leaves a snapshot that knows the first eight
     bench.append(numbered(8), numbered(9))
-    bench.log.delete_before(Offset(9))
+    bench.log.drop_before(Offset(9))
     bench.log.truncate(Offset(9))
     (done,) = bench.append(numbered(9))
     assert (done.base_offset, done.duplicate) == (9, False)

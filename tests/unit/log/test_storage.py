@@ -78,10 +78,10 @@ def test_a_directory_that_lost_its_topic_id_is_taken_over_and_told() -> None:
     bench.close()
     disk.open(f"data/{PARTITION}/partition.metadata").truncate(3)
     bench.open()
-    assert "did not say to which topic it belongs" in bench.storage.take_repairs()[0].what
+    assert "did not say to which topic it belongs" in bench.storage.reports()[0].what
     assert bench.values() == [b"a"]
     bench.restart()
-    assert bench.storage.take_repairs() == []
+    assert bench.storage.reports() == []
 
 
 def test_few_files_are_open_however_many_segments_there_are() -> None:

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from kohort.log.catalog import Topic
 from kohort.log.files.catalog_file import FileCatalog, Identity
 from kohort.log.files.checkpoints import PARTITION_METADATA, write_partition_metadata
 from kohort.log.files.directory import DataDirectory
@@ -12,7 +11,7 @@ from kohort.log.files.memory import Immediately
 from kohort.log.files.sweep import StrayDataError, doomed_name, sweep
 from kohort.log.log import Repair
 from kohort.model.ids import NodeId, Partition, TopicId, TopicName
-from kohort.model.topics import TopicPartition
+from kohort.model.topics import Topic, TopicPartition
 from kohort.testing.faults import FakeDisk
 
 LIVE, GONE = TopicId(b"l" * 16), TopicId(b"g" * 16)

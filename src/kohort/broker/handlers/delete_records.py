@@ -1,5 +1,6 @@
 """DeleteRecords (21): move the start of partitions up. v2: flexible."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
@@ -22,16 +23,14 @@ TO_HIGH_WATERMARK = -1
 
 
 async def handle(broker: "Broker", request: DeleteRecordsRequest, _context: Context) -> DeleteRecordsResponse:
-    response = DeleteRecordsResponse(
+    asked = [(topic.name, part) for topic in request.topics for part in topic.partitions]
+    results = iter(await asyncio.gather(*(_delete(broker, name, part) for name, part in asked)))
+    return DeleteRecordsResponse(
         topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name, partitions=[_delete(broker, topic.name, part) for part in topic.partitions]
-            )
+            DeleteRecordsTopicResult(name=topic.name, partitions=[next(results) for _ in topic.partitions])
             for topic in request.topics
         ]
     )
-    await broker.storage.checkpoint()  # the new starts must survive a crash before anybody hears of them
-    return response
 
 
 def refuse(request: DeleteRecordsRequest, code: ErrorCode) -> DeleteRecordsResponse:
@@ -51,7 +50,7 @@ def _refused(part: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPart
     )
 
 
-def _delete(broker: "Broker", name: str, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+async def _delete(broker: "Broker", name: str, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
     log = broker.topics.log(name, part.partition_index)
     if log is None:
         return _refused(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -63,7 +62,7 @@ def _delete(broker: "Broker", name: str, part: DeleteRecordsPartition) -> Delete
         return _refused(part, ErrorCode.OFFSET_OUT_OF_RANGE)
     offset = log.high_watermark if part.offset == TO_HIGH_WATERMARK else Offset(part.offset)
     try:
-        start = log.delete_before(offset)
+        start = await log.delete_before(offset)
     except RefusedError as error:
         return _refused(part, error.code)
     return DeleteRecordsPartitionResult(partition_index=part.partition_index, low_watermark=start)

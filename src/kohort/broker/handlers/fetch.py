@@ -6,6 +6,7 @@ v17 and v18: for followers.
 """
 
 import asyncio
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context, Result
@@ -92,7 +93,8 @@ async def _wait_and_answer(
 ) -> FetchResponse:
     await broker.fetch_waiters.wait(planned, terms, max_wait_ms)
     # Topics may have gone or moved meanwhile: look everything up again.
-    return _answer(broker, list(plan(broker, opened.wanted, terms)), terms, opened)
+    answer = _answer(broker, list(plan(broker, opened.wanted, terms)), terms, opened)
+    return answer if isinstance(answer, FetchResponse) else await answer
 
 
 async def _answer_when_there_is_room(
@@ -100,7 +102,8 @@ async def _answer_when_there_is_room(
 ) -> FetchResponse:
     """Others have not taken their replies yet: wait a moment, then answer without records if need be."""
     await asyncio.sleep(min(max_wait_ms, _WAIT_FOR_ROOM_MS) / 1_000)
-    return _answer(broker, list(plan(broker, opened.wanted, terms)), terms, opened)
+    answer = _answer(broker, list(plan(broker, opened.wanted, terms)), terms, opened)
+    return answer if isinstance(answer, FetchResponse) else await answer
 
 
 def _within(room: int, terms: Terms) -> Terms:
@@ -127,10 +130,14 @@ async def _answer_in_slices(
         await broker.fetch_waiters.wait(parts, terms, max_wait_ms)
         parts = await planned()
     answer = Answer(opened)
-    for key, part in read(parts, _within(broker.budget.room_for_reply(), terms)):
+
+    def take(key: PartitionKey, part: PartitionData) -> bool:
         answer.add(key, part)
-        if slice_.is_full(_PRICE):
-            await asyncio.sleep(0)
+        return slice_.is_full(_PRICE)
+
+    reading = broker.heavy_work.run(read(parts, _within(broker.budget.room_for_reply(), terms), take))
+    if reading is not None:
+        await reading
     return answer.response()
 
 
@@ -160,10 +167,16 @@ def _open(broker: "Broker", request: FetchRequest, *, by_id: bool) -> Opened | E
     )
 
 
-def _answer(broker: "Broker", planned: list[Planned], terms: Terms, opened: Opened) -> FetchResponse:
+def _answer(
+    broker: "Broker", planned: list[Planned], terms: Terms, opened: Opened
+) -> FetchResponse | Awaitable[FetchResponse]:
     answer = Answer(opened)
-    for key, part in read(planned, _within(broker.budget.room_for_reply(), terms)):
-        answer.add(key, part)
+    reading = broker.heavy_work.run(read(planned, _within(broker.budget.room_for_reply(), terms), answer.add))
+    return answer.response() if reading is None else _respond(reading, answer)
+
+
+async def _respond(reading: Awaitable[None], answer: "Answer") -> FetchResponse:
+    await reading
     return answer.response()
 
 
@@ -174,11 +187,11 @@ class Answer:
         self._opened = opened
         self._topics: dict[TopicKey, FetchableTopicResponse] = {}
 
-    def add(self, key: PartitionKey, part: PartitionData) -> None:
-        """Take a partition; a session that goes on leaves out what is not new."""
+    def add(self, key: PartitionKey, part: PartitionData) -> bool:
+        """Take a partition; a session that goes on leaves out what is not new. It never takes long: false."""
         session = self._opened.session
         if session is not None and not _is_news(session, key, part) and self._opened.incremental:
-            return
+            return False
         topic = key[0]
         entry = self._topics.get(topic)
         if entry is None:
@@ -188,6 +201,7 @@ class Answer:
                 else FetchableTopicResponse(topic_id=topic)
             )
         entry.partitions.append(part)
+        return False
 
     def response(self) -> FetchResponse:
         session = self._opened.session

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from kohort.broker.context import Context, Result
 from kohort.broker.heavy_work import Slice, Steps
 from kohort.broker.leadership import led_log
-from kohort.log.log import Log, Search, TimedOffset
+from kohort.log.log import Log, TimedOffset
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Offset
 from kohort.wire.messages.list_offsets import (
@@ -95,15 +95,16 @@ def _find(
         return _refused(part, ErrorCode.UNSUPPORTED_VERSION)
     try:
         log = led_log(broker, topic, part.partition_index, part.current_leader_epoch)
-        offset, timestamp, epoch = yield from _at(broker, log, part.timestamp, isolation)
+        offset, timestamp, epoch = yield from _at(log, part.timestamp, isolation)
     except RefusedError as error:
-        return _refused(part, error.code)
+        is_gone = broker.topics.log(topic, part.partition_index) is None  # perhaps during a search
+        return _refused(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else error.code)
     return ListOffsetsPartitionResponse(
         partition_index=part.partition_index, timestamp=timestamp, offset=offset, leader_epoch=epoch
     )
 
 
-def _at(broker: "Broker", log: Log, timestamp: int, isolation: int) -> Answer[tuple[int, int, int]]:
+def _at(log: Log, timestamp: int, isolation: int) -> Answer[tuple[int, int, int]]:
     """Offset, timestamp and epoch; -1 in each for "there is none"."""
     limit: Offset = log.last_stable_offset if isolation else log.high_watermark
     if timestamp == LATEST:
@@ -114,24 +115,10 @@ def _at(broker: "Broker", log: Log, timestamp: int, isolation: int) -> Answer[tu
         return -1, -1, -1  # there is no tiered storage
     assert _is_searched(timestamp)
     search = log.max_timestamp(limit) if timestamp == MAX_TIMESTAMP else log.find_by_time(timestamp, limit)
-    found = yield from _searched(broker, log, search)
+    found = yield search
     return (found.offset, found.timestamp, found.leader_epoch) if found else (-1, -1, -1)
 
 
 def _is_searched(timestamp: int) -> bool:
     """Whether records have to be looked at to find the offset."""
     return timestamp >= 0 or timestamp == MAX_TIMESTAMP
-
-
-def _searched(broker: "Broker", log: Log, search: Search) -> Answer[TimedOffset | None]:
-    """What a search finds; refused if the log is replaced or deleted before that is known."""
-    found = None
-    while True:
-        try:
-            look = search.send(found)
-        except StopIteration as end:
-            result: TimedOffset | None = end.value
-            return result
-        found = yield look
-        if led_log(broker, *log.partition) is not log:
-            raise RefusedError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -8,10 +8,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import NamedTuple
 
+from kohort.cluster.lease import SessionId
+from kohort.cluster.view import ClusterView, Kind, Node, PartitionId, Placed, PlacedTopic
 from kohort.log.background import describe, finish, in_thread
-from kohort.log.catalog import Topic, UserKey
+from kohort.log.catalog import UserKey, ViewListener
 from kohort.log.files.catalog_state import (
     CATALOG,
     CatalogState,
@@ -26,7 +29,7 @@ from kohort.log.files.disk import File, write_all, write_aside
 from kohort.log.log import Repair
 from kohort.model.errors import ErrorCode, KohortError, RefusedError
 from kohort.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId, TopicName
-from kohort.model.topics import TopicPartition, collision_key, show_topic_id
+from kohort.model.topics import Topic, TopicPartition, collision_key, show_topic_id
 from kohort.primitives.crc import crc32c
 from kohort.security.acls import Acl
 from kohort.security.scram import ScramCredential
@@ -36,6 +39,7 @@ logger = logging.getLogger("kohort.catalog")
 PRODUCER_ID_BLOCK = 1_000
 _MOST_HISTORY = 1_000
 _FIRST_EPOCH = LeaderEpoch(0)
+_NO_ROW = PartitionId(-1)
 
 
 class CorruptCatalogError(KohortError):
@@ -50,7 +54,7 @@ class Identity(NamedTuple):
 
 
 class FileCatalog:
-    """A catalog in a data directory. Implements ``kohort.log.catalog.Catalog``."""
+    """A catalog in a data directory. Implements ``kohort.log.catalog.Cluster``, for the one node there is."""
 
     def __init__(self, directory: DataDirectory, state: CatalogState, executor: Executor) -> None:
         self._directory = directory
@@ -65,6 +69,8 @@ class FileCatalog:
         self._numbering = asyncio.Lock()
         self._producer_ids = range(0)  # handed out to this process, not yet to producers
         self.repairs: list[Repair] = []
+        self._view = ClusterView()
+        self._watching: list[ViewListener] = []
 
     @classmethod
     async def open(cls, directory: DataDirectory, identity: Identity, executor: Executor) -> "FileCatalog":
@@ -91,6 +97,7 @@ class FileCatalog:
         directory.identify(cluster_id, identity.node_id)
         await catalog._change(lambda: {"type": "starts", "count": state.starts + 1})
         directory.disk.sync_directory(directory.path)
+        catalog._view = catalog._whole_view()
         return catalog
 
     # -- reading ---------------------------------------------------------------------------------------
@@ -137,6 +144,69 @@ class FileCatalog:
 
     def leader_epoch(self, partition: TopicPartition) -> LeaderEpoch:
         return self._state.leader_epoch(self._known(partition.topic))
+
+    # -- the cluster of one ----------------------------------------------------------------------------
+
+    @property
+    def view(self) -> ClusterView:
+        return self._view
+
+    @property
+    def session(self) -> SessionId:
+        return SessionId(self._state.starts)
+
+    def epoch_of_new(self, topic: TopicName) -> LeaderEpoch:
+        known = self._state.topics.get(topic)
+        return _FIRST_EPOCH if known is None else self._state.leader_epoch(known)
+
+    def watch(self, listener: ViewListener) -> None:
+        self._watching.append(listener)
+
+    def may_answer(self) -> bool:
+        return True
+
+    def served(self, partitions: Iterable[TopicPartition]) -> None:
+        """There is no other node to know it."""
+
+    async def leave(self) -> None:
+        """There is no other node to lead anything."""
+
+    def _whole_view(self) -> ClusterView:
+        state = self._state
+        return ClusterView(
+            nodes={self.session: Node(self.session, state.node_id)},
+            topics={name: self._placed(topic) for name, topic in state.topics.items()},
+            broker_configs=dict(state.broker_configs),
+            group_configs=dict(state.group_configs),
+        )
+
+    def _placed(self, topic: Topic) -> PlacedTopic:
+        epoch = self._state.leader_epoch(topic)
+        placed = Placed(_NO_ROW, Kind.DATA, self.session, epoch, epoch)
+        return PlacedTopic(topic, (placed,) * topic.partitions)
+
+    def _look_at(self, changed: Collection[TopicName]) -> None:
+        """Make a view of what is true now, and show it to those who watch."""
+        old, state = self._view, self._state
+        topics = old.topics
+        if changed:
+            topics = dict(topics)
+            for name in changed:
+                topic = state.topics.get(name)
+                if topic is None:
+                    topics.pop(name, None)
+                else:
+                    topics[name] = self._placed(topic)
+        self._view = replace(
+            old,
+            version=old.version + 1,
+            topics=topics,
+            broker_configs=dict(state.broker_configs),
+            group_configs=dict(state.group_configs),
+            changed=changed,
+        )
+        for listener in self._watching:
+            listener(old, self._view)
 
     # -- changing --------------------------------------------------------------------------------------
 
@@ -255,7 +325,9 @@ class FileCatalog:
             await self._recover()
             record = decide()
             await self._write(encode(record))
+            changed = self._state.topics_of(record)
             self._state.apply(record)
+            self._look_at(changed)
             self._lines += 1
             # Both are kept by a rewriting, which must leave less than what would cause the next one.
             if self._lines > _MOST_HISTORY + 2 * (len(self._state.topics) + len(self._state.deleted)):

@@ -1,19 +1,20 @@
 """What a catalog knows, and the records it is made of: pure, the same live and in replay."""
 
 from base64 import b64decode, b64encode, urlsafe_b64decode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from json import dumps, loads
 from typing import Any
 
-from kohort.log.catalog import Topic, UserKey
+from kohort.log.catalog import UserKey
 from kohort.model.ids import LeaderEpoch, NodeId, TopicId, TopicName
-from kohort.model.topics import collision_key, show_topic_id
+from kohort.model.topics import Topic, collision_key, show_topic_id
 from kohort.primitives.crc import crc32c
 from kohort.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from kohort.security.scram import ScramCredential, ScramMechanism
 
 CATALOG = "kohort.catalog"
+_ABOUT_A_TOPIC = frozenset({"topic", "partitions", "topic-configs"})
 
 Record = Mapping[str, Any]  # one JSON object; "type" says which
 
@@ -63,6 +64,12 @@ class CatalogState:
         change = _CHANGES.get(record["type"])
         if change is not None:
             change(self, record)
+
+    def topics_of(self, record: Record) -> Collection[TopicName]:
+        """The topics that a record is about to change."""
+        if record["type"] == "topic-deleted":
+            return (self.names[read_id(record["id"])],)
+        return (TopicName(record["name"]),) if record["type"] in _ABOUT_A_TOPIC else ()
 
     def records(self) -> Iterator[Record]:
         """The fewest records that make this state."""

@@ -7,22 +7,28 @@ The files of a round are written as ``.cleaned``, synced, renamed to ``.swap`` a
 what they were made from; ``kohort.log.files.leftovers`` finishes or undoes what a crash interrupts.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from kohort.log.background import describe
 from kohort.log.cleaner import Cleaning, clean_batch, groups, note_keys
 from kohort.log.files.disk import File, remove_if_there
 from kohort.log.files.leftovers import CLEANED, SWAP
 from kohort.log.files.segment import INDEX, LOG, TIME_INDEX, Place, Segment
-from kohort.log.log import LogConfig, Steps, Work
+from kohort.log.log import LogConfig
 from kohort.model.ids import Offset, WallTime
 from kohort.records.batch import check_crc, read_header
 
 MOST_KEYS = 1_000_000
 """How many keys one round remembers; a round stops at the segment where they are reached."""
+
+Work: TypeAlias = Callable[[], None]
+"""Blocking work (a sync) that wants a thread; the one who asked for it waits until it has run."""
+
+Steps: TypeAlias = Generator[Work | None, None, None]
+"""A round, cut into pieces that a loop can afford; it gives way at each ``None``."""
 
 _BYTES_A_STEP = 65_536
 _KINDS = (LOG, INDEX, TIME_INDEX)

@@ -10,7 +10,7 @@ from kohort.log.files.storage import LogStorage, StorageSettings
 from kohort.log.files.sweep import sweep
 from kohort.log.log import SyncPolicy
 
-_IN_MEMORY = StorageSettings(data_policy=SyncPolicy.NEVER, internal_policy=SyncPolicy.NEVER)
+_IN_MEMORY = StorageSettings(data_policy=SyncPolicy.NEVER, internal_policy=SyncPolicy.NEVER, scrubs=False)
 
 
 async def open_node(
@@ -22,13 +22,13 @@ async def open_node(
     """The catalog and the storage of a data directory, which agree with each other afterwards.
 
     Logs are opened by the caller, one ``open_log`` for each partition in the catalog. What had to be repaired
-    is told by ``LogStorage.take_repairs``.
+    are ``LogStorage.reports``.
     """
     executor = executor or Threads(settings.sync_threads, "kohort-sync")
     try:
         catalog = await FileCatalog.open(directory, identity, executor)
         repairs = [*catalog.repairs, *await sweep(directory, catalog)]
-        return catalog, LogStorage(directory, settings, executor, repairs)
+        return catalog, LogStorage(directory, settings, executor, repairs, catalog.recover)
     except BaseException:
         executor.shutdown(wait=False)
         directory.close(clean=directory.was_closed_cleanly)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from kohort.log.catalog import Topic, new_cluster_id, new_topic_id
+from kohort.log.catalog import new_cluster_id, new_topic_id
 from kohort.log.files.catalog_state import CATALOG, encode
 from kohort.log.files.check import CHECKPOINTS, CatalogLines, Progress, read_catalog
 from kohort.log.files.checkpoints import (
@@ -34,7 +34,7 @@ from kohort.log.log import Repair
 from kohort.log.producers import CorruptSnapshotError, Producers
 from kohort.model.errors import KohortError
 from kohort.model.ids import LeaderEpoch, Offset, TopicId, TopicName
-from kohort.model.topics import CONSUMER_OFFSETS, JOURNAL, TopicPartition, show_topic_id
+from kohort.model.topics import CONSUMER_OFFSETS, JOURNAL, Topic, TopicPartition, show_topic_id
 from kohort.primitives.crc import crc32c
 
 _START = Offset(0)

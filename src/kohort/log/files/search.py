@@ -1,13 +1,16 @@
-"""Finding records by time: the only reads of a log that decode a batch."""
+"""Finding records by time: the only reads of a log that decode a batch.
 
-from collections.abc import Callable, Sequence
+A look into a large batch takes long and needs nothing of the log: it goes to a thread.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
 from kohort.log.files.segment import Segment
 from kohort.log.files.walk import timestamp_of
-from kohort.log.log import Search, TimedOffset
+from kohort.log.log import TimedOffset
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset
 from kohort.model.topics import TopicPartition
@@ -18,42 +21,49 @@ from kohort.records.produced import AT_ONCE_BYTES, AT_ONCE_RECORDS
 
 Stored: TypeAlias = tuple[bytes, BatchHeader]
 Choice: TypeAlias = Callable[[Sequence[Record]], Record | None]
+Look: TypeAlias = Callable[[], TimedOffset | None]
+Elsewhere: TypeAlias = Callable[[Look], Awaitable[TimedOffset | None]]
+"""Has a look taken in a thread; the log may have changed when it returns."""
 
 
-def first_not_older(segments: Sequence[Segment], timestamp: int, start: Offset, limit: Offset) -> Search:
+async def first_not_older(
+    segments: Sequence[Segment], timestamp: int, start: Offset, limit: Offset, elsewhere: Elsewhere
+) -> TimedOffset | None:
     """The first record from ``start`` on, below ``limit``, that is not older than ``timestamp``.
 
     ``segments`` are those of the log, also when they have changed between two looks.
     """
     while (stored := _first_that_may(segments, timestamp, start, limit)) is not None:
-        found = yield from _look(stored, partial(_first, timestamp, start))
+        found = await _look(stored, partial(_first, timestamp, start), elsewhere)
         if found is not None:
             return found if found.offset < limit else None
         start = Offset(stored[1].next_offset)  # the youngest record of the batch is deleted
     return None
 
 
-def youngest(segments: Sequence[Segment], start: Offset, limit: Offset) -> Search:
+async def youngest(
+    segments: Sequence[Segment], start: Offset, limit: Offset, elsewhere: Elsewhere
+) -> TimedOffset | None:
     """The first of the youngest records from ``start`` on; ``None`` if it is not below ``limit``.
 
     ``segments`` as above.
     """
     cut = _batch_cut_by(segments, start)
     if cut is not None and timestamp_of(cut[1]) >= _youngest_whole(segments, start)[0]:
-        found = yield from _look(cut, partial(_youngest, start))
+        found = await _look(cut, partial(_youngest, start), elsewhere)
         if found is not None and found.timestamp >= _youngest_whole(segments, start)[0]:
             return found if found.offset < limit else None
     _, stored = _youngest_whole(segments, start)
     if stored is None:
         return None
-    found = yield from _look(stored, partial(_youngest, start))
+    found = await _look(stored, partial(_youngest, start), elsewhere)
     return found if found is not None and found.offset < limit else None
 
 
-def refusing(search: Search, partition: TopicPartition) -> Search:
+async def refusing(search: Awaitable[TimedOffset | None], partition: TopicPartition) -> TimedOffset | None:
     """A search that refuses with CORRUPT_MESSAGE where it meets damage."""
     try:
-        return (yield from search)
+        return await search
     except CorruptBatchError as error:
         raise RefusedError(ErrorCode.CORRUPT_MESSAGE, f"{partition} is damaged: {error}") from error
 
@@ -124,12 +134,12 @@ def _youngest_of(segment: Segment, start: Offset) -> tuple[int, int]:
 # -- records -------------------------------------------------------------------------------------------
 
 
-def _look(stored: Stored, choose: Choice) -> Search:
+async def _look(stored: Stored, choose: Choice, elsewhere: Elsewhere) -> TimedOffset | None:
     """The record that is chosen: at once, or by a look elsewhere if the batch is a large one."""
     if stored[1].records_count <= AT_ONCE_RECORDS:
         with suppress(OversizedPayloadError):
             return _chosen(stored, choose, AT_ONCE_BYTES)
-    return (yield partial(_chosen, stored, choose, DEFAULT_LIMIT))
+    return await elsewhere(partial(_chosen, stored, choose, DEFAULT_LIMIT))
 
 
 def _chosen(stored: Stored, choose: Choice, most_bytes: int) -> TimedOffset | None:

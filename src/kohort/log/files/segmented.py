@@ -5,30 +5,40 @@ indexes, snapshots and checkpoints follow when a segment is closed or the log is
 whatever did not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 from kohort.log.background import describe, report
 from kohort.log.cleaner import count_cleanable, is_worth_it
 from kohort.log.files.checkpoints import write_epochs
-from kohort.log.files.compaction import Round, compact, put_in_place
+from kohort.log.files.compaction import Round, Steps, compact, put_in_place
 from kohort.log.files.disk import File
 from kohort.log.files.partition_files import make_directory, rewrite, snapshots, write_snapshot
 from kohort.log.files.reading import View, read, readable_bytes
 from kohort.log.files.recovery import Recovered, load_producers
-from kohort.log.files.search import first_not_older, refusing, youngest
+from kohort.log.files.search import Elsewhere, Look, first_not_older, refusing, youngest
 from kohort.log.files.segment import Place, Segment
 from kohort.log.files.syncing import SyncJob, Unsynced
-from kohort.log.log import Append, Appended, EpochEnd, LogConfig, LogSpec, Search, Slice, Steps, SyncPolicy
+from kohort.log.log import Append, Appended, EpochEnd, LogConfig, LogSpec, Slice, SyncPolicy, TimedOffset
 from kohort.log.retention import segments_to_drop
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset, WallTime
 from kohort.records.batch import BatchHeader, CorruptBatchError, patch_append_time, patch_offsets, read_header
 
 
+class Means(NamedTuple):
+    """What a log has of its storage."""
+
+    look: Elsewhere  # takes a look in a thread
+    checkpoint: Callable[[], Awaitable[None]]  # makes the starts of logs durable
+
+
 class SegmentedLog:
     """One partition's log over a ``Disk``. Implements ``kohort.log.log.Log``."""
 
-    def __init__(self, place: Place, spec: LogSpec, policy: SyncPolicy, found: Recovered) -> None:
+    def __init__(
+        self, place: Place, spec: LogSpec, policy: SyncPolicy, found: Recovered, means: Means
+    ) -> None:
         self.partition = spec.partition
         self.topic_id = spec.topic_id
         self.config = spec.config
@@ -41,6 +51,8 @@ class SegmentedLog:
         self.cleaned_up_to = Offset(0)  # compaction has seen everything before
         self.failure: str | None = None
         self.layout = 0  # changes whenever closed segments do, so that a compaction notices
+        self._means = means
+        self._is_released = False
         self._place = place
         self._segments = found.segments
         self._dropped: list[Segment] = []  # whose files are still to be removed
@@ -215,15 +227,31 @@ class SegmentedLog:
     def closed_segments(self) -> Sequence[Segment]:
         return self._segments[:-1]
 
-    def find_by_time(self, timestamp: int, limit: Offset) -> Search:
-        return refusing(first_not_older(self._segments, timestamp, self.start_offset, limit), self.partition)
+    async def find_by_time(self, timestamp: int, limit: Offset) -> TimedOffset | None:
+        search = first_not_older(self._segments, timestamp, self.start_offset, limit, self._elsewhere)
+        return await refusing(search, self.partition)
 
-    def max_timestamp(self, limit: Offset) -> Search:
-        return refusing(youngest(self._segments, self.start_offset, limit), self.partition)
+    async def max_timestamp(self, limit: Offset) -> TimedOffset | None:
+        search = youngest(self._segments, self.start_offset, limit, self._elsewhere)
+        return await refusing(search, self.partition)
+
+    async def _elsewhere(self, look: Look) -> TimedOffset | None:
+        found = await self._means.look(look)
+        if self._is_released:
+            raise RefusedError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.partition} was deleted or opened again meanwhile"
+            )
+        return found
 
     # -- dropping --------------------------------------------------------------------------------------
 
-    def delete_before(self, offset: Offset) -> Offset:
+    async def delete_before(self, offset: Offset) -> Offset:
+        start = self.drop_before(offset)
+        await self._means.checkpoint()
+        return start
+
+    def drop_before(self, offset: Offset) -> Offset:
+        """``delete_before`` that survives a crash after the next checkpoint only."""
         if offset > self.high_watermark:
             raise RefusedError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.partition} is safe up to {self.high_watermark} only"
@@ -233,6 +261,7 @@ class SegmentedLog:
         return self.start_offset
 
     def apply_retention(self, now: WallTime) -> int:
+        """Drop the segments that are too old, too many, or below the start; how many went."""
         if self._active is None or self.failure is not None:
             return 0
         count = segments_to_drop(self._segments, self.start_offset, self.high_watermark, self.config, now)
@@ -265,6 +294,11 @@ class SegmentedLog:
             report(f"removing {self._dropped[0]}", error, "; it is tried again at the next retention check")
 
     def truncate(self, offset: Offset) -> None:
+        """Forget everything from ``offset`` on: the batch that holds it goes as a whole.
+
+        The log does not end before its start: where nothing remains, it begins anew there. Survives a crash
+        after ``LogStorage.flush``, and ``checkpoint`` if what was checkpointed is cut off.
+        """
         if offset >= self.end_offset:
             return
         try:
@@ -304,11 +338,18 @@ class SegmentedLog:
     # -- compacting ------------------------------------------------------------------------------------
 
     def is_cleanable(self, now: WallTime) -> bool:
+        """Whether enough of the log is dirty for ``compact`` to be worth it."""
         first_dirty = max(self.cleaned_up_to, self.start_offset)
         due = is_worth_it(self._segments, first_dirty, self.high_watermark, self.config, now)
         return due and self.failure is None
 
     def compact(self, now: WallTime) -> Steps:
+        """Compact the closed segments in small steps: give way at ``None``, run a ``Work`` off the loop.
+
+        The log may be used between steps; if its closed segments change, compaction gives up and leaves the
+        log as it is. Whoever stops early, or fails to run a ``Work``, closes the generator.
+        ``LogStorage.compact`` does all this.
+        """
         first_dirty = max(self.cleaned_up_to, self.start_offset)
         count = count_cleanable(self._segments, first_dirty, self.high_watermark, self.config, now)
         if count == 0 or self.failure is not None:
@@ -382,6 +423,7 @@ class SegmentedLog:
 
     def release(self) -> None:
         """Close all files."""
+        self._is_released = True
         for segment in self._segments:
             segment.close()
         self.layout += 1
@@ -390,6 +432,7 @@ class SegmentedLog:
         self.config = config
 
     def expire_producers(self, now: WallTime, after_ms: int) -> None:
+        """Forget the sequence numbers of producers that have been silent for ``after_ms``."""
         self._producers.expire(now, after_ms)
 
     def rewrite_from(self, offset: Offset) -> None:

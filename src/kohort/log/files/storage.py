@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
-from kohort.log.background import describe, finish, in_thread, report
+from kohort.log.background import Threads, describe, in_thread, report
 from kohort.log.files.catalog_state import CATALOG
 from kohort.log.files.checkpoints import (
     CLEANED_UP_TO,
@@ -21,16 +21,28 @@ from kohort.log.files.directory import DataDirectory, ForeignDirectoryError
 from kohort.log.files.disk import read_file, remove_tree
 from kohort.log.files.flusher import Flusher, Results, Waiting
 from kohort.log.files.inventory import take, write_inventory
+from kohort.log.files.maintenance import Maintenance
 from kohort.log.files.partition_files import make_directory
 from kohort.log.files.recovery import Trust, recover
 from kohort.log.files.scrub import scrub
+from kohort.log.files.search import Look
 from kohort.log.files.segment import LOG, OpenFiles, Place
-from kohort.log.files.segmented import SegmentedLog
+from kohort.log.files.segmented import Means, SegmentedLog
 from kohort.log.files.sweep import doomed_name
-from kohort.log.log import AdvanceListener, Append, LogSpec, Repair, SyncPolicy
+from kohort.log.log import (
+    AdvanceListener,
+    Append,
+    Log,
+    LogSpec,
+    ReopenListener,
+    Repair,
+    SyncPolicy,
+    TimedOffset,
+    Upkeep,
+)
 from kohort.model.errors import ErrorCode, RefusedError
-from kohort.model.ids import Offset, TopicId, WallTime
-from kohort.model.topics import TopicPartition, show_topic_id
+from kohort.model.ids import Offset, Partition, TopicId, WallTime
+from kohort.model.topics import Topic, TopicPartition, show_topic_id
 from kohort.records.batch import CorruptBatchError, LegacyFormatError
 
 _START = Offset(0)
@@ -45,13 +57,18 @@ class StorageSettings:
     sync_interval_ms: int = 1_000
     sync_threads: int = 4
     open_files: int = 256  # segments that keep their file open at one time
+    scrubs: bool = True  # reads closed segments again, now and then
+
+
+async def _all_is_well() -> None:
+    """Of a catalog that cannot fail."""
 
 
 class LogStorage:
     """The logs in a data directory. Implements ``kohort.log.log.Storage``.
 
     ``executor`` runs what blocks, and ends with this. ``repairs`` are those that were made before there was a
-    storage.
+    storage. ``recover_catalog`` is called often, and makes a catalog that failed take changes again.
     """
 
     def __init__(
@@ -60,12 +77,15 @@ class LogStorage:
         settings: StorageSettings,
         executor: Executor,
         repairs: Iterable[Repair] = (),
+        recover_catalog: Callable[[], Awaitable[None]] = _all_is_well,
     ) -> None:
         self._directory = directory
         self._settings = settings
+        self._recover_catalog = recover_catalog
         self._open_files = OpenFiles(settings.open_files)
         self._logs: dict[TopicPartition, SegmentedLog] = {}
         self._listeners: list[AdvanceListener] = []
+        self._reopen_listeners: list[ReopenListener] = []
         self._repairs = list(repairs)
         self._executor = executor
         self._flusher = Flusher(self._notify, settings.sync_interval_ms, settings.sync_threads, executor)
@@ -78,8 +98,21 @@ class LogStorage:
         self._starts = checkpoints.offsets[LOG_STARTS]
         self._cleaned = checkpoints.offsets[CLEANED_UP_TO]
         self._checkpointing = asyncio.Lock()
+        self._next_checkpoint: asyncio.Task[None] | None = None  # has not begun: whoever asks may share it
+        self._searching = asyncio.Lock()  # one look at a time: each may need much memory
+        self._searches: Executor = Threads(1, "kohort-search")
+        self._means = Means(self._look, self.checkpoint)
 
     # -- logs ------------------------------------------------------------------------------------------
+
+    async def open(self, specs: Sequence[LogSpec]) -> list[Log | RefusedError]:
+        logs: list[Log | RefusedError] = []
+        for spec in specs:
+            try:
+                logs.append(self.open_log(spec))
+            except RefusedError as refusal:
+                logs.append(refusal)
+        return logs
 
     def open_log(self, spec: LogSpec) -> SegmentedLog:
         """Raises ``RefusedError`` with KAFKA_STORAGE_ERROR when files cannot be read or written."""
@@ -113,12 +146,13 @@ class LogStorage:
         log.cleaned_up_to = min(self._cleaned.get(partition, _START), log.end_offset)
         return log
 
-    def abandon_log(self, partition: TopicPartition) -> None:
-        """Close the log of a topic that could not be created; nothing was written to it."""
-        log = self._logs.pop(partition, None)
-        if log is not None:
-            log.fail(f"{partition} was never created")
-            log.release()
+    async def release(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            log = self._logs.pop(partition, None)
+            if log is not None:
+                log.fail(f"{partition} is not led here any more")
+                log.release()
+                self._notify(log)
 
     def log(self, partition: TopicPartition) -> SegmentedLog:
         log = self._logs.get(partition)
@@ -129,7 +163,12 @@ class LogStorage:
     def logs(self) -> Iterable[SegmentedLog]:
         return self._logs.values()
 
+    async def destroy(self, topic: Topic) -> None:
+        for index in range(topic.partitions):
+            self.delete_log(TopicPartition(topic.name, Partition(index)))
+
     def delete_log(self, partition: TopicPartition) -> None:
+        """Close the log and remove its files. What was being appended is answered KAFKA_STORAGE_ERROR."""
         log = self._logs.pop(partition, None)
         if log is None:
             return
@@ -179,7 +218,10 @@ class LogStorage:
     def on_advance(self, listener: AdvanceListener) -> None:
         self._listeners.append(listener)
 
-    def take_repairs(self) -> list[Repair]:
+    def on_reopen(self, listener: ReopenListener) -> None:
+        self._reopen_listeners.append(listener)
+
+    def reports(self) -> list[Repair]:
         repairs, self._repairs = self._repairs, []
         return repairs
 
@@ -227,7 +269,11 @@ class LogStorage:
 
     # -- in the background -----------------------------------------------------------------------------
 
+    async def maintain(self, upkeep: Upkeep) -> None:
+        await Maintenance(self, upkeep, self._recover_catalog).run(scrubs=self._settings.scrubs)
+
     async def flush(self) -> None:
+        """Sync everything that is written."""
         for log in self._logs.values():
             if log.needs_sync and log.failure is None:
                 self._flusher.commit(log)
@@ -235,10 +281,15 @@ class LogStorage:
 
     async def checkpoint(self) -> None:
         """Raises ``RefusedError`` with KAFKA_STORAGE_ERROR when they cannot be written."""
-        await finish(self._checkpoint(), "writing checkpoints")  # a thread writes: the next one waits for it
+        if self._next_checkpoint is None:
+            task = asyncio.get_running_loop().create_task(self._checkpoint(), name="kohort checkpoint")
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._next_checkpoint = task
+        await asyncio.shield(self._next_checkpoint)
 
     async def _checkpoint(self) -> None:
-        async with self._checkpointing:
+        async with self._checkpointing:  # a thread writes: the next one waits for it
+            self._next_checkpoint = None
             for log in self._logs.values():
                 self._recovery_points[log.partition] = log.recovery_point
                 self._starts[log.partition] = log.start_offset
@@ -276,6 +327,11 @@ class LogStorage:
             ) from error
 
     async def scrub(self, partition: TopicPartition, rest: Callable[[int], Awaitable[None]]) -> list[Repair]:
+        """Compare the checksums of closed segments; what is damaged and was not known to be.
+
+        ``rest`` is called with the number of bytes after each step, to keep to a rate. Damage is answered
+        CORRUPT_MESSAGE from then on, and stays where it is.
+        """
         log = self.log(partition)
 
         async def step(work: Callable[[], int]) -> int:
@@ -312,6 +368,8 @@ class LogStorage:
         log.cleaned_up_to = min(old.cleaned_up_to, log.end_offset)
         self._logs[partition] = log
         await self.flush()
+        for listener in self._reopen_listeners:
+            listener(log)
         self._notify(log)
         return log
 
@@ -333,6 +391,7 @@ class LogStorage:
         for log in self._logs.values():
             log.release()
         self._flusher.close()
+        self._searches.shutdown(wait=False)
         self._directory.close(clean=clean, inventory=inventory)
 
     def _take_inventory(self) -> bytes | None:
@@ -353,6 +412,10 @@ class LogStorage:
         future: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
         self._flusher.wait(Waiting(future, []))
         await future
+
+    async def _look(self, look: Look) -> TimedOffset | None:
+        async with self._searching:
+            return await in_thread(self._searches, look)
 
     async def _blocking(self, work: Callable[[], None]) -> None:
         await in_thread(self._executor, work)
@@ -376,7 +439,7 @@ class LogStorage:
             self._repairs.append(Repair(path, "did not say to which topic it belongs; now it does"))
         settings = self._settings
         policy = settings.internal_policy if spec.config.internal else settings.data_policy
-        return SegmentedLog(place, spec, policy, found)
+        return SegmentedLog(place, spec, policy, found, self._means)
 
     def _check_topic_id(self, path: str, topic_id: TopicId) -> bool:
         """Whether the directory says that it belongs to the topic; refuses one that belongs to another."""

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from kohort.log.catalog import Catalog, Topic
+from kohort.log.files.catalog_file import FileCatalog
 from kohort.log.files.checkpoints import PARTITION_METADATA, CorruptCheckpointError, read_partition_metadata
 from kohort.log.files.directory import DataDirectory, repair_hint
 from kohort.log.files.disk import Disk, Entry, read_file, remove_tree
@@ -19,7 +19,7 @@ from kohort.log.files.segment import LOG
 from kohort.log.log import Repair
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicId, TopicName
-from kohort.model.topics import TopicPartition
+from kohort.model.topics import Topic, TopicPartition
 
 _DOOMED = re.compile(r"\.[0-9a-f]{32}-delete\Z")
 _LONGEST_NAME = 255
@@ -38,7 +38,7 @@ class StrayDataError(KohortError):
     """There are records of partitions that the catalog does not know: it is damaged, or not the right one."""
 
 
-async def sweep(directory: DataDirectory, catalog: Catalog) -> list[Repair]:
+async def sweep(directory: DataDirectory, catalog: FileCatalog) -> list[Repair]:
     """Remove the directories of deleted topics, and have the catalog forget those topics."""
     disk, repairs = directory.disk, []
     strays = [
@@ -62,7 +62,7 @@ async def sweep(directory: DataDirectory, catalog: Catalog) -> list[Repair]:
     return repairs
 
 
-def _judged(directory: DataDirectory, catalog: Catalog) -> list[tuple[str, str]]:
+def _judged(directory: DataDirectory, catalog: FileCatalog) -> list[tuple[str, str]]:
     """The directories that are of no partition in the catalog, each with what is wrong."""
     found = []
     for entry in directory.disk.entries(directory.path):
