@@ -217,11 +217,15 @@ class _Block:
         last = self._told.last_arrival
         rows = []
         for one in self._told.arrivals.values():
-            row = f"+{show_span(one.after_ms):8} {self._name(one.member_id)}{_how(one)}"
+            row = f"+{show_span(one.after_ms):8} {self._name(one.member_id)}{self._how(one)}"
             if last is not None and one is last[0]:
                 row += f", the last, {show_span(last[1])} behind"
             rows.append(row)
         return _few(rows)
+
+    def _how(self, arrival: Arrival) -> str:
+        new = ", new" if arrival.is_new else ""
+        return f"{new} ({_named(arrival.reason, self._names)})" if arrival.reason else new
 
     def _members(self) -> list[str]:
         told = self._told
@@ -303,11 +307,6 @@ class _Block:
                 f"the journal lost {counted(told.dropped, 'event')} meanwhile, of this group or others"
             )
         return rows
-
-
-def _how(arrival: Arrival) -> str:
-    new = ", new" if arrival.is_new else ""
-    return f"{new} ({arrival.reason})" if arrival.reason else new
 
 
 def _few(rows: list[str]) -> list[str]:
