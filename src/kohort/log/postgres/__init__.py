@@ -1,0 +1,1 @@
+"""Several nodes on one PostgreSQL: all that is durable is rows (cluster)."""

@@ -1,0 +1,165 @@
+"""Connections to the database of a cluster: where it is, how each kind is set up, what went wrong.
+
+A node has few connections, each for one purpose, opened at its start: no queue before a renewal, and no limit
+that is met later (cluster 6).
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol, cast
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+import asyncpg
+
+from kohort.model.errors import KohortError
+
+DEFAULT_SCHEMA = "kohort"
+CONNECTIONS_OF_A_NODE = 7  # lease, two lanes, two for reads, maintenance, catalog
+_LONGEST_NAME = 63  # of anything in PostgreSQL
+
+
+class Connection(Protocol):
+    """What is used of a connection of the driver; rows can also be unpacked like tuples."""
+
+    async def execute(self, query: str, *arguments: object) -> str: ...
+    async def fetch(self, query: str, *arguments: object) -> list[Any]: ...
+    async def fetchrow(self, query: str, *arguments: object) -> Any: ...  # noqa: ANN401 - a row
+    async def fetchval(self, query: str, *arguments: object) -> Any: ...  # noqa: ANN401 - a value
+    def transaction(self) -> AbstractAsyncContextManager[None]: ...
+    async def add_listener(self, channel: str, callback: Callable[..., None]) -> None: ...
+    def is_closed(self) -> bool: ...
+    async def close(self) -> None: ...
+    def terminate(self) -> None: ...
+
+
+class ClusterUrlError(KohortError):
+    """The URL of a cluster that cannot be understood."""
+
+
+class DatabaseError(KohortError):
+    """The database of a cluster cannot be used."""
+
+
+class Purpose(Enum):
+    """What a connection is for. The value is the application name that PostgreSQL shows for it."""
+
+    LEASE = "kohort lease"  # renews the session, and does nothing else
+    LANE = "kohort append"
+    READ = "kohort read"
+    MAINTENANCE = "kohort maintenance"
+    CATALOG = "kohort catalog"
+
+
+_ALL = {
+    "default_transaction_isolation": "read committed",
+    "synchronous_commit": "on",
+    "idle_in_transaction_session_timeout": "1s",
+    "lock_timeout": "5s",
+    "statement_timeout": "30s",
+    "tcp_user_timeout": "10s",
+    "timezone": "UTC",
+}
+_PRIMARY_KEYS_ONLY = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+_SETTINGS = {
+    Purpose.LEASE: {"statement_timeout": "2s", "lock_timeout": "2s"},
+    Purpose.LANE: {**_PRIMARY_KEYS_ONLY, "statement_timeout": "10s"},
+    Purpose.READ: _PRIMARY_KEYS_ONLY,
+    Purpose.MAINTENANCE: {},
+    Purpose.CATALOG: {},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database and the schema in it that is one cluster."""
+
+    url: str = field(repr=False)  # as the driver wants it; may hold a password
+    schema: str = DEFAULT_SCHEMA
+    schemas_before: tuple[str, ...] = ()  # for tests: whose functions hide those of PostgreSQL
+
+    @classmethod
+    def parse(cls, text: str) -> "Database":
+        """Read ``postgresql://[user[:password]@]host[:port]/database[?schema=name&…]``."""
+        parts = urlsplit(text)
+        if parts.scheme not in ("postgresql", "postgres"):
+            raise ClusterUrlError(
+                f"--cluster: {parts.scheme or 'nothing'}:// is not the address of a PostgreSQL",
+                hint="write postgresql://user@host/database?schema=kohort",
+            )
+        query = parse_qsl(parts.query, keep_blank_values=True)
+        schema = dict(query).get("schema", DEFAULT_SCHEMA)
+        if not schema or len(schema.encode()) > _LONGEST_NAME or "\0" in schema:
+            raise ClusterUrlError(f"--cluster: a schema name has 1 to {_LONGEST_NAME} bytes, not {schema!r}")
+        if schema.startswith("pg_") or schema in ("public", "information_schema"):
+            raise ClusterUrlError(
+                f"--cluster: the schema {schema!r} is not for one cluster alone",
+                hint=f"choose another name, such as {DEFAULT_SCHEMA!r}; it is created if it is missing",
+            )
+        rest = urlencode([(key, value) for key, value in query if key != "schema"])
+        return cls(urlunsplit(parts._replace(query=rest)), schema)
+
+    def __str__(self) -> str:
+        """The URL without its password."""
+        parts = urlsplit(self.url)
+        user, at, host = parts.netloc.rpartition("@")
+        netloc = user.partition(":")[0] + at + host
+        hidden = ("password", "sslpassword")
+        query = [(key, value) for key, value in parse_qsl(parts.query) if key not in hidden]
+        query.append(("schema", self.schema))
+        return urlunsplit(parts._replace(netloc=netloc, query=urlencode(query, quote_via=quote)))
+
+    @property
+    def search_path(self) -> str:
+        names = (*self.schemas_before, "pg_catalog", self.schema) if self.schemas_before else (self.schema,)
+        return ", ".join(quoted(name) for name in names)
+
+    async def connect(self, purpose: Purpose, *, timeout_s: float = 10.0) -> Connection:
+        """Raises ``DatabaseError`` for what waiting does not mend, and the driver's errors for the rest."""
+        settings = _ALL | _SETTINGS[purpose]
+        settings |= {"search_path": self.search_path, "application_name": purpose.value}
+        with self.explained():
+            connection = await asyncpg.connect(
+                self.url, server_settings=settings, timeout=timeout_s, max_cached_statement_lifetime=0
+            )
+            return cast("Connection", connection)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Say what to do about the errors that an administrator has to mend."""
+        try:
+            yield
+        except asyncpg.InvalidAuthorizationSpecificationError as error:
+            raise DatabaseError(
+                f"{self} does not let us in: {error}",
+                hint="give the password in PGPASSWORD or a passfile, and check pg_hba.conf",
+            ) from error
+        except asyncpg.InvalidCatalogNameError as error:
+            raise DatabaseError(f"{self}: {error}", hint="create the database first") from error
+        except asyncpg.ProtocolViolationError as error:
+            raise self._pooler_error(str(error)) from error
+        except ValueError as error:  # of the driver: a part of the URL
+            raise ClusterUrlError(f"--cluster: {self}: {error}") from error
+
+    async def refuse_pooler(self, one: Connection, other: Connection) -> None:
+        """Refuse a pooler that gives the transactions of two connections to one server process."""
+        if await one.fetchval("SELECT pg_backend_pid()") == await other.fetchval("SELECT pg_backend_pid()"):
+            raise self._pooler_error("two connections share one server process")
+
+    def _pooler_error(self, reason: str) -> DatabaseError:
+        return DatabaseError(
+            f"{self} is a pooler in transaction mode: {reason}",
+            hint="use the address of PostgreSQL itself, or a pool in session mode: prepared statements,"
+            " LISTEN and the settings of a connection must stay with it",
+        )
+
+
+def quoted(name: str) -> str:
+    """A name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
