@@ -1,9 +1,11 @@
 """Kafka's own tools for users and ACLs work on a secured Kohort, with Java's TLS and SCRAM."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.broker.security.issuer import claims, key_set, signed
 from tests.broker.security.secured import Certificates, serving
 from tools.peers.kafka_tools import Tool, ToolError, ToolShell
 
@@ -16,6 +18,7 @@ ssl.truststore.location={ca}
 sasl.mechanism={mechanism}
 sasl.jaas.config=org.apache.kafka.common.security.{module}LoginModule required username="{user}" password="{user}-secret";
 """  # noqa: E501 - one line is one setting
+OAUTH = "org.apache.kafka.common.security.oauthbearer"
 MODULES = {"SCRAM-SHA-256": "scram.Scram", "SCRAM-SHA-512": "scram.Scram", "PLAIN": "plain.Plain"}
 
 
@@ -51,6 +54,34 @@ def test_javas_client_logs_in(desk: Desk, mechanism: str) -> None:
     desk.run(Tool.TOPICS, "--create", "--topic", "t", mechanism=mechanism)
     assert desk.run(Tool.TOPICS, "--list", mechanism=mechanism).split() == ["t"]
     assert desk.run(Tool.TOPICS, "--list", mechanism=mechanism, user="alice").split() == []
+
+
+def test_javas_client_logs_in_with_a_token(kafka_tools: ToolShell, tmp_path: Path) -> None:
+    certificates, keys = Certificates(tmp_path), tmp_path / "keys.json"
+    keys.write_text(key_set())
+    kafka_tools.token.write_text(signed(claims(time.time()), "ES256"))
+    settings = certificates.settings(
+        sasl_enabled_mechanisms="OAUTHBEARER",
+        sasl_oauthbearer_expected_issuer="https://issuer",
+        sasl_oauthbearer_jwks_endpoint_url=keys.as_uri(),
+    )
+    lines = [
+        "security.protocol=SASL_SSL",
+        "ssl.truststore.type=PEM",
+        f"ssl.truststore.location={certificates.ca}",
+        "sasl.mechanism=OAUTHBEARER",
+        f"sasl.oauthbearer.token.endpoint.url={kafka_tools.token.as_uri()}",
+        f"sasl.login.callback.handler.class={OAUTH}.OAuthBearerLoginCallbackHandler",
+        f"sasl.jaas.config={OAUTH}.OAuthBearerLoginModule required;",
+    ]
+    config = certificates.write("token.properties", "\n".join(lines))
+    with serving("SASL_SSL", settings=settings) as running:
+        at = ("--bootstrap-server", f"localhost:{running.ports['SASL_SSL']}", "--command-config", config)
+        kafka_tools.check(Tool.TOPICS, *at, "--create", "--topic", "t")
+        assert kafka_tools.check(Tool.TOPICS, *at, "--list").stdout.split() == ["t"]
+        kafka_tools.token.write_text(signed(claims(time.time(), iss="https://elsewhere")))
+        with pytest.raises(ToolError, match="invalid_token"):
+            kafka_tools.check(Tool.TOPICS, *at, "--list")
 
 
 def test_kafka_acls_adds_lists_and_removes(desk: Desk) -> None:

@@ -58,9 +58,10 @@ class ToolError(Exception):
 class ToolShell:
     """One JVM that runs tools one after another. Made by ``tool_shell``."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", errors: Path) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", errors: Path, token: Path) -> None:
         self._process = process
         self._errors = errors
+        self.token = token  # a file that its tools may read a token for OAUTHBEARER from
 
     def run(self, tool: Tool, *args: str, stdin: str = "") -> ToolRun:
         """Run a tool to its end, whatever its exit code; raises ToolError when it does not end."""
@@ -109,15 +110,17 @@ def tool_shell() -> Iterator[ToolShell]:
     with tempfile.TemporaryDirectory(prefix="kafka-tools-") as folder:
         errors = Path(folder) / "stderr"
         config = jvm.write_log_config(Path(folder), "ERROR")
+        token = Path(folder) / "token"
+        readable = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={token.as_uri()}"
         shell = jvm.command(
-            class_path(Peer.KAFKA), "ToolShell", heap="256m", options=[jvm.logging_to(config)]
+            class_path(Peer.KAFKA), "ToolShell", heap="256m", options=[jvm.logging_to(config), readable]
         )
         with errors.open("wb") as sink:
             process = subprocess.Popen(
                 shell, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sink, bufsize=0
             )
         try:
-            yield ToolShell(process, errors)
+            yield ToolShell(process, errors, token)
         finally:
             assert process.stdin is not None
             assert process.stdout is not None

@@ -106,6 +106,17 @@ class Broker:
             if not self.catalog.secret:
                 await self.catalog.set_secret(token_bytes(32))
             self.users = Users(self.catalog.credentials, self.catalog.secret)
+        for endpoint in self.endpoints:
+            if endpoint.sasl is not None and endpoint.sasl.tokens is not None:
+                await endpoint.sasl.tokens.start()
+
+    def close_log_ins(self) -> None:
+        """End what ``prepare_users`` began."""
+        if hasattr(self, "users"):
+            self.users.close()
+        for endpoint in self.endpoints:
+            if endpoint.sasl is not None and endpoint.sasl.tokens is not None:
+                endpoint.sasl.tokens.close()
 
     async def start(self) -> None:
         """Open what is stored and begin to work."""
@@ -123,8 +134,7 @@ class Broker:
         """Answer whoever waits, write what is left to write, close the data cleanly."""
         await self.stop_coordinating()
         self.heavy_work.close()
-        if hasattr(self, "users"):
-            self.users.close()
+        self.close_log_ins()
         await self.storage.close()
 
     async def set_group_configs(self, group: str, configs: Mapping[str, str]) -> None:

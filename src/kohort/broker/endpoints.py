@@ -64,6 +64,9 @@ def _sasl_settings(listener: Listener, settings: Mapping[str, str]) -> "SaslSett
 
 def check_risks(listeners: Sequence[Listener], settings: Mapping[str, str], *, insecure: bool) -> None:
     """Raise KohortError for what would expose data or passwords; warn where there is no security at all."""
+    for listener in listeners:
+        if listener.protocol.has_sasl and not insecure:
+            _check_tokens(listener, settings)
     open_to_others = [one for one in listeners if not is_loopback(one.host)]
     if not open_to_others:
         return
@@ -71,8 +74,8 @@ def check_risks(listeners: Sequence[Listener], settings: Mapping[str, str], *, i
     for listener in open_to_others:
         if listener.protocol.has_tls or insecure:
             continue
-        mechanisms = find_setting(settings, listener.name, "sasl.enabled.mechanisms") or ""
-        if authorizer and (not listener.protocol.has_sasl or "PLAIN" in split(mechanisms)):
+        in_clear = {"PLAIN", "OAUTHBEARER"} & set(_mechanisms(listener, settings))
+        if authorizer and (not listener.protocol.has_sasl or in_clear):
             raise KohortError(
                 f"listener {listener} sends names, passwords and records without encryption, "
                 "and other machines can reach it",
@@ -86,6 +89,17 @@ def check_risks(listeners: Sequence[Listener], settings: Mapping[str, str], *, i
             "there is no TLS, no SASL and no authorizer",
             ", ".join(bare),
         )
+
+
+def _mechanisms(listener: Listener, settings: Mapping[str, str]) -> list[str]:
+    return split(find_setting(settings, listener.name, "sasl.enabled.mechanisms") or "")
+
+
+def _check_tokens(listener: Listener, settings: Mapping[str, str]) -> None:
+    if "OAUTHBEARER" in _mechanisms(listener, settings):
+        from kohort.broker.oauthbearer import check_bearer_risks  # few brokers need it
+
+        check_bearer_risks(listener, settings)
 
 
 def is_authorizer_on(settings: Mapping[str, str]) -> bool:

@@ -124,7 +124,7 @@ class Gate:
         if self._mechanism and request.mechanism != self._mechanism:  # of a re-authentication
             self._must_close = True
         self._mechanism = request.mechanism
-        self._exchange = self._sasl.exchange(request.mechanism, self._broker.users)
+        self._exchange = self._sasl.exchange(request.mechanism, self._broker)
         self._raw = header.api_version == 0
         self._state = _State.AUTHENTICATE
         return _frame(reply, header)
@@ -174,6 +174,9 @@ class Gate:
         self, step: LoginStep, header: RequestHeader | None, connection: Connection
     ) -> Buffers | Parked | None:
         lifetime = 0
+        if step.note:
+            host = connection.client_host[1:]
+            self.notices.warn(logger, f"failed log-ins from {host}", f"log-in from {host}: {step.note}")
         if step.user is not None:
             principal = f"User:{step.user}"
             if self._principal not in ("", principal):

@@ -20,7 +20,7 @@ from kohort.security.scram import (
     read_client_first,
 )
 
-PLAIN = "PLAIN"
+PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 SCRAM = {mechanism.value: mechanism for mechanism in ScramMechanism}
 _OTHER_AUTHZID = "Authentication failed: Client requested an authorization id that is different from username"
 _WRONG = "Authentication failed: Invalid username or password"
@@ -43,6 +43,7 @@ class Step(NamedTuple):
     reply: bytes
     user: str | None = None
     expires_at: int | None = None  # milliseconds of wall time
+    note: str = ""  # for the log
 
 
 class Exchange(Protocol):

@@ -5,17 +5,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kohort.broker.login_limits import FailedLogins, HalfOpen
-from kohort.broker.sasl_mechanisms import PLAIN, SCRAM, Exchange, PlainExchange, ScramExchange
+from kohort.broker.sasl_mechanisms import OAUTHBEARER, PLAIN, SCRAM, Exchange, PlainExchange, ScramExchange
 from kohort.model.errors import KohortError
 from kohort.security.jaas import parse_jaas
 from kohort.security.listeners import find_setting, split
 
 if TYPE_CHECKING:
-    from kohort.broker.sasl_mechanisms import Users
+    from kohort.broker.broker import Broker
+    from kohort.broker.oauthbearer import BearerTokens
 
 logger = logging.getLogger("kohort.sasl")
 
-MECHANISMS = (PLAIN, *SCRAM)
+MECHANISMS = (PLAIN, *SCRAM, OAUTHBEARER)
 
 
 class SaslSettings:
@@ -32,17 +33,26 @@ class SaslSettings:
                 hint=f"set sasl.enabled.mechanisms to some of {', '.join(MECHANISMS)}",
             )
         self.fixed_users = _fixed_users(settings, name)
+        self.tokens = _tokens(name, settings) if OAUTHBEARER in self.mechanisms else None
         self.max_session_ms = _number(settings, name, "connections.max.reauth.ms", 0)
         self.max_frame = _number(settings, name, "sasl.server.max.receive.size", 524_288)
         self.half_open = HalfOpen(_number(settings, name, "kohort.authentication.timeout.ms", 10_000) / 1_000)
         delay_ms = _number(settings, name, "connection.failed.authentication.delay.ms", 100)
         self.failed = FailedLogins(delay_ms / 1_000)
 
-    def exchange(self, mechanism: str, users: "Users") -> Exchange:
+    def exchange(self, mechanism: str, broker: "Broker") -> Exchange:
         """A new log-in."""
         if mechanism == PLAIN:
-            return PlainExchange(users, self.fixed_users)
-        return ScramExchange(users, SCRAM[mechanism])
+            return PlainExchange(broker.users, self.fixed_users)
+        if self.tokens is not None and mechanism == OAUTHBEARER:
+            return self.tokens.exchange(lambda: broker.clock.now().wall)
+        return ScramExchange(broker.users, SCRAM[mechanism])
+
+
+def _tokens(name: str, settings: Mapping[str, str]) -> "BearerTokens":
+    from kohort.broker.oauthbearer import BearerTokens  # few brokers need it
+
+    return BearerTokens(name, settings)
 
 
 def _number(settings: Mapping[str, str], listener: str, key: str, default: int) -> int:

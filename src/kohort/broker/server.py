@@ -71,6 +71,7 @@ class Server:
             await self._close_listeners()
             if hasattr(self, "broker"):  # it may be loading groups already
                 await self.broker.stop_coordinating()
+                self.broker.close_log_ins()
             await storage.close(started=False)
             raise
         self._maintenance = Maintenance(self.broker)
@@ -84,6 +85,8 @@ class Server:
         for endpoint in self.broker.endpoints:
             if endpoint.tls is not None:
                 endpoint.tls.reload()
+            if endpoint.sasl is not None and endpoint.sasl.tokens is not None:
+                endpoint.sasl.tokens.reload()
 
     async def stop(self) -> None:
         """Stop listening, drop the connections, end the background work, close the data cleanly."""
@@ -139,7 +142,7 @@ class Server:
     def _watch_certificates(self) -> None:
         self.reload_certificates()
         later = asyncio.get_running_loop().call_later
-        if any(endpoint.tls is not None for endpoint in self.broker.endpoints):
+        if any(one.tls is not None or one.sasl is not None for one in self.broker.endpoints):
             self._certificates_check = later(_CERTIFICATES_CHECK_S, self._watch_certificates)
 
     def _connect(self, endpoint: Endpoint) -> Connection:

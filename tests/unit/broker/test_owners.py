@@ -17,6 +17,7 @@ OWNERS = {
     "broker/listening.py": "a connection that cannot be set up is closed",
     "broker/topic_runtime.py": "a partition that cannot be loaded is loaded again",
     "broker/gate.py": "a log-in that fails is answered, or its connection is closed",
+    "broker/key_sets.py": "keys that cannot be read are read again, and the old ones stay",
     "broker/coordinator.py": "a topic that cannot be created fails the requests that share the attempt",
 }
 
