@@ -40,8 +40,13 @@ SUITES = {
     ),
 }
 
-# Changes that no test can see: annotations (`int | None`), decorators of values, and `not` before `not`.
-UNSEEN = ("core/ReplaceBinaryOperator_BitOr_", "core/RemoveDecorator", "core/ReplaceUnaryOperator_")
+# Changes that no test can see: annotations (`int | None`), decorators, `==` for `is`.
+UNSEEN = (
+    "core/ReplaceBinaryOperator_BitOr_",
+    "core/RemoveDecorator",
+    "core/ReplaceComparisonOperator_Is_Eq",
+    "core/ReplaceComparisonOperator_IsNot_NotEq",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +90,12 @@ def configure(copy: Path, suite: Suite, timeout: float) -> str:
     return command
 
 
-def keep_a_sample(session: Path, size: int, seed: int) -> tuple[int, int]:
+def is_decorator(copy: Path, module: str, line: int) -> bool:
+    """Whether the place is in a decorator: `frozen=False` is no change of behaviour."""
+    return (copy / module).read_text().splitlines()[line - 1].lstrip().startswith("@")
+
+
+def keep_a_sample(copy: Path, session: Path, size: int, seed: int) -> tuple[int, int]:
     """Leave ``size`` mutants in the session, one for a place; return how many, of how many places."""
     places: dict[tuple[str, int, int], list[str]] = {}
     with closing(sqlite3.connect(session)) as database:
@@ -95,6 +105,8 @@ def keep_a_sample(session: Path, size: int, seed: int) -> tuple[int, int]:
         ):
             if not operator.startswith(UNSEEN):
                 places.setdefault((place[0], place[1], place[2]), []).append(job)
+        for place in [place for place in places if is_decorator(copy, place[0], place[1])]:
+            del places[place]
         dice = random.Random(seed)
         chosen = dice.sample(sorted(places), min(size, len(places)))
         kept = {dice.choice(places[place]) for place in chosen}
@@ -150,7 +162,7 @@ def examine(package: str, sample: int, seed: int, timeout: float) -> list[Mutant
         raise SystemExit(f"{package}: its tests fail without a mutant; mend them first")
     session = copy / "mutants.sqlite"
     subprocess.run([str(tool), "init", "mutants.toml", str(session)], cwd=copy, check=True)
-    kept, places = keep_a_sample(session, sample, seed)
+    kept, places = keep_a_sample(copy, session, sample, seed)
     print(f"{package}: {kept} mutants of {places} places, seed {seed}", flush=True)
     run(tool, copy, session, kept)
     tried = list(results(session))

@@ -10,15 +10,16 @@ from tools.mutants import Mutant, keep_a_sample, report, results
 
 @pytest.fixture
 def session(tmp_path: Path) -> Path:
-    """A session as ``cosmic-ray init`` leaves it: three changes at each of twenty places, one unseen."""
+    """A session as ``cosmic-ray init`` leaves it: three changes on each of 21 lines, one unseen."""
     path = tmp_path / "session.sqlite"
+    (tmp_path / "a.py").write_text("@dataclass(frozen=True)\n" + "x = not 1\n" * 20)
     with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE work_items (job_id)")
         database.execute(
             "CREATE TABLE mutation_specs (job_id, operator_name, module_path, start_pos_row, start_pos_col)"
         )
         database.execute("CREATE TABLE work_results (job_id, test_outcome, diff)")
-        for place in range(20):
+        for place in range(1, 22):
             for operator in ("core/AddNot", "core/NumberReplacer", "core/ReplaceBinaryOperator_BitOr_Add"):
                 job = f"{place} {operator}"
                 database.execute("INSERT INTO work_items VALUES (?)", (job,))
@@ -38,9 +39,10 @@ def kept(session: Path) -> list[tuple[str, int]]:
 
 
 def test_a_sample_has_one_mutant_for_a_place_and_none_that_no_test_can_see(session: Path) -> None:
-    assert keep_a_sample(session, 8, seed=1) == (8, 20)
+    assert keep_a_sample(session.parent, session, 8, seed=1) == (8, 20)
     rows = kept(session)
     assert len({line for _, line in rows}) == len(rows) == 8
+    assert 1 not in {line for _, line in rows}, "the line of the decorator"
     assert {operator for operator, _ in rows} <= {"core/AddNot", "core/NumberReplacer"}
 
 
@@ -49,13 +51,13 @@ def test_a_seed_names_a_sample(session: Path, tmp_path: Path) -> None:
     for copy in (again, other):
         copy.write_bytes(session.read_bytes())
     for path, seed in ((session, 1), (again, 1), (other, 2)):
-        keep_a_sample(path, 8, seed)
+        keep_a_sample(path.parent, path, 8, seed)
     assert kept(session) == kept(again)
     assert kept(session) != kept(other)
 
 
 def test_a_sample_larger_than_the_package_is_the_whole_package(session: Path) -> None:
-    assert keep_a_sample(session, 500, seed=1) == (20, 20)
+    assert keep_a_sample(session.parent, session, 500, seed=1) == (20, 20)
 
 
 def test_only_survivors_count_as_unnoticed(session: Path) -> None:
