@@ -10,8 +10,10 @@ against the budget of ``memory_budget.py``.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
+from kohort.broker.commit_recognition import KnownCommits
 from kohort.broker.memory_budget import FREE, Progress
 from kohort.broker.notices import Notices
 from kohort.broker.recognition import SeenHeartbeat
@@ -36,8 +38,21 @@ _READ_AHEAD = 64 * 1024
 _LOGGED = 5  # lines a minute about bad requests of one host; the others are counted
 
 
-class Parked(Protocol):
-    """A request whose reply is not ready. ``parts`` may be called once ``future`` is done.
+class Unanswered(Protocol):
+    """A request whose reply is not ready."""
+
+    @property
+    def held(self) -> int:
+        """How many bytes of the request it keeps in memory, about."""
+        ...
+
+    def abandon(self) -> None:
+        """Nobody is left to hear the reply."""
+        ...
+
+
+class Parked(Unanswered, Protocol):
+    """One whose ``parts`` may be called once ``future`` is done.
 
     It returns the bytes of the reply, ``None`` for no reply at all, or what there is still to wait for.
     """
@@ -45,16 +60,7 @@ class Parked(Protocol):
     @property
     def future(self) -> asyncio.Future[object]: ...
 
-    @property
-    def held(self) -> int:
-        """How many bytes of the request it keeps in memory, about."""
-        ...
-
     def parts(self) -> "Buffers | Parked | None": ...
-
-    def abandon(self) -> None:
-        """Nobody is left to hear the reply."""
-        ...
 
 
 class Requests(Protocol):
@@ -86,7 +92,7 @@ class Connection(asyncio.Protocol):
         self._opened = opened
         self._closed = closed
         self._loop = asyncio.get_running_loop()
-        self._parked: Parked | None = None
+        self._parked: Unanswered | None = None
         self._choked = False  # the peer does not read its replies
         self._unread = 0  # bytes of them: the transport keeps each as a whole until all of it is sent
         self._ahead = 0  # bytes behind what we wait for
@@ -100,6 +106,7 @@ class Connection(asyncio.Protocol):
         self.client_host = ""  # as Kafka records it: "/127.0.0.1"
         self.last_active = 0.0
         self.seen: SeenHeartbeat | None = None  # set by those who answer
+        self.commits = KnownCommits()
 
     # What asyncio calls
 
@@ -117,13 +124,12 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.last_active = self._loop.time()
-        is_free = self._parked is None and not self._choked
-        if self.seen is not None and is_free and self._frames.is_empty and self._open:
-            data = self._answer_seen(self.seen, data)
+        if self._parked is None and not self._choked and self._frames.is_empty and self._open:
+            data = self._answer_seen(data)
             if not data and not self._choked:
                 return
         self._frames.feed(data)
-        if is_free:
+        if self._parked is None and not self._choked:
             self._serve()
         else:
             self._ahead += len(data)
@@ -227,14 +233,37 @@ class Connection(asyncio.Protocol):
             self._budget.hold(self, held)
         self._set_reading()
 
-    def _answer_seen(self, seen: SeenHeartbeat, data: bytes) -> bytes:
-        """Answer what has been seen before; what comes after it."""
+    def _answer_seen(self, data: bytes) -> bytes:
+        """Answer what has been seen before, or let it wait for its answer; what comes after it."""
+        heartbeat, commit = self.seen, self.commits.seen
         try:
-            replies, size = seen.answer(data)
+            if heartbeat is not None:
+                replies, size = heartbeat.answer(data)
+                self._write(replies)
+                data = data[size:]
+            if commit is not None and data:
+                answer = commit.take(data, self._answered)
+                if answer is None:
+                    return data
+                if answer is commit:
+                    self._parked = commit
+                elif isinstance(answer, bytes):
+                    self._write([answer])
+                data = data[commit.size :]
         except Exception:
-            return data  # a bug: the dispatch runs into it again, and says for which request
-        self._write(replies)
-        return data[size:]
+            pass  # a bug: the dispatch runs into it again, and says for which request
+        return data
+
+    def _answered(self, reply: bytes) -> None:
+        """The reply of a commit that has waited; what came after it is looked at in the next turn."""
+        self._parked = None
+        self.last_active = self._loop.time()
+        self._write([reply])
+        if self._frames.is_empty and not self._held:
+            self._ahead = 0
+            self._set_reading()
+        else:
+            self._loop.call_soon(self._serve)
 
     def _serve(self) -> None:
         """Answer requests until there are none, one has to wait, or the peer stops reading."""
@@ -285,11 +314,10 @@ class Connection(asyncio.Protocol):
 
     def _park(self, parked: Parked) -> None:
         self._parked = parked
-        parked.future.add_done_callback(self._unpark)
+        parked.future.add_done_callback(partial(self._unpark, parked))
 
-    def _unpark(self, future: asyncio.Future[object]) -> None:
-        parked = self._parked
-        if parked is None or parked.future is not future:
+    def _unpark(self, parked: Parked, _future: asyncio.Future[object]) -> None:
+        if self._parked is not parked:
             return  # the connection was lost meanwhile
         self._parked = None
         self.last_active = self._loop.time()

@@ -14,7 +14,7 @@ from kohort.broker.group_configs import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 from kohort.broker.heavy_work import Slice
 from kohort.broker.journal import JournalWriter
 from kohort.broker.memory import members_limit
-from kohort.broker.partition_runtime import PartitionRuntime, Status
+from kohort.broker.partition_runtime import PartitionRuntime, Status, Waiter
 from kohort.broker.topic_runtime import TopicRuntime
 from kohort.broker.topics import ServedTopic, offsets_topic
 from kohort.groups.availability import Absence, answer_while, heartbeat_error_while
@@ -113,12 +113,17 @@ class GroupCoordinator:
         finally:
             self._creating = None
 
-    def ask(self, group_id: str, make: Callable[[ReplyTo], Request]) -> ReplyBody | asyncio.Future[Any]:
-        """Ask the shard a group lives in; a shard that cannot be asked is answered for."""
+    def ask(
+        self, group_id: str, make: Callable[[ReplyTo], Request], waiter: Waiter | None = None
+    ) -> ReplyBody | Waiter:
+        """Ask the shard a group lives in; a shard that cannot be asked is answered for.
+
+        A reply that has to wait is given to ``waiter``; without one, it is a future of it that is returned.
+        """
         shard = self._groups.of(group_id)
         if shard is None or shard.status is not Status.ACTIVE:
             return answer_while(self._absence(shard), make(NOBODY), self.settings())
-        answer: ReplyBody | asyncio.Future[Any] = shard.ask(make)
+        answer: ReplyBody | Waiter = shard.ask(make, waiter)
         return answer
 
     def ask_all(self, make: Callable[[ReplyTo], Request]) -> Iterator[ReplyBody | asyncio.Future[Any]]:

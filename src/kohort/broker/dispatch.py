@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from kohort.broker.commit_recognition import SeenCommit
 from kohort.broker.connection import Buffers, Connection, Parked
 from kohort.broker.context import Context, Interceptor, Later, RawReply, Response, Result
 from kohort.broker.handlers import SERVED, Served, Wait
@@ -175,8 +176,13 @@ class Dispatch:
         except DecodeError as error:
             raise ProtocolError(f"{context} cannot be read: {error}") from error
         answer = self._answer(handler, request, context, len(frame))
-        if handler.served.key is ApiKey.HEARTBEAT and self._is_direct(connection):
+        key = handler.served.key
+        if key is ApiKey.HEARTBEAT and self._is_direct(connection):
             connection.seen = self._remember(frame, request, handler, context)
+        elif key is ApiKey.OFFSET_COMMIT and connection.commits.is_worth_it(len(frame)):
+            is_direct = self._is_direct(connection)
+            read = frame, position, request
+            connection.commits.seen = self._remember_commit(read, handler, context) if is_direct else None
         return answer
 
     def _is_direct(self, connection: Connection) -> bool:
@@ -192,6 +198,18 @@ class Dispatch:
         return SeenHeartbeat(
             frame, cast("HeartbeatRequest", request), self._broker.coordinator, self._validity, write
         )
+
+    def _remember_commit(
+        self, read: tuple[bytes, int, Any], handler: Handler, context: Context
+    ) -> SeenCommit | None:
+        from kohort.broker.handlers.offset_commit import remember
+
+        def write(response: Message) -> bytes:
+            reply = encode_reply(response, handler.first_tagged_reply, context)
+            assert reply is not None
+            return b"".join(reply)
+
+        return remember(self._broker, read, context.version, self._validity, write)
 
     def _answer(
         self, handler: Handler, request: Message, context: Context, size: int

@@ -14,7 +14,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, auto
-from typing import Any, Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kohort.broker.clock import Alarm, Clock
 from kohort.broker.context import Later
@@ -38,6 +39,16 @@ _BATCH_BYTES = 256 * 1024
 _MOVED = ErrorCode.NOT_LEADER_OR_FOLLOWER  # what a log says whose partition is not served here
 
 
+class Waiter(Protocol):
+    """Waits for a reply; a future is one."""
+
+    def done(self) -> bool:
+        """Whether it does not wait any more: a client that hung up cancelled its own."""
+        ...
+
+    def set_result(self, reply: Any, /) -> None: ...  # noqa: ANN401 - of the shard
+
+
 class Status(Enum):
     """Whether a partition can be asked."""
 
@@ -47,10 +58,70 @@ class Status(Enum):
     STOPPED = auto()
 
 
+class Appends:
+    """What the partitions of a topic have to store, in one append for each turn of the loop.
+
+    A partition that is ready has its part in the next one; whatever fails there is its own.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._ready: list[PartitionRuntime[Any]] = []
+
+    def join(self, runtime: "PartitionRuntime[Any]") -> None:
+        """Take part in the next append. Not at once: requests that are being read in this turn share it."""
+        if not self._ready:
+            asyncio.get_running_loop().call_soon(self._append)
+        self._ready.append(runtime)
+
+    def _append(self) -> None:
+        ready, self._ready = self._ready, []
+        appends: list[Append] = []
+        parts: list[_Part] = []
+        for runtime in ready:
+            gathered = runtime.gather()
+            if gathered is not None:
+                first = len(appends)
+                appends += gathered[0]
+                parts.append(_Part(runtime, runtime.shard, gathered[1], slice(first, len(appends))))
+        if not parts:
+            return
+        try:
+            future = self._storage.append(appends)
+        except Exception:  # of the storage: whether the records are stored is not known
+            for part in parts:
+                part.runtime.lose_append()
+            return
+        for part in parts:
+            part.runtime.appending = future
+        future.add_done_callback(partial(_settle, parts))
+
+
+class _Part(NamedTuple):
+    """What one partition has in an append."""
+
+    runtime: "PartitionRuntime[Any]"
+    shard: Shard[Any, Any, Any]
+    position: int  # that it reaches
+    batches: slice
+
+
+def _settle(parts: "list[_Part]", done: "asyncio.Future[list[Any]]") -> None:
+    try:
+        results = done.result()
+    except (Exception, asyncio.CancelledError):
+        logger.exception("an append of %d partitions failed as a whole", len(parts))
+        for part in parts:
+            part.runtime.lose_append(part.shard)
+        return
+    for runtime, shard, position, batches in parts:
+        runtime.settle(shard, position, results[batches])
+
+
 class PartitionLog(NamedTuple):
     """Where a shard is stored. The log is looked up each time: recovery may have replaced it."""
 
-    storage: Storage
+    appends: Appends
     log: Callable[[], Log]
     max_batch_bytes: int
 
@@ -79,12 +150,12 @@ class PartitionRuntime(Generic[S]):
         self._clock = clock
         self._journal = journal
         self._lost = lost
-        self._waiting: dict[ReplyTo, tuple[Any, asyncio.Future[Any]]] = {}
+        self._waiting: dict[ReplyTo, tuple[Any, Waiter]] = {}
         self._numbers = itertools.count(1)
         self._queue: deque[ShardAppend] = deque()  # wants to be stored, in order of position
         self._orders: dict[int, tuple[Any, asyncio.Future[None]]] = {}  # by the position that settles them
         self._postponed: list[Any] = []  # orders for when the shard is loaded
-        self._appending: asyncio.Future[Any] | None = None
+        self.appending: asyncio.Future[Any] | None = None
         self._flushing = False
         self._alarm: Alarm | None = None
         self._alarm_at: Instant | None = None
@@ -98,13 +169,16 @@ class PartitionRuntime(Generic[S]):
     def has_nothing_to_load(self) -> bool:
         """Whether the log is empty, well, and has no append on its way."""
         log = self.log
-        is_idle = self._appending is None or self._appending.done()
+        is_idle = self.appending is None or self.appending.done()
         return is_idle and log.failure is None and log.end_offset <= log.start_offset
 
     # Commands
 
-    def ask(self, make: Callable[[ReplyTo], Any]) -> Any:  # noqa: ANN401 - a reply of the shard, or a future
-        """Hand a request to the shard: its reply if that may leave at once, else a future of it."""
+    def ask(self, make: Callable[[ReplyTo], Any], waiter: Waiter | None = None) -> Any:  # noqa: ANN401 - a reply of the shard, or who waits for it
+        """Hand a request to the shard: its reply if that may leave at once, else who waits for it.
+
+        That is a new future, if there is no ``waiter``.
+        """
         reply_to = ReplyTo(next(self._numbers))
         command = make(reply_to)
         try:
@@ -116,9 +190,10 @@ class PartitionRuntime(Generic[S]):
         for reply in outcome.replies:
             if reply.reply_to == reply_to:
                 return reply.body
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[reply_to] = command, future
-        return future
+        if waiter is None:
+            waiter = asyncio.get_running_loop().create_future()
+        self._waiting[reply_to] = command, waiter
+        return waiter
 
     async def order(self, command: object) -> None:
         """Hand the shard a command that has no reply; returns when it is stored, or is known to take longer.
@@ -167,15 +242,15 @@ class PartitionRuntime(Generic[S]):
     def _send(self, replies: Iterable[Reply[Any]]) -> None:
         for reply in replies:
             waiting = self._waiting.pop(reply.reply_to, None)
-            if waiting is not None and not waiting[1].done():  # a client that hung up cancelled its own
+            if waiting is not None and not waiting[1].done():
                 waiting[1].set_result(reply.body)
 
     # Loading, and going
 
     async def idle(self) -> None:
         """Wait for an append of the shard before this one: the log does not grow behind a load's back."""
-        if self._appending is not None:
-            await asyncio.wait((self._appending,))
+        if self.appending is not None:
+            await asyncio.wait((self.appending,))
 
     def load_more(self) -> bool:
         """Do a piece of what follows reading the log; False when all is done."""
@@ -238,9 +313,9 @@ class PartitionRuntime(Generic[S]):
         self._queue.clear()
         shard, self.shard = self.shard, self._make_shard(self._clock.now().instant)
         waiting, self._waiting = self._waiting, {}
-        for command, future in waiting.values():
-            if not future.done():
-                future.set_result(shard.refuse(command, refused))
+        for command, waiter in waiting.values():
+            if not waiter.done():
+                waiter.set_result(shard.refuse(command, refused))
         orders, self._orders = self._orders, {}
         for order, stored in orders.values():
             self._postponed.append(order)
@@ -267,24 +342,28 @@ class PartitionRuntime(Generic[S]):
 
     def _flush_soon(self) -> None:
         if not self._flushing:
-            # Not at once: requests that are being read in this turn of the loop share the append.
             self._flushing = True
-            asyncio.get_running_loop().call_soon(self._flush)
+            self._stored.appends.join(self)
 
-    def _flush(self) -> None:
-        """Append what has gathered; runs again when the log has answered, if there is more by then."""
+    def gather(self) -> tuple[list[Append], int] | None:
+        """What has gathered, and the position it reaches; ``None`` if there is nothing to append."""
         if not self._queue or self.status is not Status.ACTIVE:
             self._flushing = False
-            return
+            return None
         try:
-            appends, position = self._gather()
-            self._appending = self._stored.storage.append(appends)
-        except Exception:  # of the storage: whether the records are stored is not known
+            return self._gather()
+        except Exception:
             self._flushing = False
             self._break()
-            return
-        shard = self.shard
-        self._appending.add_done_callback(lambda done: self._settle(shard, position, done))
+            return None
+
+    def lose_append(self, shard: S | None = None) -> None:
+        """Whether an append (of this shard) is stored is not known: load what is."""
+        self._flushing = False
+        if shard is None or (self.shard is shard and self.status is Status.ACTIVE):
+            self._break()
+        elif self._queue:
+            self._flush_soon()
 
     def _gather(self) -> tuple[list[Append], int]:
         """What goes into the next append, and the position it reaches."""
@@ -314,31 +393,33 @@ class PartitionRuntime(Generic[S]):
         batch = bytearray(build_batch(records, fields))
         return Append(log.partition, batch, log.leader_epoch, self._clock.now().wall, from_client=False)
 
-    def _settle(self, shard: S, position: int, done: asyncio.Future[Any]) -> None:
+    def settle(self, shard: S, position: int, results: list[Any]) -> None:
         """Let go who has waited for an append, and go on with what gathered meanwhile."""
         self._flushing = False
         if self.shard is not shard or self.status is not Status.ACTIVE:
             if self._queue:
                 self._flush_soon()
             return
+        for result in results:
+            if isinstance(result, RefusedError):
+                self._refused(result)
+                return
         try:
-            refusals = [result for result in done.result() if isinstance(result, RefusedError)]
-            if not refusals:
-                self._send(shard.appended(position))
-        except (Exception, asyncio.CancelledError):
+            self._send(shard.appended(position))
+        except Exception:
             self._break()
             return
-        if refusals:
-            self._refused(refusals[0])
-            return
         self.failures = 0
+        if self._orders:
+            self._settle_orders(position)
+        if self._queue:
+            self._flush_soon()
+
+    def _settle_orders(self, position: int) -> None:
         for each in [each for each in self._orders if each <= position]:
             stored = self._orders.pop(each)[1]
             if not stored.done():
                 stored.set_result(None)
-        if self._queue:
-            self._flushing = True
-            self._flush()
 
     def _refused(self, refusal: RefusedError) -> None:
         logger.warning(

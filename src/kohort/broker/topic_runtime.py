@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from kohort.broker.clock import Clock
-from kohort.broker.partition_runtime import PartitionLog, PartitionRuntime, Status
+from kohort.broker.partition_runtime import Appends, PartitionLog, PartitionRuntime, Status
 from kohort.broker.topics import ServedTopic
 from kohort.coordination.shard import Shard
 from kohort.log.log import Log, Slice, Storage
@@ -42,7 +42,7 @@ class TopicRuntime(Generic[S]):
         perform: Callable[[PartitionRuntime[S], object], None] | None = None,
     ) -> None:
         self.partitions: list[PartitionRuntime[S]] = []
-        self._storage = storage
+        self._appends = Appends(storage)
         self._clock = clock
         self._make_shard = make_shard
         self._journal = journal
@@ -76,7 +76,7 @@ class TopicRuntime(Generic[S]):
 
     def _make(self, topic: ServedTopic, partition: int) -> PartitionRuntime[S]:
         limit = topic.max_message_bytes
-        stored = PartitionLog(self._storage, lambda: topic.logs[partition], limit)
+        stored = PartitionLog(self._appends, lambda: topic.logs[partition], limit)
 
         def make_shard(now: Instant) -> S:
             return self._make_shard(now, limit)

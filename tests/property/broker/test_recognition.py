@@ -1,9 +1,9 @@
-"""A heartbeat that a connection has sent before is answered as if it had not been seen."""
+"""A heartbeat or a commit that is like one before it is answered as if it were the first."""
 
 import asyncio
 import itertools
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest.mock import patch
 from uuid import UUID
 
@@ -19,8 +19,12 @@ from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode
 from kohort.testing.intercept import Interceptions, answer, rule
 from kohort.wire.apis import ApiKey
+from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.messages.heartbeat import HeartbeatResponse
 from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.wire.messages.offset_commit import OffsetCommitResponse
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
 CONNECTIONS = 3
 _TURNS = 20  # of the loop: what can be answered without further requests is answered then
@@ -55,7 +59,17 @@ class Reloaded(NamedTuple):
     """The coordinator loses what it has in memory, and reads its log again."""
 
 
-Step = Said | Passed | Intercepted | Reloaded
+class Made(NamedTuple):
+    """The topic that is committed is created; an error if it exists."""
+
+    partitions: int
+
+
+class Dropped(NamedTuple):
+    """The topic that is committed is deleted; an error if there is none."""
+
+
+Step = Said | Passed | Intercepted | Reloaded | Made | Dropped
 
 
 def member_id(number: int) -> str:
@@ -75,8 +89,29 @@ def sync(number: int, generation: int) -> MakeRequest:
     return lambda group: sync_request(who, generation, {who: b"all"}, group=group)
 
 
-def commit(number: int, generation: int) -> MakeRequest:
-    return lambda group: commit_request((0, 5), member=(member_id(number), generation), group=group)
+def topic_id(group: str, incarnation: int) -> bytes:
+    return UUID(int=int(group.removeprefix("group-")) * 1_000 + incarnation, version=4).bytes
+
+
+def commit(
+    who: tuple[int, int], offsets: dict[int, int], epoch: int, metadata: str | None, incarnation: int
+) -> MakeRequest:
+    """Of a member (or of none, with number 0); by the name of the topic, or by the id it got once."""
+    number, generation = who
+    member = (member_id(number), generation) if number else ("", -1)
+
+    def make(group: str) -> Message:
+        topic: str | bytes = topic_id(group, incarnation) if incarnation else f"{group}-topic"
+        return commit_request(
+            *offsets.items(), topic=topic, member=member, group=group, metadata=metadata, epoch=epoch
+        )
+
+    return make
+
+
+def fetch(group: str) -> Message:
+    wanted = OffsetFetchRequestTopic(name=f"{group}-topic", partition_indexes=[0, 1, 2])
+    return OffsetFetchRequest(group_id=group, topics=[wanted])
 
 
 def leave(number: int) -> MakeRequest:
@@ -107,53 +142,102 @@ HEARTBEATS = said(
     copies=st.sampled_from((1, 1, 2, 7)),
     cuts=st.sampled_from((0, 0, 3, 11, 40, 80, 100)),
 )
+COMMITTED = st.one_of(
+    st.fixed_dictionaries({0: st.integers(0, 3)}),
+    st.fixed_dictionaries({1: st.integers(-1, 2**40), 0: st.sampled_from((0, 9))}),
+    st.fixed_dictionaries({2: st.integers(0, 3)}),
+)
+MEMBERS = st.tuples(st.sampled_from((0, 1, 1, 2)), generations)
+
+
+def commits(versions: tuple[int, ...], incarnations: st.SearchStrategy[int]) -> st.SearchStrategy[Said]:
+    metadata = st.sampled_from(("", "", None, "m", "m" * 5_000))
+    requests = st.builds(commit, MEMBERS, COMMITTED, st.sampled_from((-1, 3)), metadata, incarnations)
+    return said(
+        requests,
+        st.sampled_from(versions),
+        copies=st.sampled_from((1, 3, 3, 5)),
+        cuts=st.sampled_from((0, 0, 11, 80)),
+    )
+
+
+COMMITS = commits((2, 5, 6, 8, 8, 8, 9), st.just(0)) | commits((10,), st.integers(1, 2))
 STEPS: st.SearchStrategy[Step] = st.one_of(
     HEARTBEATS,
     HEARTBEATS,
+    COMMITS,
+    COMMITS,
+    said(st.just(fetch), st.just(7)),
     said(st.builds(join, st.integers(0, 3)), st.just(3)),
     said(st.builds(sync, numbers, generations), st.just(3)),
-    said(st.builds(commit, numbers, generations), st.just(8)),
     said(st.builds(leave, numbers), st.just(4)),
     st.builds(Passed, st.sampled_from((1_000, 6_000, 40_000))),
     st.builds(Intercepted, st.booleans()),
     st.builds(Reloaded),
+    st.builds(Made, st.integers(1, 3)),
+    st.builds(Dropped),
 )
-STABLE: list[Step] = [Said(0, join(0), 3), Said(0, sync(1, 1), 3), Said(0, heartbeat(1, 1), 4)]
-"""Member 1 is alone in generation 1; its heartbeat has been seen."""
+COMMIT = commit((1, 1), {0: 5}, -1, "", 0)
+STABLE: list[Step] = [
+    Made(2),
+    Said(0, join(0), 3),
+    Said(0, sync(1, 1), 3),
+    Said(0, heartbeat(1, 1), 4),
+    *[Said(0, COMMIT, 8)] * 2,
+]
+"""Member 1 is alone in generation 1; its heartbeat has been seen, and its commit."""
 
 
 def refuse_heartbeats() -> Interceptions:
     rules = Interceptions()
     refused = HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     rules.add(rule(answer(refused), api="Heartbeat"))
+    rules.add(rule(answer(OffsetCommitResponse()), api="OffsetCommit"))
     return rules
+
+
+def creation(group: str, partitions: int) -> Message:
+    topic = CreatableTopic(name=f"{group}-topic", num_partitions=partitions, replication_factor=1)
+    return CreateTopicsRequest(topics=[topic])
+
+
+def deletion(group: str) -> Message:
+    return DeleteTopicsRequest(topics=[DeleteTopicState(name=f"{group}-topic")])
+
+
+async def take(step: Step, arena: Arena, group: str, peers: list[Peer]) -> None:
+    server = arena.server
+    match step:
+        case Said(connection, make, version, copies, cut):
+            frames = arena.frames(make(group), version, copies)
+            for part in (frames[:cut], frames[cut:]) if cut else (frames,):
+                peers[connection].send(part)
+        case Passed(milliseconds):
+            arena.advance(milliseconds)
+        case Intercepted(is_on):
+            server.dispatch.interceptor = refuse_heartbeats() if is_on else None
+        case Reloaded():
+            for runtime in server.broker.coordinator._groups.partitions:
+                runtime._reload(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        case Made(partitions):
+            await arena.ask(creation(group, partitions), 7)
+        case Dropped():
+            await arena.ask(deletion(group), 6)
 
 
 async def conversation(arena: Arena, group: str, steps: list[Step]) -> list[list[bytes]]:
     """What comes back on each connection, after each step."""
-    server = arena.server
-    peers = [Peer(server) for _ in range(CONNECTIONS)]
+    peers = [Peer(arena.server) for _ in range(CONNECTIONS)]
     heard = []
     for step in steps:
-        match step:
-            case Said(connection, make, version, copies, cut):
-                frames = arena.frames(make(group), version, copies)
-                for part in (frames[:cut], frames[cut:]) if cut else (frames,):
-                    peers[connection].send(part)
-            case Passed(milliseconds):
-                arena.advance(milliseconds)
-            case Intercepted(is_on):
-                server.dispatch.interceptor = refuse_heartbeats() if is_on else None
-            case Reloaded():
-                for runtime in server.broker.coordinator._groups.partitions:
-                    runtime._reload(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        await take(step, arena, group, peers)
         for _ in range(_TURNS):
             await asyncio.sleep(0)
         heard.append([peer.take() for peer in peers])
     for peer in peers:
         peer.hang_up()
-    server.dispatch.interceptor = None
-    await server.broker.coordinator.ready()
+    arena.server.dispatch.interceptor = None
+    await arena.server.broker.coordinator.ready()
     return heard
 
 
@@ -162,6 +246,7 @@ def brokers() -> Iterator[tuple[Arena, Arena]]:
     """One that recognises frames, and one that reads each of them."""
     with Arena() as recognising, Arena() as reading:
         reading.server.dispatch._remember = lambda *_: None
+        reading.server.dispatch._remember_commit = lambda *_: None
         yield recognising, reading
 
 
@@ -170,24 +255,31 @@ _groups = itertools.count()
 
 def play(arena: Arena, group: str, steps: list[Step]) -> list[list[bytes]]:
     """The conversation, in a group whose members get the ids 1, 2, 3."""
-    numbers = itertools.count(1)
+    numbers, incarnations = itertools.count(1), itertools.count(1)
     arena.number_from(1)
-    with patch("kohort.broker.handlers.join_group.uuid.uuid4", lambda: UUID(int=next(numbers))):
+    with (
+        patch("kohort.broker.handlers.join_group.uuid.uuid4", lambda: UUID(int=next(numbers))),
+        patch("kohort.broker.topics.new_topic_id", lambda: topic_id(group, next(incarnations))),
+    ):
         return arena.run(lambda: conversation(arena, group, [*STABLE, *steps]))
 
 
-@example([Intercepted(is_on=True), Said(0, heartbeat(1, 1), 4)])
+@example([Intercepted(is_on=True), Said(0, heartbeat(1, 1), 4), Said(0, COMMIT, 8)])
+@example([Dropped(), Said(0, COMMIT, 8), Made(1), Said(0, COMMIT, 8), Said(0, fetch, 7)])
+@example([Said(0, commit((1, 1), {0: 6}, 3, "", 0), 8), Said(0, fetch, 7)])
+@example([Said(0, join(0), 3), Said(0, COMMIT, 8), Said(0, heartbeat(1, 1), 4)])
+@example([Reloaded(), Said(0, COMMIT, 8), Said(0, fetch, 7)])
 @given(steps=st.lists(STEPS, max_size=25))
-def test_a_heartbeat_that_was_seen_before_is_answered_as_a_new_one(
+def test_what_was_seen_before_is_answered_as_if_it_were_new(
     brokers: tuple[Arena, Arena], steps: list[Step]
 ) -> None:
     group = f"group-{next(_groups)}"
-    seen, unseen = (play(arena, group, steps) for arena in brokers)
+    seen, unseen = (play(arena, group, [*steps, Said(0, fetch, 7)]) for arena in brokers)
     assert seen == unseen
     assert brokers[0].bugs() == brokers[1].bugs() == []
 
 
-def test_a_heartbeat_that_was_seen_before_is_not_read_again(brokers: tuple[Arena, Arena]) -> None:
+def test_what_was_seen_before_is_not_read_again(brokers: tuple[Arena, Arena]) -> None:
     read: list[int] = []
     arena = brokers[0]
     serve = Dispatch.serve
@@ -198,5 +290,28 @@ def test_a_heartbeat_that_was_seen_before_is_not_read_again(brokers: tuple[Arena
 
     with patch.object(Dispatch, "serve", count):
         again: list[Step] = [Said(0, heartbeat(1, 1), 4, copies=50)]
+        again += [Said(0, commit((1, 1), {0: offset}, epoch, "", 0), 8) for offset, epoch in ((6, 1), (7, 2))]
         play(arena, f"group-{next(_groups)}", again)
     assert read.count(ApiKey.HEARTBEAT) == 1
+    assert read.count(ApiKey.OFFSET_COMMIT) == 2  # the second one shows that it comes again
+
+
+def test_a_connection_whose_commits_differ_each_time_is_not_looked_at_for_ever(
+    brokers: tuple[Arena, Arena],
+) -> None:
+    kept: list[int] = []
+    arena = brokers[0]
+    remember = Dispatch._remember_commit
+
+    def count(dispatch: Dispatch, *what: Any) -> object:  # noqa: ANN401
+        kept.append(1)
+        return remember(dispatch, *what)
+
+    with patch.object(Dispatch, "_remember_commit", count):
+        names = [f"{number:03}" for number in range(50)]
+        play(
+            arena,
+            f"group-{next(_groups)}",
+            [Said(1, commit((1, 1), {0: 1}, 1, name, 0), 8) for name in names],
+        )
+    assert len(kept) < 10

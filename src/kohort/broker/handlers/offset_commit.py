@@ -4,12 +4,14 @@ v2 to v4: retention time; v3: throttle time; v6: leader epochs; v7: static membe
 v9: GROUP_ID_NOT_FOUND; v10: topic ids.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from kohort.broker.commit_recognition import FoundTopic, SeenCommit, find_places
 from kohort.broker.context import Context, Response, Result
 from kohort.broker.heavy_work import Slice, Steps
 from kohort.broker.partition_runtime import then
+from kohort.broker.recognition import Validity
 from kohort.broker.topics import ServedTopic
 from kohort.groups.commands import CommitOffsets, CommitRow
 from kohort.groups.replies import CommitReply
@@ -73,6 +75,39 @@ def _commit(broker: "Broker", request: OffsetCommitRequest, context: Context, fo
         return _command(request, context.version, rows, reply_to)
 
     return then(broker.coordinator.ask(request.group_id, command), respond)
+
+
+def remember(
+    broker: "Broker",
+    read: tuple[bytes, int, OffsetCommitRequest],
+    version: int,
+    validity: Validity,
+    write: Callable[[OffsetCommitResponse], bytes],
+) -> SeenCommit | None:
+    """What is kept of a frame (whose body begins at a position) with the request in it, if anything is."""
+    frame, position, request = read
+    found = broker.heavy_work.run(_sort_out(broker, request, version))
+    if isinstance(found, Awaitable) or found.refused.topics or not found.rows:
+        return None
+    places = find_places(frame, position, request, version)
+    if places is None:
+        return None
+    topics: list[FoundTopic] = []
+    for asked in request.topics:
+        topic, _ = _find(broker, asked, version)
+        assert topic is not None, "its partitions were found"
+        by_id = version >= _FIRST_VERSION_WITH_IDS
+        topics.append(
+            (broker.topics.by_id, asked.topic_id, topic) if by_id else (broker.topics.get, asked.name, topic)
+        )
+    rows = found.rows
+
+    def respond(reply: CommitReply) -> bytes:
+        results = [(row, result.error) for row, result in zip(rows, reply.rows, strict=True)]
+        return write(_merged(OffsetCommitResponse(), results, version))
+
+    command = _command(request, version, rows, ReplyTo(0))
+    return SeenCommit(places, command, topics, (broker.coordinator, validity), respond)
 
 
 def refuse(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:

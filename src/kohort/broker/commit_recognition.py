@@ -1,0 +1,216 @@
+"""Recognise an OffsetCommit that differs from an earlier one of its connection in the offsets alone.
+
+A consumer commits the same partitions again and again. Where the offsets lie in such a frame, what stands
+around them and the bytes of the reply are kept with the connection; the core decides each commit by the
+command that the handler would have made of it. Nothing is kept of a request that names an unknown partition.
+
+The places of the offsets are found by writing the request twice, with offsets of zeros and of ones: only
+those bytes differ. A frame that is not what our own encoder writes is not kept.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+
+from kohort.broker.recognition import Validity
+from kohort.broker.topics import ServedTopic
+from kohort.codec.compiled import encode
+from kohort.groups.commands import CommitOffsets, CommitRow
+from kohort.groups.replies import CommitReply
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import ReplyTo
+
+if TYPE_CHECKING:
+    from kohort.broker.coordinator import GroupCoordinator
+    from kohort.wire.messages.offset_commit import OffsetCommitRequest
+
+LARGEST: Final = 16 * 1024  # bytes of a frame that is kept
+_TRIES = 4  # frames that a connection may have kept without sending one like them again
+_FIRST_VERSION_WITH_EPOCHS = 6
+_ID, _AFTER_ID = 8, 12  # of the correlation id, in a frame with its size
+
+FoundTopic = tuple[Callable[[Any], ServedTopic | None], str | bytes, ServedTopic]  # how, by what, and which
+
+
+class Places:
+    """Where the offsets and leader epochs of a frame lie; the rest of it is fixed, but for its number."""
+
+    __slots__ = ("_count", "fixed", "has_epochs", "size", "start", "unpack")
+
+    def __init__(self, frame: bytes, mask: bytes, version: int) -> None:
+        """``frame`` with its size; ``mask`` has ones where the frame may differ."""
+        self.has_epochs = version >= _FIRST_VERSION_WITH_EPOCHS
+        width, code = (12, "qi") if self.has_epochs else (8, "q")
+        form = [f">{_ID}s4x"]
+        position = _AFTER_ID
+        while (place := mask.find(0xFF, position)) >= 0:
+            form.append(f"{place - position}s{code}")
+            position = place + width
+        form.append(f"{len(frame) - position}s")
+        whole = Struct("".join(form))
+        self.unpack = whole.unpack_from
+        self.size = len(frame)
+        self.start = frame[:_ID]
+        self._count = 3 if self.has_epochs else 2
+        self.fixed: tuple[Any, ...] = whole.unpack(frame)[1 :: self._count]
+
+    def read(self, data: bytes) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """Offsets and leader epochs of the frame that ``data`` begins with, if it is such a frame."""
+        if not data.startswith(self.start) or len(data) < self.size:
+            return None
+        fields = self.unpack(data)
+        count = self._count
+        if fields[1::count] != self.fixed:
+            return None
+        offsets = fields[2::count]
+        return offsets, fields[3::count] if self.has_epochs else (-1,) * len(offsets)
+
+
+def find_places(frame: bytes, position: int, request: "OffsetCommitRequest", version: int) -> Places | None:
+    """Of a frame without its size, whose body begins at ``position``."""
+    if encode(request, version) != frame[position:]:
+        return None  # tagged fields that we do not know, or bytes behind the request
+    partitions = [part for topic in request.topics for part in topic.partitions]
+    said = [(part.committed_offset, part.committed_leader_epoch) for part in partitions]
+    written = []
+    for value in (0, -1):
+        for part in partitions:
+            part.committed_offset = part.committed_leader_epoch = value
+        written.append(int.from_bytes(encode(request, version), "big"))
+    for part, (offset, epoch) in zip(partitions, said, strict=True):
+        part.committed_offset, part.committed_leader_epoch = offset, epoch
+    size = 4 + len(frame)
+    return Places(
+        len(frame).to_bytes(4, "big") + frame, (written[0] ^ written[1]).to_bytes(size, "big"), version
+    )
+
+
+class SeenCommit:
+    """A commit that a connection has sent, but for its offsets. While one of them waits, it is parked here.
+
+    ``topics`` says how each topic of the request is looked up, and what was found. ``write`` makes the whole
+    frame of a reply.
+    """
+
+    __slots__ = (
+        "_coordinator",
+        "_number",
+        "_places",
+        "_replies",
+        "_rows",
+        "_said",
+        "_topics",
+        "_unpark",
+        "_validity",
+        "_write",
+        "size",
+        "used",
+    )
+    held = 0  # bytes of a request that waits: none
+
+    def __init__(
+        self,
+        places: Places,
+        request: CommitOffsets,
+        topics: list[FoundTopic],
+        basis: "tuple[GroupCoordinator, Validity]",
+        write: Callable[[CommitReply], bytes],
+    ) -> None:
+        self.size = places.size
+        self.used = False
+        self._places = places
+        self._said = request
+        self._rows = [(row.topic, row.partition, row.metadata, row.topic_id) for row in request.rows]
+        self._topics = topics
+        self._coordinator, self._validity = basis
+        self._write = write
+        self._number = b""
+        self._replies: dict[ErrorCode, tuple[bytes, bytes]] = {}  # before the correlation id, and after it
+        self._unpark: Callable[[bytes], None] | None = None
+
+    def take(self, data: bytes, unpark: Callable[[bytes], None]) -> "bytes | SeenCommit | None":
+        """The reply to the commit that ``data`` begins with; ``self`` if it is given to ``unpark`` later.
+
+        ``None`` if it is another request, or if what was found for it then may not hold any more.
+        """
+        found = self._places.read(data)
+        if found is None or not self._validity.holds:
+            return None
+        for find, key, topic in self._topics:
+            if find(key) is not topic:
+                return None
+        self.used = True
+        offsets, epochs = found
+        rows = tuple(
+            [
+                CommitRow(topic, partition, offset, epoch, metadata, topic_id)
+                for (topic, partition, metadata, topic_id), offset, epoch in zip(
+                    self._rows, offsets, epochs, strict=True
+                )
+            ]
+        )
+        _, group_id, _, generation, member, instance, retention, version = self._said
+
+        def command(reply_to: ReplyTo) -> CommitOffsets:
+            return CommitOffsets(reply_to, group_id, rows, generation, member, instance, retention, version)
+
+        self._number = data[_ID:_AFTER_ID]
+        self._unpark = unpark
+        answer = self._coordinator.ask(group_id, command, self)
+        if answer is self:
+            return self
+        assert isinstance(answer, CommitReply)
+        return self._reply(answer)
+
+    # As the one who waits for a reply
+
+    def done(self) -> bool:
+        """Whether nobody waits any more."""
+        return self._unpark is None
+
+    def set_result(self, reply: CommitReply) -> None:
+        unpark, self._unpark = self._unpark, None
+        assert unpark is not None, "nobody waits for this commit"
+        unpark(self._reply(reply))
+
+    def abandon(self) -> None:
+        """The client is gone. The commit is not: it is on its way to the log."""
+        self._unpark = None
+
+    def _reply(self, reply: CommitReply) -> bytes:
+        errors = {row.error for row in reply.rows}
+        if len(errors) > 1:
+            frame = self._write(reply)
+            return frame[:4] + self._number + frame[8:]
+        (error,) = errors
+        parts = self._replies.get(error)
+        if parts is None:
+            frame = self._write(reply)
+            parts = self._replies[error] = frame[:4], frame[8:]
+        return parts[0] + self._number + parts[1]
+
+
+class KnownCommits:
+    """What a connection knows of its commits: the last one that may come again, and whether to look at more.
+
+    A frame is worth to be kept if the one before it was as long. A connection whose commits differ each time
+    is left alone after a few.
+    """
+
+    __slots__ = ("_last_size", "_tries", "seen")
+
+    def __init__(self) -> None:
+        self.seen: SeenCommit | None = None
+        self._last_size = 0
+        self._tries = _TRIES
+
+    def is_worth_it(self, size: int) -> bool:
+        """Whether a frame of this size, which was not recognised, is to be kept."""
+        if self.seen is not None and self.seen.used:
+            self._tries = _TRIES
+            self.seen.used = False
+        if size != self._last_size or size > LARGEST or not self._tries:
+            self._last_size = size
+            return False
+        self._tries -= 1
+        return True
