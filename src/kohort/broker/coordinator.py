@@ -32,6 +32,7 @@ from kohort.groups.commands import (
 from kohort.groups.replies import ReplyBody
 from kohort.groups.settings import GroupSettings, MigrationPolicy
 from kohort.groups.shard import Shard
+from kohort.groups.state import State
 from kohort.groups.validate import check_group_id
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, InstanceId, Instant, MemberId, ReplyTo, TopicName
@@ -176,6 +177,15 @@ class GroupCoordinator:
         shard = self._groups.of(group_id)
         group = shard.shard.state.groups.get(GroupId(group_id)) if shard is not None else None
         return group is not None and MemberId(member_id) in group.members
+
+    def group_count(self) -> int:
+        """How many groups there are."""
+        return sum(len(each.shard.state.groups) for each in self._groups.partitions)
+
+    def state_of(self, group_id: str) -> State | None:
+        """The state of the shard that a group lives in, to look at."""
+        runtime = self._groups.of(group_id)
+        return runtime.shard.state if runtime is not None else None
 
     def _absence(self, shard: PartitionRuntime[Shard] | None) -> Absence:
         if not self._running:

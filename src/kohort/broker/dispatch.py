@@ -15,6 +15,7 @@ from kohort.broker.handlers import SERVED, Served, Wait
 from kohort.broker.heavy_work import Turn
 from kohort.broker.memory_budget import SMALL
 from kohort.broker.recognition import SeenHeartbeat, Validity
+from kohort.broker.reply_prices import LARGE_REPLY, Price, price_of
 from kohort.codec.compiled import NO_LIMIT, DecodeError, TooManyElementsError, decode_request, encode_parts
 from kohort.codec.schema import Message
 from kohort.log.background import describe
@@ -44,6 +45,7 @@ class Handler(NamedTuple):
     first_tagged_reply: int  # the version from which on the header of a reply has a tag section
     handle: Callable[["Broker", Any, Context], Result]
     refuse: Callable[[Any, ErrorCode], Message]
+    price: Price | None = None  # of the reply, if that may be much larger than the request
 
 
 def load_handler(served: Served) -> Handler:
@@ -52,7 +54,8 @@ def load_handler(served: Served) -> Handler:
     spec = api_spec(served.key)
     versions = range(served.oldest, served.newest + 1)
     tagged = next((version for version in versions if spec.response_header_is_flexible(version)), _NEVER)
-    return Handler(served, spec.request_class, tagged, module.handle, module.refuse)
+    price = price_of(served.key)
+    return Handler(served, spec.request_class, tagged, module.handle, module.refuse, price)
 
 
 class ParkedRequest:
@@ -175,6 +178,9 @@ class Dispatch:
             return self._started(LargeMessage(work, handler, _WHILE_IN_WORK * len(frame)))
         except DecodeError as error:
             raise ProtocolError(f"{context} cannot be read: {error}") from error
+        price = handler.price(self._broker, request, context.version) if handler.price is not None else 0
+        if price > LARGE_REPLY:
+            return self._started(LargeMessage(self._reply_large(price, handler, request, context), handler))
         answer = self._answer(handler, request, context, len(frame))
         key = handler.served.key
         if key is ApiKey.HEARTBEAT and self._is_direct(connection):
@@ -249,6 +255,20 @@ class Dispatch:
             return await _finish(self._answer(handler, request, context, len(frame)), turn)
         except DecodeError as error:
             raise ProtocolError(f"{context} cannot be read: {error} ({most:,} are allowed)") from error
+        finally:
+            turn.end()
+
+    async def _reply_large(
+        self, price: int, handler: Handler, request: Message, context: Context
+    ) -> Buffers | Parked | None:
+        """A small request whose reply is large: not before there is room for it."""
+        context.turn = turn = await self._broker.heavy_work.turn()
+        try:
+            room = await self._broker.budget.take_room(price)
+            try:
+                return await _finish(self._answer(handler, request, context, 0), turn)
+            finally:
+                self._broker.budget.give_room_back(room)
         finally:
             turn.end()
 

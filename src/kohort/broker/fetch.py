@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
 
+MOST_WAITING = 100_000
+"""Partitions that Fetches with very many of them wait on together; another one is answered at once."""
+
 _NOTHING = Slice([], 0, Offset(0))
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
@@ -193,17 +196,24 @@ class FetchWaiters:
 
     def __init__(self) -> None:
         self._waiting: defaultdict[TopicPartition, dict[WaitingFetch, None]] = defaultdict(dict)
+        self._partitions = 0
+
+    def has_room_for(self, partitions: int) -> bool:
+        """Whether a Fetch with very many partitions may wait: what it keeps for each is not small."""
+        return self._partitions + partitions <= MOST_WAITING
 
     def wait(self, planned: list[Planned], terms: Terms, max_wait_ms: int) -> "asyncio.Future[None]":
         """A future that is done when the plan is satisfied or the wait is over; cancel it to give up."""
         waiting = WaitingFetch(planned, terms, asyncio.get_running_loop().create_future())
         partitions = waiting.partitions
+        self._partitions += len(partitions)
         for partition in partitions:
             self._waiting[partition][waiting] = None
         alarm = asyncio.get_running_loop().call_later(max_wait_ms / 1_000, waiting.finish)
 
         def forget(_future: object) -> None:
             alarm.cancel()
+            self._partitions -= len(partitions)
             for partition in partitions:
                 here = self._waiting[partition]
                 here.pop(waiting, None)

@@ -107,6 +107,11 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def partitions_of(self, session_id: int) -> int:
+        """How many partitions a session has."""
+        session = self._sessions.get(session_id)
+        return len(session.wanted) if session is not None else 0
+
     def open(
         self, session_id: int, epoch: int, wanted: dict[PartitionKey, Wanted], *, by_id: bool, now: int
     ) -> Opened:

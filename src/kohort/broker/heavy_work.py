@@ -1,8 +1,8 @@
 """What takes longer than others should wait, cut into steps that the loop can afford."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import closing
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, closing
 from typing import TypeAlias, TypeVar
 
 from kohort.log.background import Threads, in_thread
@@ -78,6 +78,15 @@ class HeavyWork:
         """Wait for a place; whoever asked first gets it first."""
         await self._places.acquire()
         return Turn(self._places)
+
+    @asynccontextmanager
+    async def its_turn(self) -> AsyncIterator[None]:
+        """The same for a block."""
+        turn = await self.turn()
+        try:
+            yield
+        finally:
+            turn.end()
 
     def run(self, steps: Steps[T, R]) -> R | Awaitable[R]:
         """What the steps return: at once, if there is only one of them."""

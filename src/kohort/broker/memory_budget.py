@@ -8,12 +8,15 @@ done; nobody else notices. How it is shared:
   While a quarter at most is taken, one of any size is read, or a small budget would never take it.
 - A request counts with its announced size from its first bytes until it is answered; its memory grows as it
   comes in. A reply counts while its bytes are not sent. A Fetch takes a quarter of what is free, at most.
+- A large reply to a small request (ListGroups, say) is made when a quarter of the budget is still free with
+  it, or when no other is being made; it takes half of the budget at most.
 - While more than half is taken, a peer that holds some of it has to move a sixteenth of that in every
   ``patience_s``, or its connection is closed. What never waits can take more than there is: when that is a
   quarter too much, the connection that has held its part for longest is closed.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -78,6 +81,8 @@ class MemoryBudget:
         self._held: dict[Holder, int] = {}  # the one that has held its part for longest first
         self._large: dict[Holder, int] = {}  # requests over 2 MiB, until they are answered
         self._waiting: dict[Holder, int] = {}  # requests that do not fit yet, the oldest first
+        self._reserved = 0  # for large replies that are being made
+        self._replies: deque[tuple[int, asyncio.Future[None]]] = deque()  # those that have no room yet
         self._seen: dict[Holder, tuple[Progress, float]] = {}  # when a holder last came on
         self._check: asyncio.TimerHandle | None = None
 
@@ -89,6 +94,36 @@ class MemoryBudget:
     def room_for_reply(self) -> int:
         """How many bytes a reply may have whose size can be chosen; 0 if it should come later."""
         return max(self.limit * 3 // 4 - self.used, 0) // _PARTS_FOR_A_FETCH
+
+    async def take_room(self, price: int) -> int:
+        """Wait until there is room for a reply that is to be made; the room, for ``give_room_back``."""
+        room = min(price, self.limit // 2)
+        if self._replies or not self._has_room(room):
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._replies.append((room, turn))
+            self._look_after_it()
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self.give_room_back(room)
+                raise
+        else:
+            self._reserve(room)
+        return room
+
+    def give_room_back(self, room: int) -> None:
+        """The reply is made: its bytes count as long as they are not sent."""
+        self.used -= room
+        self._reserved -= room
+        self._let_in()
+
+    def _reserve(self, room: int) -> None:
+        self.used += room
+        self._reserved += room
+
+    def _has_room(self, room: int) -> bool:
+        return not self._reserved or self.used + room <= self.limit * 3 // 4
 
     def admit(self, holder: Holder, size: int) -> bool:
         """Whether a request of this size may be read now; if not, ``may_be_read`` is called later."""
@@ -132,7 +167,7 @@ class MemoryBudget:
 
     @property
     def _is_tight(self) -> bool:
-        return self.used > self.limit // 2 or bool(self._waiting)
+        return self.used > self.limit // 2 or bool(self._waiting or self._replies)
 
     @property
     def _is_too_much(self) -> bool:
@@ -158,6 +193,11 @@ class MemoryBudget:
 
     def _let_in(self) -> None:
         """Those who fit now, in the order in which they came; the first large one holds up all large ones."""
+        while self._replies and self._has_room(self._replies[0][0]):
+            room, turn = self._replies.popleft()
+            if not turn.done():  # else its client is gone
+                self._reserve(room)
+                turn.set_result(None)
         is_held_up = False
         for holder, size in list(self._waiting.items()):
             if holder not in self._waiting or (is_held_up and size > _ORDINARY):

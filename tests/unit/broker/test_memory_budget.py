@@ -215,3 +215,27 @@ def test_what_never_waits_closes_the_oldest_holders_when_it_is_a_quarter_too_muc
     assert len(closed) == 100
     assert small[0].closed == "it held 65,536 bytes for longest, and all of 104,857,600 are taken"
     assert budget.used <= LIMIT * 5 // 4
+
+
+# Large replies to small requests
+
+
+def test_a_large_reply_is_made_when_there_is_room_and_one_always_may(budget: MemoryBudget) -> None:
+    async def make() -> None:
+        first = await budget.take_room(10 * LIMIT)
+        assert first == LIMIT // 2  # of what it would cost
+        second = asyncio.ensure_future(budget.take_room(LIMIT // 2))
+        third = asyncio.ensure_future(budget.take_room(1))
+        given_up = asyncio.ensure_future(budget.take_room(1))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        assert not second.done()
+        assert not third.done()  # whoever asked first gets it first
+        budget.give_room_back(first)
+        assert await second == LIMIT // 2
+        assert await third == 1
+        budget.give_room_back(LIMIT // 2)
+        budget.give_room_back(1)
+        assert budget.used == 0
+
+    asyncio.run(make())

@@ -124,21 +124,29 @@ async def _answer_in_slices(
                 await asyncio.sleep(0)
         return found
 
+    async def answered(parts: list[Planned]) -> FetchResponse:
+        answer = Answer(opened)
+
+        def take(key: PartitionKey, part: PartitionData) -> bool:
+            answer.add(key, part)
+            return slice_.is_full(_PRICE)
+
+        reading = broker.heavy_work.run(read(parts, _within(broker.budget.room_for_reply(), terms), take))
+        if reading is not None:
+            await reading
+        return answer.response()
+
     parts = await planned()
-    if max_wait_ms > 0 and not is_satisfied(parts, terms):
+    waits = (
+        max_wait_ms > 0 and not is_satisfied(parts, terms) and broker.fetch_waiters.has_room_for(len(parts))
+    )
+    if waits:
         context.waits_from_here_on()
         await broker.fetch_waiters.wait(parts, terms, max_wait_ms)
-        parts = await planned()
-    answer = Answer(opened)
-
-    def take(key: PartitionKey, part: PartitionData) -> bool:
-        answer.add(key, part)
-        return slice_.is_full(_PRICE)
-
-    reading = broker.heavy_work.run(read(parts, _within(broker.budget.room_for_reply(), terms), take))
-    if reading is not None:
-        await reading
-    return answer.response()
+        del parts
+        async with broker.heavy_work.its_turn():  # one record may have woken many
+            return await answered(await planned())
+    return await answered(parts)
 
 
 def _open(broker: "Broker", request: FetchRequest, *, by_id: bool) -> Opened | ErrorCode:

@@ -1,0 +1,129 @@
+"""What the reply to a small request may cost: about the memory it takes while it is made.
+
+Most replies are about as large as their requests, or have a bound. Those here name everything that there is:
+a request of a few bytes can make a reply of many megabytes. Dispatch asks before the handler begins: a reply
+of more than ``LARGE_REPLY`` waits until it is its turn, and until the budget has room for it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from kohort.groups.consumer.state import ConsumerGroup
+from kohort.groups.offsets.state import OffsetsByTopic
+from kohort.model.ids import GroupId
+from kohort.wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+LARGE_REPLY = 1024 * 1024
+
+_PARTITION, _GROUP, _OFFSET, _CONFIG, _RIGHT = 400, 400, 500, 800, 600  # bytes: as objects and on the wire
+_LOOKED_AT = 2_000  # offsets: some hundred microseconds
+_ALL_TOPICS_UNTIL = 0  # the version of Metadata in which no topics are all topics
+
+Price = Callable[["Broker", Any, int], int]
+
+
+def _all_partitions(broker: "Broker") -> int:
+    return _PARTITION * sum(len(topic.logs) for topic in broker.topics)
+
+
+def _metadata(broker: "Broker", request: Any, version: int) -> int:  # noqa: ANN401
+    if request.topics is None or (version <= _ALL_TOPICS_UNTIL and not request.topics):
+        return _all_partitions(broker)
+    found = (
+        broker.topics.get(topic.name) if topic.name is not None else broker.topics.by_id(topic.topic_id)
+        for topic in request.topics
+    )
+    return _PARTITION * sum(len(topic.logs) for topic in found if topic is not None)
+
+
+def _log_dirs(broker: "Broker", request: Any, _: int) -> int:  # noqa: ANN401
+    return _all_partitions(broker) if request.topics is None else 0
+
+
+def _list_groups(broker: "Broker", _request: Any, _: int) -> int:  # noqa: ANN401
+    return _GROUP * broker.coordinator.group_count()
+
+
+def _describe_groups(broker: "Broker", request: Any, _: int) -> int:  # noqa: ANN401
+    return _members(broker, request.groups)
+
+
+def _describe_consumer_groups(broker: "Broker", request: Any, _: int) -> int:  # noqa: ANN401
+    return _members(broker, request.group_ids)
+
+
+def _members(broker: "Broker", names: Iterable[str]) -> int:
+    price = 0
+    for name in dict.fromkeys(names):
+        state = broker.coordinator.state_of(name)
+        group = None if state is None else state.groups.get(GroupId(name))
+        if group is not None:
+            price += group.members_bytes
+        if isinstance(group, ConsumerGroup):
+            price += _PARTITION * sum(map(len, group.owners.values()))
+    return price
+
+
+def _offset_fetch(broker: "Broker", request: Any, _: int) -> int:  # noqa: ANN401
+    asked = {group.group_id for group in request.groups if group.topics is None}
+    if request.topics is None:
+        asked.add(request.group_id)
+    price = 0
+    for name in asked:
+        state = broker.coordinator.state_of(name)
+        if state is not None:
+            by_topic = state.offsets.groups.get(GroupId(name), {})
+            rows = sum(map(len, by_topic.values()))
+            price += _OFFSET * rows + _metadata_bytes(
+                by_topic, rows, state.settings.offset_metadata_max_bytes
+            )
+    return price
+
+
+def _metadata_bytes(by_topic: OffsetsByTopic, rows: int, most: int) -> int:
+    """What the offsets' metadata takes; so much as may be for those that are not looked at."""
+    every = (stored for partitions in by_topic.values() for stored in partitions.values())
+    size = sum(
+        len(stored) if isinstance(stored, bytes) else len(stored.metadata or "")
+        for stored in islice(every, _LOOKED_AT)
+    )
+    return 2 * (size + most * max(rows - _LOOKED_AT, 0))  # as text and on the wire
+
+
+def _describe_configs(_: "Broker", request: Any, __: int) -> int:  # noqa: ANN401
+    most = {2: len(TOPIC_CONFIGS), 4: len(BROKER_CONFIGS)}
+    return _CONFIG * sum(
+        len(asked.configuration_keys or ()) or most.get(asked.resource_type, 10)
+        for asked in request.resources
+    )
+
+
+def _describe_acls(broker: "Broker", _request: Any, _: int) -> int:  # noqa: ANN401
+    return _RIGHT * len(broker.catalog.acls)
+
+
+def _fetch(broker: "Broker", request: Any, _: int) -> int:  # noqa: ANN401
+    return _PARTITION * broker.fetch_sessions.partitions_of(request.session_id) if request.session_id else 0
+
+
+_PRICES: Mapping[ApiKey, Price] = {
+    ApiKey.FETCH: _fetch,
+    ApiKey.METADATA: _metadata,
+    ApiKey.OFFSET_FETCH: _offset_fetch,
+    ApiKey.DESCRIBE_GROUPS: _describe_groups,
+    ApiKey.LIST_GROUPS: _list_groups,
+    ApiKey.DESCRIBE_ACLS: _describe_acls,
+    ApiKey.DESCRIBE_CONFIGS: _describe_configs,
+    ApiKey.DESCRIBE_LOG_DIRS: _log_dirs,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _describe_consumer_groups,
+}
+
+
+def price_of(key: ApiKey) -> Price | None:
+    """How to tell what a reply of this API costs; ``None`` if it is about as large as its request."""
+    return _PRICES.get(key)
