@@ -4,6 +4,8 @@ Table names have no schema: the search path of a connection says which cluster i
 are locked, it is in the order of ``partition_id``, and the row of ``cluster`` before all others.
 """
 
+# ruff: noqa: E501 - statements keep the lines of the contract
+
 # --- schema -----------------------------------------------------------------------------------------------
 
 SCHEMA_EXISTS = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)"
@@ -26,3 +28,212 @@ WHERE schemaname = $1 AND NOT has_table_privilege(format('%I.%I', schemaname, ta
 ORDER BY 1, 2
 """
 WHO_AM_I = "SELECT current_user::text"
+
+# --- sessions and placement (cluster 2) -------------------------------------------------------------------
+
+NEXT_VERSION = "UPDATE cluster SET version = version + 1 RETURNING version"
+NOTIFY = "SELECT pg_notify($1, $2)"
+LIVING_NODE_IDS = "SELECT node_id FROM sessions WHERE state <> 'dead'"
+REGISTER = """
+INSERT INTO sessions (node_id, host, port, rack, code, ttl_ms, expires_at, version)
+VALUES ($1, $2, $3, $4, $5, $6::int, clock_timestamp() + $6::int * interval '1 ms', $7)
+RETURNING session
+"""
+RENEW_AND_POLL = """
+WITH mine AS (
+  UPDATE sessions SET renewals = renewals + 1, expires_at = clock_timestamp() + ttl_ms * interval '1 ms'
+  WHERE session = $1 AND state <> 'dead' RETURNING renewals)
+SELECT (SELECT renewals FROM mine) AS mine, (SELECT version FROM cluster) AS version,
+       s.session, s.node_id, s.host, s.port, s.rack, s.state, s.ttl_ms, s.renewals,
+       s.expires_at < clock_timestamp() AS expired
+FROM (SELECT 1) AS always LEFT JOIN sessions s ON s.state <> 'dead'
+"""
+BURY = """
+UPDATE sessions SET state = 'dead', version = $3
+ WHERE session = $1 AND renewals = $2 AND state <> 'dead' AND expires_at < clock_timestamp() RETURNING session
+"""
+LEAVE = "UPDATE sessions SET state = 'leaving', version = $2 WHERE session = $1 AND state = 'alive'"
+END_SESSION = "UPDATE sessions SET state = 'dead', version = $2 WHERE session = $1 AND state <> 'dead'"
+FORGET_SESSIONS = """
+DELETE FROM sessions WHERE state = 'dead' AND expires_at < clock_timestamp() - interval '1 day'
+   AND NOT EXISTS (SELECT 1 FROM partitions WHERE leader = session)
+"""
+AM_I_ALIVE = "SELECT true FROM sessions WHERE session = $1 AND state = 'alive' FOR SHARE"
+TAKE = """
+UPDATE partitions SET leader = $1, leader_epoch = leader_epoch + 1, version = $3
+ WHERE partition_id IN (SELECT partition_id FROM partitions p WHERE partition_id = ANY($2::bigint[])
+                          AND (leader IS NULL OR leader NOT IN (SELECT session FROM sessions WHERE state <> 'dead'))
+                        ORDER BY partition_id FOR UPDATE)
+RETURNING partition_id, leader_epoch
+"""
+TAKE_AGAIN = """
+UPDATE partitions SET leader_epoch = greatest(leader_epoch, $4::int[] [array_position($2::bigint[], partition_id)]) + 1,
+       version = $3
+ WHERE partition_id IN (SELECT partition_id FROM partitions p WHERE partition_id = ANY($2::bigint[]) AND leader = $1
+                        ORDER BY partition_id FOR UPDATE)
+RETURNING partition_id, leader_epoch
+"""
+NOTE_EPOCHS = """
+INSERT INTO leader_epochs (partition_id, leader_epoch, start_offset)
+SELECT p.partition_id, p.leader_epoch, greatest(p.start_offset, coalesce((SELECT b.last_offset + 1 FROM batches b
+         WHERE b.partition_id = p.partition_id ORDER BY b.base_offset DESC LIMIT 1), 0))
+FROM partitions p WHERE p.partition_id = ANY($1::bigint[]) AND p.leader = $2
+ON CONFLICT DO NOTHING
+"""
+HAND_OVER = """
+UPDATE partitions SET leader = $3, leader_epoch = leader_epoch + 1, version = $4
+ WHERE leader = $1 AND partition_id = ANY($2::bigint[])
+   AND EXISTS (SELECT 1 FROM sessions WHERE session = $3 AND state = 'alive')
+RETURNING partition_id, leader_epoch
+"""
+PARTITIONS_SINCE = """
+SELECT partition_id, topic_id, partition, leader, leader_epoch, served_epoch FROM partitions WHERE version > $1
+"""
+SERVE = """
+UPDATE partitions SET served_epoch = leader_epoch, version = $3
+ WHERE partition_id = ANY($2::bigint[]) AND leader = $1 AND served_epoch < leader_epoch
+"""
+
+# --- appending (cluster 3) --------------------------------------------------------------------------------
+
+APPEND_ONE = """
+WITH led AS (
+  SELECT p.partition_id, p.start_offset FROM partitions p
+  WHERE p.partition_id = $2 AND p.leader = $1 AND p.leader_epoch = $3 FOR NO KEY UPDATE OF p
+), fits AS (
+  SELECT l.partition_id, l.start_offset FROM led l
+  WHERE $4::bigint = greatest(l.start_offset, coalesce((SELECT b.last_offset + 1 FROM batches b
+          WHERE b.partition_id = l.partition_id ORDER BY b.base_offset DESC LIMIT 1), 0))
+), stored AS (
+  INSERT INTO batches (partition_id, base_offset, last_offset, max_timestamp, top_timestamp, leader_epoch, size, records)
+  SELECT f.partition_id, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $3::int, length($8::bytea), $8::bytea FROM fits f
+)
+SELECT partition_id, start_offset FROM fits
+"""
+APPEND_MANY = """
+WITH wanted AS (
+  SELECT * FROM unnest($2::bigint[], $3::int[], $4::bigint[]) AS w (partition_id, leader_epoch, base_offset)
+), led AS (
+  SELECT p.partition_id, p.start_offset, w.base_offset
+  FROM wanted w JOIN partitions p ON p.partition_id = w.partition_id AND p.leader = $1 AND p.leader_epoch = w.leader_epoch
+  ORDER BY p.partition_id FOR NO KEY UPDATE OF p
+), fits AS (
+  SELECT l.partition_id, l.start_offset FROM led l
+  WHERE l.base_offset = greatest(l.start_offset, coalesce((SELECT b.last_offset + 1 FROM batches b
+          WHERE b.partition_id = l.partition_id ORDER BY b.base_offset DESC LIMIT 1), 0))
+), stored AS (
+  INSERT INTO batches (partition_id, base_offset, last_offset, max_timestamp, top_timestamp, leader_epoch, size, records)
+  SELECT n.partition_id, n.base_offset, n.last_offset, n.max_timestamp, n.top_timestamp, n.leader_epoch, length(n.records), n.records
+  FROM unnest($5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::int[], $11::bytea[])
+    AS n (partition_id, base_offset, last_offset, max_timestamp, top_timestamp, leader_epoch, records)
+  JOIN fits USING (partition_id)
+)
+SELECT partition_id, start_offset FROM fits
+"""
+FIND_ENDS = """
+SELECT p.partition_id, p.leader, p.leader_epoch, greatest(p.start_offset, coalesce((SELECT b.last_offset + 1
+         FROM batches b WHERE b.partition_id = p.partition_id ORDER BY b.base_offset DESC LIMIT 1), 0)) AS end_offset
+FROM partitions p WHERE p.leader = $1 OR p.partition_id = ANY($2::bigint[])
+"""
+
+# --- reading (cluster 4) ----------------------------------------------------------------------------------
+
+OPEN = """
+SELECT w.number, p.partition_id, p.leader_epoch, p.start_offset, p.cleaned_to,
+       b.last_offset, b.top_timestamp, s.up_to, s.state
+FROM unnest($2::uuid[], $3::int[]) WITH ORDINALITY AS w (topic_id, partition, number)
+JOIN partitions p ON p.topic_id = w.topic_id AND p.partition = w.partition AND p.leader = $1
+LEFT JOIN LATERAL (SELECT last_offset, top_timestamp FROM batches WHERE partition_id = p.partition_id
+                   ORDER BY base_offset DESC LIMIT 1) b ON true
+LEFT JOIN producers s ON s.partition_id = p.partition_id
+"""
+EPOCHS = """
+SELECT partition_id, leader_epoch, start_offset FROM leader_epochs WHERE partition_id = ANY($1::bigint[])
+ORDER BY partition_id, leader_epoch
+"""
+HEADERS_SINCE = """
+SELECT partition_id, substring(records, 1, 61) AS header FROM batches
+ WHERE partition_id = $1 AND base_offset >= $2 ORDER BY base_offset LIMIT $3
+"""
+READ_PAGE = """
+SELECT base_offset, last_offset, records FROM batches
+ WHERE partition_id = $1 AND base_offset < $3 AND base_offset >= coalesce(
+   (SELECT base_offset FROM batches WHERE partition_id = $1 AND base_offset <= $2 ORDER BY base_offset DESC LIMIT 1), $2)
+ ORDER BY base_offset LIMIT $4
+"""
+FIND_END = """
+SELECT p.leader, p.leader_epoch, p.start_offset, greatest(p.start_offset, coalesce((SELECT b.last_offset + 1
+         FROM batches b WHERE b.partition_id = p.partition_id ORDER BY b.base_offset DESC LIMIT 1), 0)) AS end_offset
+FROM partitions p WHERE p.partition_id = $1
+"""
+TOP_AT = """
+SELECT base_offset, last_offset, max_timestamp, top_timestamp FROM batches
+ WHERE partition_id = $1 AND base_offset >= $2 AND base_offset < $3 ORDER BY base_offset LIMIT 1
+"""
+TOP_BEFORE = """
+SELECT base_offset, last_offset, max_timestamp, top_timestamp FROM batches
+ WHERE partition_id = $1 AND base_offset < $2 ORDER BY base_offset DESC LIMIT 1
+"""
+FIRST_NOT_OLDER = """
+SELECT base_offset, records FROM batches
+ WHERE partition_id = $1 AND base_offset >= $2 AND base_offset < $3 AND last_offset >= $4 AND max_timestamp >= $5
+ ORDER BY base_offset LIMIT 1
+"""
+YOUNGEST = """
+SELECT base_offset, records FROM batches
+ WHERE partition_id = $1 AND base_offset < $2 AND last_offset >= $3
+ ORDER BY max_timestamp DESC, base_offset LIMIT 2
+"""
+SIZE_AND_COUNT = """
+SELECT coalesce(sum(size), 0)::bigint AS size, count(*)::bigint AS count FROM batches
+ WHERE partition_id = $1 AND base_offset >= $2
+"""
+
+# --- maintenance (cluster 4) ------------------------------------------------------------------------------
+
+MOVE_START = """
+UPDATE partitions SET start_offset = $4
+ WHERE partition_id = $2 AND leader = $1 AND leader_epoch = $3 AND start_offset < $4 RETURNING start_offset
+"""
+DELETE_BELOW_START = """
+DELETE FROM batches WHERE (partition_id, base_offset) IN (
+  SELECT b.partition_id, b.base_offset FROM batches b JOIN partitions p USING (partition_id)
+   WHERE b.partition_id = $1 AND b.last_offset < p.start_offset AND b.base_offset < p.start_offset
+   ORDER BY b.base_offset LIMIT $2)
+"""
+DELETE_EPOCHS_BELOW = """
+DELETE FROM leader_epochs e WHERE e.partition_id = $1 AND e.leader_epoch < (
+  SELECT max(o.leader_epoch) FROM leader_epochs o WHERE o.partition_id = $1 AND o.start_offset <= $2)
+"""
+OLDEST_BATCHES = """
+SELECT base_offset, last_offset, max_timestamp, size FROM batches
+ WHERE partition_id = $1 AND base_offset >= $2 ORDER BY base_offset LIMIT $3
+"""
+SAVE_PRODUCERS = """
+INSERT INTO producers (partition_id, up_to, state)
+SELECT $2, $4, $5 FROM partitions WHERE partition_id = $2 AND leader = $1 AND leader_epoch = $3
+ON CONFLICT (partition_id) DO UPDATE SET up_to = excluded.up_to, state = excluded.state
+"""
+LOCK_LED = "SELECT start_offset FROM partitions WHERE partition_id = $2 AND leader = $1 AND leader_epoch = $3 FOR UPDATE"
+BATCHES_IN = """
+SELECT base_offset, last_offset, max_timestamp, top_timestamp, leader_epoch, records FROM batches
+ WHERE partition_id = $1 AND base_offset >= $2 AND base_offset < $3 ORDER BY base_offset LIMIT $4
+"""
+DELETE_RANGE = "DELETE FROM batches WHERE partition_id = $1 AND base_offset >= $2 AND base_offset < $3"
+INSERT_BATCHES = """
+INSERT INTO batches (partition_id, base_offset, last_offset, max_timestamp, top_timestamp, leader_epoch, size, records)
+SELECT $1, n.base_offset, n.last_offset, n.max_timestamp, n.top_timestamp, n.leader_epoch, length(n.records), n.records
+FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::int[], $7::bytea[])
+  AS n (base_offset, last_offset, max_timestamp, top_timestamp, leader_epoch, records)
+"""
+SET_CLEANED = "UPDATE partitions SET cleaned_to = $2 WHERE partition_id = $1"
+DELETED_TOPICS = "SELECT topic_id FROM topics WHERE deleted"
+PARTITIONS_OF = "SELECT partition_id FROM partitions WHERE topic_id = $1"
+DELETE_SOME_BATCHES = """
+DELETE FROM batches WHERE (partition_id, base_offset) IN (
+  SELECT partition_id, base_offset FROM batches WHERE partition_id = $1 ORDER BY base_offset LIMIT $2)
+"""
+FORGET_PARTITION_EPOCHS = "DELETE FROM leader_epochs WHERE partition_id = $1"
+FORGET_PARTITION_PRODUCERS = "DELETE FROM producers WHERE partition_id = $1"
+FORGET_PARTITION = "DELETE FROM partitions WHERE partition_id = $1"
+FORGET_TOPIC = "DELETE FROM topics WHERE topic_id = $1 AND deleted"
