@@ -4,8 +4,9 @@ A node has few connections, each for one purpose, opened at its start: no queue 
 that is met later (cluster 6).
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol, cast
@@ -13,6 +14,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import asyncpg
 
+from kohort.log.postgres import sql
 from kohort.model.errors import KohortError
 
 DEFAULT_SCHEMA = "kohort"
@@ -158,6 +160,56 @@ class Database:
             hint="use the address of PostgreSQL itself, or a pool in session mode: prepared statements,"
             " LISTEN and the settings of a connection must stay with it",
         )
+
+
+FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, DatabaseError, OSError, TimeoutError)
+"""What the use of a connection fails with; anything else is a bug."""
+
+
+class Slot:
+    """One connection, for one caller at a time; opened when it is first needed, and again after it broke."""
+
+    def __init__(self, database: Database, purpose: Purpose, *, timeout_s: float = 30.0) -> None:
+        self._database = database
+        self._purpose = purpose
+        self._timeout_s = timeout_s
+        self._lock = asyncio.Lock()
+        self._connection: Connection | None = None
+
+    @asynccontextmanager
+    async def use(self) -> AsyncIterator[Connection]:
+        """Raises ``FAULTS``. Who is cancelled leaves nothing half done: the connection goes, too."""
+        async with self._lock:
+            connection = await self.open()
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    yield connection
+            except asyncpg.PostgresError:
+                raise  # the server has rolled back; if it is going down, the connection is closed by itself
+            except BaseException:
+                connection.terminate()
+                raise
+
+    async def open(self) -> Connection:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await self._database.connect(self._purpose)
+        return self._connection
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            self._connection.terminate()
+
+
+@asynccontextmanager
+async def change(connection: Connection, schema: str) -> AsyncIterator[int]:
+    """A transaction that changes catalog, sessions or placement; yields its version (cluster 2.3).
+
+    Versions are committed in their order, because the row of ``cluster`` is locked first.
+    """
+    async with connection.transaction():
+        version: int = await connection.fetchval(sql.NEXT_VERSION)
+        yield version
+        await connection.fetchval(sql.NOTIFY, schema, str(version))
 
 
 def quoted(name: str) -> str:

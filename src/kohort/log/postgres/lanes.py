@@ -12,13 +12,11 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
-import asyncpg
-
 from kohort.cluster.lease import SessionId
 from kohort.cluster.view import PartitionId
 from kohort.log.background import Background
 from kohort.log.postgres import sql
-from kohort.log.postgres.connections import Connection, DatabaseError
+from kohort.log.postgres.connections import FAULTS, Connection
 from kohort.log.postgres.resolve import Claim, Fault, Found, Led, Verdict, fault_of, judge, lost_data
 from kohort.model.ids import LeaderEpoch, Offset
 
@@ -29,9 +27,6 @@ MOST_BATCHES = 500
 LARGE_BATCH = 64 << 10  # goes alone: the driver copies what it puts into an array
 _FIRST_BACKOFF_S = 0.01
 _LONGEST_BACKOFF_S = 0.5
-
-FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, DatabaseError, OSError, TimeoutError)
-"""What a connection fails with; anything else is a bug."""
 
 
 class Stored(NamedTuple):
@@ -64,7 +59,7 @@ class Proposal:
 class LaneOwner(NamedTuple):
     """What a lane knows of the node it works for."""
 
-    session: SessionId
+    session: Callable[[], SessionId]
     connect: Callable[[], Awaitable[Connection]]
     may_wait: Callable[[], bool]  # whether clients can still be answered: the window is open
     led: Callable[[], Iterable[Led]]
@@ -154,7 +149,7 @@ class Lane:
     async def _send(self, proposals: Sequence[Proposal]) -> dict[PartitionId, Offset]:
         """The partitions in which the batches are stored, with their start offsets."""
         connection = await self._connected()
-        session = self._owner.session
+        session = self._owner.session()
         try:
             async with asyncio.timeout(self._owner.timeout_s):
                 if len(proposals) == 1:
@@ -200,7 +195,7 @@ class Lane:
             return []
         again: list[Proposal] = []
         for claim, claimed in _claims(proposals):
-            match judge(self._owner.session, claim, found.get(claim.partition_id)):
+            match judge(self._owner.session(), claim, found.get(claim.partition_id)):
                 case Verdict.STORED:
                     self._settle(claimed, {claim.partition_id: claimed[0].base_offset})
                 case Verdict.AGAIN:
@@ -220,7 +215,7 @@ class Lane:
             try:
                 connection = await self._connected()
                 async with asyncio.timeout(self._owner.timeout_s):
-                    rows = await connection.fetch(sql.FIND_ENDS, self._owner.session, partitions)
+                    rows = await connection.fetch(sql.FIND_ENDS, self._owner.session(), partitions)
                 return {row["partition_id"]: Found(*row) for row in rows}
             except FAULTS as error:
                 logger.warning("PostgreSQL cannot be reached: %s", error or type(error).__name__)

@@ -67,7 +67,7 @@ UPDATE partitions SET leader = $1, leader_epoch = leader_epoch + 1, version = $3
 RETURNING partition_id, leader_epoch
 """
 TAKE_AGAIN = """
-UPDATE partitions SET leader_epoch = greatest(leader_epoch, $4::int[] [array_position($2::bigint[], partition_id)]) + 1,
+UPDATE partitions SET leader_epoch = greatest(leader_epoch, ($4::int[])[array_position($2::bigint[], partition_id)]) + 1,
        version = $3
  WHERE partition_id IN (SELECT partition_id FROM partitions p WHERE partition_id = ANY($2::bigint[]) AND leader = $1
                         ORDER BY partition_id FOR UPDATE)

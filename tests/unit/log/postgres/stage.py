@@ -150,7 +150,7 @@ class Breaking:
         assert self.zombie is not None
         blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
         while not await self._stage.admin.fetchval(blocked):
-            await asyncio.sleep(0)
+            pass
         await self.zombie.execute("COMMIT" if commit else "ROLLBACK")
         await self.zombie.close()
 
@@ -201,7 +201,7 @@ class Bench:
         self.may_wait = True
         self.led: list[Led] = []
         self.lost: list[PartitionId] = []
-        owner = LaneOwner(session, connect, lambda: self.may_wait, lambda: self.led, self.lost.extend)
+        owner = LaneOwner(lambda: session, connect, lambda: self.may_wait, lambda: self.led, self.lost.extend)
         self.lane = Lane(owner)
 
     async def append(self, *batches: tuple[int, int, bytes], epoch: LeaderEpoch = EPOCH) -> None:

@@ -1,0 +1,275 @@
+"""The session of a node: registered, renewed, watched by the others and watching them (cluster 2.1).
+
+What is decided is decided by ``kohort.cluster.lease``; this module carries it out. Renewals have a connection
+of their own, and nothing waits behind them.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+import asyncpg
+
+from kohort.cluster.lease import (
+    Bury,
+    DataLost,
+    Effect,
+    Fenced,
+    Lapsed,
+    Lease,
+    LeaseTimes,
+    SeenSession,
+    Serving,
+    SessionId,
+)
+from kohort.cluster.view import PartitionId
+from kohort.log.postgres import sql
+from kohort.log.postgres.connections import FAULTS, Connection, Database, Purpose, Slot, change
+from kohort.log.postgres.schema import code_number
+from kohort.model.ids import Instant, LeaderEpoch, NodeId
+
+logger = logging.getLogger("kohort.session")
+
+_LOOK_AGAIN_S = 0.2
+
+
+def boot_clock() -> Instant:
+    """Milliseconds since the machine started; this clock also runs while the machine sleeps."""
+    return Instant(time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000)
+
+
+class NodeAddress(NamedTuple):
+    """Where clients reach a node. ``node_id`` of ``None``: the lowest that is free."""
+
+    host: str
+    port: int
+    rack: str | None = None
+    node_id: NodeId | None = None
+
+
+class SessionListener(NamedTuple):
+    """What a node does when its session changes. All are called on the loop."""
+
+    polled: Callable[[int], None]  # with the version of the tables
+    serving: Callable[[], None]
+    lapsed: Callable[[], None]
+    ended: Callable[[Effect], Awaitable[None]]  # fenced, or data is lost: drop everything; then comes another
+
+
+class Session:
+    """One node's session after another. ``step`` renews and looks around once; ``run`` does it for ever."""
+
+    def __init__(
+        self,
+        database: Database,
+        catalog: Slot,
+        address: NodeAddress,
+        times: LeaseTimes,
+        clock: Callable[[], Instant] = boot_clock,
+    ) -> None:
+        self.database = database
+        self.session = SessionId(-1)
+        self.node_id = NodeId(-1)
+        self.listener: SessionListener | None = None
+        self._catalog = catalog
+        self._address = address
+        self._times = times
+        self._clock = clock
+        self._lease = Lease(times)
+        self._connection: Connection | None = None
+
+    def may_answer(self) -> bool:
+        """Whether an answer that was made from memory before this look may leave."""
+        return self._lease.may_answer(self._clock())
+
+    async def register(self) -> None:
+        """Begin a session; waits while a living one has the node id that was asked for."""
+        while not await self._try_to_register():
+            logger.warning("node %s is alive; waiting until its session ends", self._address.node_id)
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        logger.info("session %d of node %d in %s", self.session, self.node_id, self.database)
+
+    async def _try_to_register(self) -> bool:
+        address = self._address
+        async with self._catalog.use() as connection:
+            try:
+                async with change(connection, self.database.schema) as version:
+                    living = {row[0] for row in await connection.fetch(sql.LIVING_NODE_IDS)}
+                    node_id = address.node_id
+                    if node_id is None:
+                        node_id = NodeId(next(each for each in range(len(living) + 1) if each not in living))
+                    self.session = SessionId(
+                        await connection.fetchval(
+                            sql.REGISTER,
+                            node_id,
+                            address.host,
+                            address.port,
+                            address.rack,
+                            code_number(),
+                            self._times.lease_ms,
+                            version,
+                        )
+                    )
+            except asyncpg.UniqueViolationError:
+                return False
+        self.node_id = node_id
+        self._lease = Lease(self._times)
+        return True
+
+    async def step(self) -> None:
+        """Renew the session, look at the others, and do what follows from it."""
+        await self._do(self._tick())  # a window that closed while we were paused is not passed over
+        try:
+            connection = await self._connected()
+            self._lease = self._lease.send(self._clock())
+            async with asyncio.timeout(self._times.window_ms / 1_000):
+                rows = await connection.fetch(sql.RENEW_AND_POLL, self.session)
+        except FAULTS as error:
+            logger.warning("the session could not be renewed: %s", error or type(error).__name__)
+            self._give_connection_up()
+            self._lease = self._lease.lose()
+            await self._do(self._tick())
+            return
+        others = [
+            SeenSession(row["session"], row["renewals"], row["ttl_ms"], row["expired"])
+            for row in rows
+            if row["session"] is not None and row["session"] != self.session
+        ]
+        self._lease, effects = self._lease.receive(rows[0]["mine"], others, self._clock())
+        await self._do(effects)
+        if self.listener is not None and not self._lease.is_over:
+            self.listener.polled(rows[0]["version"])
+
+    async def run(self) -> None:
+        """Renew in every interval, until it is cancelled."""
+        while True:
+            begun = self._clock()
+            await self.step()
+            rest_ms = self._times.renewal_ms - (self._clock() - begun)
+            while rest_ms > 0:
+                await asyncio.sleep(rest_ms / 1_000)
+                rest_ms = self._times.renewal_ms - (self._clock() - begun)
+
+    def _tick(self) -> list[Effect]:
+        self._lease, effects = self._lease.tick(self._clock())
+        return effects
+
+    async def _connected(self) -> Connection:
+        if self._connection is None or self._connection.is_closed():
+            if self._connection is not None:  # it broke by itself: what was not seen is not watched
+                self._lease = self._lease.lose()
+            timeout_s = self._times.renewal_ms * 2 / 1_000
+            self._connection = await self.database.connect(Purpose.LEASE, timeout_s=timeout_s)
+        return self._connection
+
+    def _give_connection_up(self) -> None:
+        if self._connection is not None:
+            self._connection.terminate()
+
+    async def _do(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Bury(session, renewals):
+                    await self._bury(session, renewals)
+                case Serving():
+                    if self.listener is not None:
+                        self.listener.serving()
+                case Lapsed():
+                    logger.warning(
+                        "the lease of session %d has lapsed: no answers until it is renewed", self.session
+                    )
+                    if self.listener is not None:
+                        self.listener.lapsed()
+                case Fenced() | DataLost():
+                    await self._end(effect)
+
+    async def _end(self, effect: Effect) -> None:
+        if isinstance(effect, DataLost):
+            logger.error(
+                "%s has forgotten a renewal that it had confirmed: it was restored or failed over, and the"
+                " last records may be lost. All partitions of this node are taken again at a new epoch.",
+                self.database,
+            )
+        else:
+            logger.warning("session %d was declared dead by another node; a new one begins", self.session)
+        if self.listener is not None:
+            await self.listener.ended(effect)
+        while True:
+            try:
+                await self.register()
+                return
+            except FAULTS as error:
+                logger.warning("a new session could not be registered: %s", error or type(error).__name__)
+                await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def _bury(self, session: SessionId, renewals: int) -> None:
+        """Declare a session dead, unless it was renewed meanwhile."""
+        try:
+            async with self._catalog.use() as connection, change(connection, self.database.schema) as version:
+                if await connection.fetchval(sql.BURY, session, renewals, version) is None:
+                    raise _RenewedError
+        except _RenewedError:
+            return
+        except FAULTS as error:
+            logger.warning(
+                "session %d could not be declared dead: %s", session, error or type(error).__name__
+            )
+            return
+        logger.warning("session %d is dead: it was not renewed", session)
+
+    async def announce_leaving(self) -> None:
+        """From now on this node gives away and gets nothing."""
+        async with self._catalog.use() as connection, change(connection, self.database.schema) as version:
+            await connection.execute(sql.LEAVE, self.session, version)
+
+    async def end(self) -> None:
+        """The last word of a node that leads nothing any more."""
+        async with self._catalog.use() as connection, change(connection, self.database.schema) as version:
+            await connection.execute(sql.END_SESSION, self.session, version)
+
+    async def close(self) -> None:
+        self._give_connection_up()
+
+    # -- placement -------------------------------------------------------------------------------------
+
+    async def take(self, partitions: Sequence[PartitionId]) -> dict[PartitionId, LeaderEpoch]:
+        """Lead those of these partitions that no living session leads; at which epoch."""
+        taken: dict[PartitionId, LeaderEpoch] = {}
+        for chunk in _chunks(partitions, 500):
+            async with self._catalog.use() as connection, change(connection, self.database.schema) as version:
+                if not await connection.fetchval(sql.AM_I_ALIVE, self.session):
+                    return taken
+                rows = dict(await connection.fetch(sql.TAKE, self.session, chunk, version))
+                await connection.execute(sql.NOTE_EPOCHS, list(rows), self.session)
+            taken |= rows
+        return taken
+
+    async def take_again(
+        self, partitions: Sequence[PartitionId], epochs: Sequence[LeaderEpoch]
+    ) -> dict[PartitionId, LeaderEpoch]:
+        """Go on leading these partitions, at epochs above all that were ever in use."""
+        async with self._catalog.use() as connection, change(connection, self.database.schema) as version:
+            if not await connection.fetchval(sql.AM_I_ALIVE, self.session):
+                return {}
+            rows = await connection.fetch(
+                sql.TAKE_AGAIN, self.session, list(partitions), version, list(epochs)
+            )
+            await connection.execute(sql.NOTE_EPOCHS, [row[0] for row in rows], self.session)
+        return dict(rows)
+
+    async def hand_over(self, partitions: Sequence[PartitionId], to: SessionId) -> list[PartitionId]:
+        """Let another session lead these partitions; those that it leads now."""
+        async with self._catalog.use() as connection, change(connection, self.database.schema) as version:
+            rows = await connection.fetch(sql.HAND_OVER, self.session, list(partitions), to, version)
+        return [row[0] for row in rows]
+
+
+class _RenewedError(Exception):
+    """The session lives after all: what was begun is rolled back."""
+
+
+def _chunks(partitions: Sequence[PartitionId], size: int) -> list[list[PartitionId]]:
+    ordered = sorted(partitions)
+    return [ordered[start : start + size] for start in range(0, len(ordered), size)]
