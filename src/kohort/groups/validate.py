@@ -88,10 +88,11 @@ def _wrong_in_join(command: ConsumerHeartbeat) -> str | None:
 
 
 def _unstorable(command: ConsumerHeartbeat) -> str | None:
-    """Newer requests can carry names that no key of a record has room for."""
+    """Newer requests can carry names that no key of a record, or no classic group, has room for."""
     fields = {
         "GroupId": command.group_id,
         "MemberId": command.member_id,
+        "InstanceId": command.instance_id or "",
         "SubscribedTopicRegex": command.expression or "",
     }
     return next((f"{name} is too long." for name, text in fields.items() if not is_storable(text)), None)

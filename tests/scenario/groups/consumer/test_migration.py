@@ -318,3 +318,9 @@ def test_a_member_id_that_no_record_can_hold_is_refused() -> None:
     group.join("a")
     assert group.classic_join("m" * 40_000, version=6).error is ErrorCode.INVALID_REQUEST
     assert list(group.group.members) == ["a"]
+
+
+def test_an_instance_id_that_a_classic_group_could_not_store_is_refused() -> None:
+    """A consumer group could; but the member may be one of a classic group after a downgrade."""
+    group = Mixed(t=2)
+    assert group.join("a", instance="i" * 40_000).error is ErrorCode.INVALID_REQUEST
