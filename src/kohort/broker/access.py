@@ -52,7 +52,10 @@ class Call(NamedTuple):
     def may(self, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME) -> bool:
         connection = self.context.connection
         host = host_text(self.context.client_host[1:])
-        allowed = self.authorizer.may(Question(connection.principal, host, operation, kind, name))
+        question = Question(connection.principal, host, operation, kind, name)
+        allowed = self.authorizer.may(question)
+        self.context.asked.append(question)
+        self.context.is_denied |= not allowed
         if not allowed and logger.isEnabledFor(logging.DEBUG):
             what = f"{operation.name} on {kind.name} {name}"
             logger.debug("%s from %s may not %s (%s)", connection.principal, host, what, self.context)

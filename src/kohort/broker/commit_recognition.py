@@ -12,13 +12,13 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.broker.recognition import Validity
+from kohort.broker.recognition import AFTER_ID, ID, Grounds, SeenRequest
 from kohort.broker.topics import ServedTopic
 from kohort.codec.compiled import encode
 from kohort.groups.commands import CommitOffsets, CommitRow
 from kohort.groups.replies import CommitReply
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import ReplyTo
+from kohort.model.ids import GroupId, ReplyTo
 
 if TYPE_CHECKING:
     from kohort.broker.coordinator import GroupCoordinator
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 LARGEST: Final = 16 * 1024  # bytes of a frame that is kept
 _TRIES = 4  # frames that a connection may have kept without sending one like them again
 _FIRST_VERSION_WITH_EPOCHS = 6
-_ID, _AFTER_ID = 8, 12  # of the correlation id, in a frame with its size
 
 FoundTopic = tuple[Callable[[Any], ServedTopic | None], str | bytes, ServedTopic]  # how, by what, and which
 
@@ -41,8 +40,8 @@ class Places:
         """``frame`` with its size; ``mask`` has ones where the frame may differ."""
         self.has_epochs = version >= _FIRST_VERSION_WITH_EPOCHS
         width, code = (12, "qi") if self.has_epochs else (8, "q")
-        form = [f">{_ID}s4x"]
-        position = _AFTER_ID
+        form = [f">{ID}s4x"]
+        position = AFTER_ID
         while (place := mask.find(0xFF, position)) >= 0:
             form.append(f"{place - position}s{code}")
             position = place + width
@@ -50,7 +49,7 @@ class Places:
         whole = Struct("".join(form))
         self.unpack = whole.unpack_from
         self.size = len(frame)
-        self.start = frame[:_ID]
+        self.start = frame[:ID]
         self._count = 3 if self.has_epochs else 2
         self.fixed: tuple[Any, ...] = whole.unpack(frame)[1 :: self._count]
 
@@ -85,56 +84,33 @@ def find_places(frame: bytes, position: int, request: "OffsetCommitRequest", ver
     )
 
 
-class SeenCommit:
-    """A commit that a connection has sent, but for its offsets. While one of them waits, it is parked here.
+class SeenCommit(SeenRequest[CommitReply]):
+    """A commit that a connection has sent, but for its offsets.
 
-    ``topics`` says how each topic of the request is looked up, and what was found. ``write`` makes the whole
-    frame of a reply.
+    ``topics`` says how each topic of the request is looked up, and what was found.
     """
 
-    __slots__ = (
-        "_coordinator",
-        "_number",
-        "_places",
-        "_replies",
-        "_rows",
-        "_said",
-        "_topics",
-        "_unpark",
-        "_validity",
-        "_write",
-        "size",
-        "used",
-    )
-    held = 0  # bytes of a request that waits: none
+    __slots__ = ("_places", "_replies", "_rows", "_said", "_topics", "used")
 
     def __init__(
         self,
         places: Places,
         request: CommitOffsets,
         topics: list[FoundTopic],
-        basis: "tuple[GroupCoordinator, Validity]",
+        basis: "tuple[GroupCoordinator, Grounds]",
         write: Callable[[CommitReply], bytes],
     ) -> None:
-        self.size = places.size
+        super().__init__(places.size, *basis, write)
         self.used = False
         self._places = places
         self._said = request
         self._rows = [(row.topic, row.partition, row.metadata, row.topic_id) for row in request.rows]
         self._topics = topics
-        self._coordinator, self._validity = basis
-        self._write = write
-        self._number = b""
-        self._replies: dict[ErrorCode, tuple[bytes, bytes]] = {}  # before the correlation id, and after it
-        self._unpark: Callable[[bytes], None] | None = None
+        self._replies: dict[ErrorCode, tuple[bytes, bytes]] = {}  # if all rows have the same
 
-    def take(self, data: bytes, unpark: Callable[[bytes], None]) -> "bytes | SeenCommit | None":
-        """The reply to the commit that ``data`` begins with; ``self`` if it is given to ``unpark`` later.
-
-        ``None`` if it is another request, or if what was found for it then may not hold any more.
-        """
+    def recognise(self, data: bytes) -> tuple[GroupId, Callable[[ReplyTo], CommitOffsets]] | None:
         found = self._places.read(data)
-        if found is None or not self._validity.holds:
+        if found is None:
             return None
         for find, key, topic in self._topics:
             if find(key) is not topic:
@@ -154,40 +130,25 @@ class SeenCommit:
         def command(reply_to: ReplyTo) -> CommitOffsets:
             return CommitOffsets(reply_to, group_id, rows, generation, member, instance, retention, version)
 
-        self._number = data[_ID:_AFTER_ID]
-        self._unpark = unpark
-        answer = self._coordinator.ask(group_id, command, self)
-        if answer is self:
-            return self
-        assert isinstance(answer, CommitReply)
-        return self._reply(answer)
+        return group_id, command
 
-    # As the one who waits for a reply
+    def parts_of(self, reply: CommitReply) -> tuple[bytes, bytes] | None:
+        error = _common_error(reply)
+        return None if error is None else self._replies.get(error)
 
-    def done(self) -> bool:
-        """Whether nobody waits any more."""
-        return self._unpark is None
+    def keep(self, reply: CommitReply, parts: tuple[bytes, bytes]) -> None:
+        error = _common_error(reply)
+        if error is not None:
+            self._replies[error] = parts
 
-    def set_result(self, reply: CommitReply) -> None:
-        unpark, self._unpark = self._unpark, None
-        assert unpark is not None, "nobody waits for this commit"
-        unpark(self._reply(reply))
 
-    def abandon(self) -> None:
-        """The client is gone. The commit is not: it is on its way to the log."""
-        self._unpark = None
-
-    def _reply(self, reply: CommitReply) -> bytes:
-        errors = {row.error for row in reply.rows}
-        if len(errors) > 1:
-            frame = self._write(reply)
-            return frame[:4] + self._number + frame[8:]
-        (error,) = errors
-        parts = self._replies.get(error)
-        if parts is None:
-            frame = self._write(reply)
-            parts = self._replies[error] = frame[:4], frame[8:]
-        return parts[0] + self._number + parts[1]
+def _common_error(reply: CommitReply) -> ErrorCode | None:
+    """What all rows say, if they say the same."""
+    error = reply.rows[0].error
+    for row in reply.rows:
+        if row.error is not error:
+            return None
+    return error
 
 
 class KnownCommits:

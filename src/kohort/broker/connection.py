@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from kohort.broker.commit_recognition import KnownCommits
 from kohort.broker.memory_budget import FREE, Progress
 from kohort.broker.notices import Notices
-from kohort.broker.recognition import SeenHeartbeat
+from kohort.broker.recognition import SeenConsumerHeartbeat, SeenHeartbeat
 from kohort.model.errors import KohortError, ProtocolError
 from kohort.security.principals import ANONYMOUS
 from kohort.wire.framing import FrameBuffer
@@ -106,6 +106,7 @@ class Connection(asyncio.Protocol):
         self.client_host = ""  # as Kafka records it: "/127.0.0.1"
         self.last_active = 0.0
         self.seen: SeenHeartbeat | None = None  # set by those who answer
+        self.seen_consumer: SeenConsumerHeartbeat | None = None
         self.commits = KnownCommits()
 
     # What asyncio calls
@@ -185,6 +186,7 @@ class Connection(asyncio.Protocol):
     def authenticated(self, principal: str, requests: Requests) -> None:
         """The peer has logged in: ``requests`` answers it from now on."""
         self.principal = principal
+        self.seen, self.seen_consumer, self.commits = None, None, KnownCommits()  # of another principal
         self._requests = requests
         self._frames.set_limits(self.endpoint.request_limits)
 
@@ -235,21 +237,21 @@ class Connection(asyncio.Protocol):
 
     def _answer_seen(self, data: bytes) -> bytes:
         """Answer what has been seen before, or let it wait for its answer; what comes after it."""
-        heartbeat, commit = self.seen, self.commits.seen
         try:
-            if heartbeat is not None:
-                replies, size = heartbeat.answer(data)
+            if self.seen is not None:
+                replies, size = self.seen.answer(data)
                 self._write(replies)
                 data = data[size:]
-            if commit is not None and data:
-                answer = commit.take(data, self._answered)
-                if answer is None:
-                    return data
-                if answer is commit:
-                    self._parked = commit
-                elif isinstance(answer, bytes):
-                    self._write([answer])
-                data = data[commit.size :]
+            for seen in (self.commits.seen, self.seen_consumer):
+                if seen is not None and data:
+                    answer = seen.take(data, self._answered)
+                    if answer is None:
+                        continue
+                    if isinstance(answer, bytes):
+                        self._write([answer])
+                    else:
+                        self._parked = seen
+                    return data[seen.size :]
         except Exception:
             pass  # a bug: the dispatch runs into it again, and says for which request
         return data

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kohort.broker.connection import Connection
     from kohort.broker.endpoints import Address
     from kohort.broker.heavy_work import Turn
+    from kohort.security.acls import Question
 
 
 _SHOWN = 100  # characters of a client id: some clients have a novel there
@@ -19,7 +20,17 @@ _SHOWN = 100  # characters of a client id: some clients have a novel there
 class Context:
     """The envelope of one request. Plain and slotted: one is made for every request."""
 
-    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "may_read", "turn", "version")
+    __slots__ = (
+        "api_key",
+        "asked",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "is_denied",
+        "may_read",
+        "turn",
+        "version",
+    )
 
     def __init__(
         self, api_key: int, version: int, correlation_id: int, client_id: str, connection: "Connection"
@@ -30,6 +41,8 @@ class Context:
         self.client_id = client_id
         self.connection = connection
         self.turn: Turn | None = None  # of a large request
+        self.asked: list[Question] = []  # of the authorizer, for this request
+        self.is_denied = False  # something of it, by the authorizer
         self.may_read: Callable[[str], bool] | None = None  # of a Fetch that an authorizer looks at
 
     def waits_from_here_on(self) -> None:

@@ -6,15 +6,14 @@ import logging
 import struct
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kohort.broker.commit_recognition import SeenCommit
 from kohort.broker.connection import Buffers, Connection, Parked
 from kohort.broker.context import Context, Interceptor, Later, RawReply, Response, Result
 from kohort.broker.handlers import SERVED, Served, Wait
 from kohort.broker.heavy_work import Turn
 from kohort.broker.memory_budget import SMALL
-from kohort.broker.recognition import SeenHeartbeat, Validity
+from kohort.broker.recognition import Grounds, Validity
 from kohort.broker.reply_prices import LARGE_REPLY, Price, price_of
 from kohort.codec.compiled import NO_LIMIT, DecodeError, TooManyElementsError, decode_request, encode_parts
 from kohort.codec.schema import Message
@@ -25,7 +24,6 @@ from kohort.wire.headers import read_request_header
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
-    from kohort.wire.messages.heartbeat import HeartbeatRequest
 
 logger = logging.getLogger("kohort.dispatch")
 
@@ -34,6 +32,7 @@ _NEVER = 2**15  # above any version
 AT_ONCE = 2_000  # elements of arrays that are read or written without a thread: some milliseconds
 _REPLIES = (Message, RawReply)  # a tuple: the union would be made anew for every request
 
+_KEPT = frozenset({ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_COMMIT})
 _WHILE_IN_WORK = 2  # times its size: the frame, and the batches made of it
 
 
@@ -182,40 +181,37 @@ class Dispatch:
         if price > LARGE_REPLY:
             return self._started(LargeMessage(self._reply_large(price, handler, request, context), handler))
         answer = self._answer(handler, request, context, len(frame))
-        key = handler.served.key
-        if key is ApiKey.HEARTBEAT and self._is_direct(connection):
-            connection.seen = self._remember(frame, request, handler, context)
-        elif key is ApiKey.OFFSET_COMMIT and connection.commits.is_worth_it(len(frame)):
-            is_direct = self._is_direct(connection)
-            read = frame, position, request
-            connection.commits.seen = self._remember_commit(read, handler, context) if is_direct else None
+        if handler.served.key in _KEPT and self._is_direct(connection) and not context.is_denied:
+            self._keep((frame, position, request), handler, context)
         return answer
 
     def _is_direct(self, connection: Connection) -> bool:
-        """Whether nothing stands between a frame and its handler: no rule, no right, no session that ends."""
-        return self._interceptor is None and self._broker.authorizer is None and connection.asks(self)
+        """Whether frames go from the connection to their handlers: no rule, no session that ends."""
+        return self._interceptor is None and connection.asks(self)
 
-    def _remember(self, frame: bytes, request: Message, handler: Handler, context: Context) -> SeenHeartbeat:
-        def write(error: ErrorCode) -> bytes:
-            reply = encode_reply(handler.refuse(request, error), handler.first_tagged_reply, context)
-            assert reply is not None
-            return b"".join(reply)
+    def _keep(self, read: tuple[bytes, int, Any], handler: Handler, context: Context) -> None:
+        """Let the connection recognise what it has sent, if it sends that again."""
+        connection = context.connection
+        match handler.served.key:
+            case ApiKey.HEARTBEAT:
+                connection.seen = self._remember(read, handler, context)
+            case ApiKey.CONSUMER_GROUP_HEARTBEAT:
+                connection.seen_consumer = self._remember(read, handler, context)
+            case ApiKey.OFFSET_COMMIT:
+                if connection.commits.is_worth_it(len(read[0])):
+                    connection.commits.seen = self._remember(read, handler, context)
 
-        return SeenHeartbeat(
-            frame, cast("HeartbeatRequest", request), self._broker.coordinator, self._validity, write
-        )
-
-    def _remember_commit(
-        self, read: tuple[bytes, int, Any], handler: Handler, context: Context
-    ) -> SeenCommit | None:
-        from kohort.broker.handlers.offset_commit import remember
+    def _remember(self, read: tuple[bytes, int, Any], handler: Handler, context: Context) -> Any:  # noqa: ANN401
+        """What is kept of a frame, whose body begins at a position, and of the request in it."""
 
         def write(response: Message) -> bytes:
             reply = encode_reply(response, handler.first_tagged_reply, context)
             assert reply is not None
             return b"".join(reply)
 
-        return remember(self._broker, read, context.version, self._validity, write)
+        grounds = Grounds(self._validity, self._broker.authorizer, tuple(context.asked))
+        module = importlib.import_module(handler.served.module)
+        return module.remember(self._broker, read, context, grounds, write)
 
     def _answer(
         self, handler: Handler, request: Message, context: Context, size: int

@@ -17,8 +17,19 @@ from kohort.broker.connection import Connection
 from kohort.broker.dispatch import Dispatch
 from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode
+from kohort.security.acls import (
+    ANY_HOST,
+    ANY_NAME,
+    ANY_PRINCIPAL,
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 from kohort.testing.intercept import Interceptions, answer, rule
 from kohort.wire.apis import ApiKey
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.messages.heartbeat import HeartbeatResponse
@@ -27,6 +38,7 @@ from kohort.wire.messages.offset_commit import OffsetCommitResponse
 from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
 CONNECTIONS = 3
+TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 _TURNS = 20  # of the loop: what can be answered without further requests is answered then
 
 MakeRequest = Callable[[str], Message]
@@ -69,7 +81,13 @@ class Dropped(NamedTuple):
     """The topic that is committed is deleted; an error if there is none."""
 
 
-Step = Said | Passed | Intercepted | Reloaded | Made | Dropped
+class Ruled(NamedTuple):
+    """The rules for clients are replaced by one that denies something, or by none. (Where rules count.)"""
+
+    denied: tuple[ResourceType, Operation] | None
+
+
+Step = Said | Passed | Intercepted | Reloaded | Made | Dropped | Ruled
 
 
 def member_id(number: int) -> str:
@@ -104,6 +122,23 @@ def commit(
         topic: str | bytes = topic_id(group, incarnation) if incarnation else f"{group}-topic"
         return commit_request(
             *offsets.items(), topic=topic, member=member, group=group, metadata=metadata, epoch=epoch
+        )
+
+    return make
+
+
+def beat(epoch: int, member: str, says: str) -> MakeRequest:
+    """A heartbeat of a member of a consumer group."""
+
+    def make(group: str) -> Message:
+        owned = [TopicPartitions(topic_id=topic_id(group, 1), partitions=[0, 1])]
+        return ConsumerGroupHeartbeatRequest(
+            group_id=f"{group}-new",
+            member_id=member,
+            member_epoch=epoch,
+            rebalance_timeout_ms=5_000 if "names" in says else -1,
+            subscribed_topic_names=[f"{group}-topic"] if "names" in says else None,
+            topic_partitions=owned if "owned" in says else [] if "none owned" in says else None,
         )
 
     return make
@@ -161,12 +196,25 @@ def commits(versions: tuple[int, ...], incarnations: st.SearchStrategy[int]) -> 
     )
 
 
+BEATS = said(
+    st.builds(
+        beat,
+        st.sampled_from((0, 1, 2, 2, 3, 4, -1)),
+        st.sampled_from(("m1", "m1", "m2")),
+        st.sampled_from(("", "", "names, none owned", "owned")),
+    ),
+    st.sampled_from((0, 1, 1)),
+    copies=st.sampled_from((1, 1, 3)),
+    cuts=st.sampled_from((0, 0, 11, 40)),
+)
 COMMITS = commits((2, 5, 6, 8, 8, 8, 9), st.just(0)) | commits((10,), st.integers(1, 2))
 STEPS: st.SearchStrategy[Step] = st.one_of(
     HEARTBEATS,
     HEARTBEATS,
     COMMITS,
     COMMITS,
+    BEATS,
+    BEATS,
     said(st.just(fetch), st.just(7)),
     said(st.builds(join, st.integers(0, 3)), st.just(3)),
     said(st.builds(sync, numbers, generations), st.just(3)),
@@ -176,6 +224,7 @@ STEPS: st.SearchStrategy[Step] = st.one_of(
     st.builds(Reloaded),
     st.builds(Made, st.integers(1, 3)),
     st.builds(Dropped),
+    st.builds(Ruled, st.none() | st.tuples(st.sampled_from((TOPIC, GROUP)), st.just(Operation.READ))),
 )
 COMMIT = commit((1, 1), {0: 5}, -1, "", 0)
 STABLE: list[Step] = [
@@ -184,8 +233,10 @@ STABLE: list[Step] = [
     Said(0, sync(1, 1), 3),
     Said(0, heartbeat(1, 1), 4),
     *[Said(0, COMMIT, 8)] * 2,
+    Said(0, beat(0, "m1", "names, none owned"), 1),
+    *[Said(0, beat(2, "m1", ""), 1)] * 2,
 ]
-"""Member 1 is alone in generation 1; its heartbeat has been seen, and its commit."""
+"""Member 1 is alone in generation 1, and m1 in epoch 2 of a consumer group. What they say has been seen."""
 
 
 def refuse_heartbeats() -> Interceptions:
@@ -203,6 +254,18 @@ def creation(group: str, partitions: int) -> Message:
 
 def deletion(group: str) -> Message:
     return DeleteTopicsRequest(topics=[DeleteTopicState(name=f"{group}-topic")])
+
+
+def set_rules(arena: Arena, denied: tuple[ResourceType, Operation] | None) -> None:
+    authorizer = arena.server.broker.authorizer
+    if authorizer is None:
+        return
+    rules = []
+    if denied is not None:
+        kind, operation = denied
+        who = (ANY_PRINCIPAL, ANY_HOST)
+        rules.append(Acl(kind, ANY_NAME, PatternType.LITERAL, *who, operation, Permission.DENY))
+    authorizer.changed(rules)
 
 
 async def take(step: Step, arena: Arena, group: str, peers: list[Peer]) -> None:
@@ -223,6 +286,8 @@ async def take(step: Step, arena: Arena, group: str, peers: list[Peer]) -> None:
             await arena.ask(creation(group, partitions), 7)
         case Dropped():
             await arena.ask(deletion(group), 6)
+        case Ruled(denied):
+            set_rules(arena, denied)
 
 
 async def conversation(arena: Arena, group: str, steps: list[Step]) -> list[list[bytes]]:
@@ -237,16 +302,19 @@ async def conversation(arena: Arena, group: str, steps: list[Step]) -> list[list
     for peer in peers:
         peer.hang_up()
     arena.server.dispatch.interceptor = None
+    set_rules(arena, None)
     await arena.server.broker.coordinator.ready()
     return heard
 
 
-@pytest.fixture(scope="module")
-def brokers() -> Iterator[tuple[Arena, Arena]]:
+@pytest.fixture(scope="module", params=["everything is allowed", "rules"])
+def brokers(request: pytest.FixtureRequest) -> Iterator[tuple[Arena, Arena]]:
     """One that recognises frames, and one that reads each of them."""
-    with Arena() as recognising, Arena() as reading:
+    rules = (
+        {"authorizer": "acl", "allow.everyone.if.no.acl.found": "true"} if request.param == "rules" else {}
+    )
+    with Arena(**rules) as recognising, Arena(**rules) as reading:
         reading.server.dispatch._remember = lambda *_: None
-        reading.server.dispatch._remember_commit = lambda *_: None
         yield recognising, reading
 
 
@@ -269,6 +337,9 @@ def play(arena: Arena, group: str, steps: list[Step]) -> list[list[bytes]]:
 @example([Said(0, commit((1, 1), {0: 6}, 3, "", 0), 8), Said(0, fetch, 7)])
 @example([Said(0, join(0), 3), Said(0, COMMIT, 8), Said(0, heartbeat(1, 1), 4)])
 @example([Reloaded(), Said(0, COMMIT, 8), Said(0, fetch, 7)])
+@example([Ruled((TOPIC, Operation.READ)), Said(0, COMMIT, 8), Ruled(None), Said(0, COMMIT, 8)])
+@example([Ruled((GROUP, Operation.READ)), Said(0, beat(2, "m1", ""), 1), Said(0, heartbeat(1, 1), 4)])
+@example([Said(1, beat(0, "m2", "names, none owned"), 1), *[Said(0, beat(2, "m1", ""), 1)] * 2])
 @given(steps=st.lists(STEPS, max_size=25))
 def test_what_was_seen_before_is_answered_as_if_it_were_new(
     brokers: tuple[Arena, Arena], steps: list[Step]
@@ -293,6 +364,7 @@ def test_what_was_seen_before_is_not_read_again(brokers: tuple[Arena, Arena]) ->
         again += [Said(0, commit((1, 1), {0: offset}, epoch, "", 0), 8) for offset, epoch in ((6, 1), (7, 2))]
         play(arena, f"group-{next(_groups)}", again)
     assert read.count(ApiKey.HEARTBEAT) == 1
+    assert read.count(ApiKey.CONSUMER_GROUP_HEARTBEAT) == 2
     assert read.count(ApiKey.OFFSET_COMMIT) == 2  # the second one shows that it comes again
 
 
@@ -301,13 +373,13 @@ def test_a_connection_whose_commits_differ_each_time_is_not_looked_at_for_ever(
 ) -> None:
     kept: list[int] = []
     arena = brokers[0]
-    remember = Dispatch._remember_commit
+    remember = Dispatch._remember
 
     def count(dispatch: Dispatch, *what: Any) -> object:  # noqa: ANN401
         kept.append(1)
         return remember(dispatch, *what)
 
-    with patch.object(Dispatch, "_remember_commit", count):
+    with patch.object(Dispatch, "_remember", count):
         names = [f"{number:03}" for number in range(50)]
         play(
             arena,

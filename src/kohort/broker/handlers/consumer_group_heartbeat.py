@@ -8,7 +8,7 @@ gives up with a reason, and franz-go falls back to the classic protocol.
 """
 
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -16,6 +16,7 @@ from kohort.broker.context import Context, Response, Result
 from kohort.broker.expressions import wrong_with
 from kohort.broker.group_configs import is_enabled
 from kohort.broker.partition_runtime import then
+from kohort.broker.recognition import Grounds, SeenConsumerHeartbeat
 from kohort.groups.commands import ConsumerHeartbeat, OwnedTopic
 from kohort.groups.replies import ConsumerHeartbeatReply
 from kohort.model.errors import ErrorCode
@@ -71,6 +72,26 @@ def _ask(
         request.group_id, lambda reply_to: _command(request, context, wrong, reply_to)
     )
     return then(answer, _response)
+
+
+def remember(
+    broker: "Broker",
+    read: tuple[bytes, int, ConsumerGroupHeartbeatRequest],
+    context: Context,
+    grounds: Grounds,
+    write: Callable[[ConsumerGroupHeartbeatResponse], bytes],
+) -> SeenConsumerHeartbeat | None:
+    """What is kept of a frame with the request in it, if that only says that a member is alive."""
+    frame, _, request = read
+    if request.member_epoch <= 0 or not request.member_id or request.subscribed_topic_regex is not None:
+        return None
+    return SeenConsumerHeartbeat(
+        frame,
+        lambda reply_to: _command(request, context, None, reply_to),
+        (broker.coordinator, grounds),
+        lambda: is_enabled(broker.configs),
+        lambda reply: write(_response(reply)),
+    )
 
 
 def refuse(_request: ConsumerGroupHeartbeatRequest, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:

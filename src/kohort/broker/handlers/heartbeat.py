@@ -3,9 +3,11 @@
 v1: throttle time; v3: static members; v4: flexible.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
+from kohort.broker.recognition import Grounds, SeenHeartbeat
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, InstanceId, MemberId
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -22,6 +24,20 @@ def handle(broker: "Broker", request: HeartbeatRequest, _context: Context) -> He
             Generation(request.generation_id),
             InstanceId(instance) if instance is not None else None,
         )
+    )
+
+
+def remember(
+    broker: "Broker",
+    read: tuple[bytes, int, HeartbeatRequest],
+    _context: Context,
+    grounds: Grounds,
+    write: Callable[[HeartbeatResponse], bytes],
+) -> SeenHeartbeat:
+    """What is kept of a frame with the request in it."""
+    frame, _, request = read
+    return SeenHeartbeat(
+        frame, request, broker.coordinator, grounds, lambda code: write(refuse(request, code))
     )
 
 

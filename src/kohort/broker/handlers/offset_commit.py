@@ -11,7 +11,7 @@ from kohort.broker.commit_recognition import FoundTopic, SeenCommit, find_places
 from kohort.broker.context import Context, Response, Result
 from kohort.broker.heavy_work import Slice, Steps
 from kohort.broker.partition_runtime import then
-from kohort.broker.recognition import Validity
+from kohort.broker.recognition import Grounds
 from kohort.broker.topics import ServedTopic
 from kohort.groups.commands import CommitOffsets, CommitRow
 from kohort.groups.replies import CommitReply
@@ -80,12 +80,13 @@ def _commit(broker: "Broker", request: OffsetCommitRequest, context: Context, fo
 def remember(
     broker: "Broker",
     read: tuple[bytes, int, OffsetCommitRequest],
-    version: int,
-    validity: Validity,
+    context: Context,
+    grounds: Grounds,
     write: Callable[[OffsetCommitResponse], bytes],
 ) -> SeenCommit | None:
     """What is kept of a frame (whose body begins at a position) with the request in it, if anything is."""
     frame, position, request = read
+    version = context.version
     found = broker.heavy_work.run(_sort_out(broker, request, version))
     if isinstance(found, Awaitable) or found.refused.topics or not found.rows:
         return None
@@ -107,7 +108,7 @@ def remember(
         return write(_merged(OffsetCommitResponse(), results, version))
 
     command = _command(request, version, rows, ReplyTo(0))
-    return SeenCommit(places, command, topics, (broker.coordinator, validity), respond)
+    return SeenCommit(places, command, topics, (broker.coordinator, grounds), respond)
 
 
 def refuse(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
