@@ -3,12 +3,20 @@
 How groups decide is tested in tests/scenario/groups and by the recorded scripts of tests/interop.
 """
 
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, TypeAlias
 
+import pytest
 from tests.broker.asking import create
 from tests.broker.conftest import Restart
 from tests.broker.raw import Raw
 
+from kohort.broker import coordinator
+from kohort.broker.coordinator import GroupCoordinator
+from kohort.groups.commands import ComputeTarget, TargetReady
+from kohort.groups.consumer.assigning import answer
 from kohort.model.errors import ErrorCode
 from kohort.testing.broker import Broker
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -24,6 +32,7 @@ from kohort.wire.messages.incremental_alter_configs import (
 
 GROUP = 32
 Reply = Any
+Answer: TypeAlias = Callable[[ComputeTarget], TargetReady]
 
 
 def beat(raw: Raw, epoch: int, *names: str, **fields: Any) -> Reply:  # noqa: ANN401
@@ -61,8 +70,7 @@ def test_a_topic_that_is_created_grows_and_goes_reaches_the_group(raw: Raw) -> N
     assert owned(beat(raw, 0, "t")) == 0
     create(raw, "t", partitions=2)
     assert owned(beat(raw, 1)) == 2
-    more = CreatePartitionsTopic(name="t", count=5, assignments=None)
-    raw.send(CreatePartitionsRequest(topics=[more], timeout_ms=1_000), 3)
+    grow(raw, 5)
     assert owned(beat(raw, 2)) == 5
     raw.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1_000), 6)
     reply = beat(raw, 3)
@@ -85,6 +93,82 @@ def test_a_regular_expression_is_resolved_while_others_are_served(raw: Raw) -> N
     while (reply := beat(raw, reply.member_epoch)).assignment is None:
         pass  # each heartbeat is a round trip: the thread that matches has its turn
     assert owned(reply) == 2
+
+
+@pytest.fixture
+def assignors(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Answer]]:
+    """Every target but the first of a group is computed in a thread, by the next of these or as always."""
+    settings = GroupCoordinator.settings
+    waiting: list[Answer] = []
+    monkeypatch.setattr(
+        GroupCoordinator,
+        "settings",
+        lambda self, most=0: replace(settings(self, most), consumer_target_at_once=0),
+    )
+    monkeypatch.setattr(coordinator, "answer", lambda asked: (waiting.pop(0) if waiting else answer)(asked))
+    yield waiting
+    assert not waiting, "an assignor was not called"
+
+
+def grow(raw: Raw, partitions: int) -> None:
+    more = CreatePartitionsTopic(name="t", count=partitions, assignments=None)
+    raw.send(CreatePartitionsRequest(topics=[more], timeout_ms=1_000), 3)
+
+
+def test_a_large_target_is_computed_while_others_are_served(raw: Raw, assignors: list[Answer]) -> None:
+    may_go_on = threading.Event()
+
+    def slowly(asked: ComputeTarget) -> TargetReady:
+        assert may_go_on.wait(30)
+        return answer(asked)
+
+    create(raw, "t", partitions=2)
+    find_coordinator(raw)
+    assert owned(beat(raw, 0, "t")) == 2
+    grow(raw, 5)
+    assignors.append(slowly)
+    for _ in range(3):
+        assert (beat(raw, 1).member_epoch, beat(raw, 1).assignment) == (1, None)
+    may_go_on.set()
+    while (reply := beat(raw, 1)).assignment is None:
+        pass  # each heartbeat is a round trip: the thread has its turn
+    assert (reply.member_epoch, owned(reply)) == (2, 5)
+
+
+def test_an_assignor_that_fails_in_its_thread_is_told_and_tried_again(
+    raw: Raw, assignors: list[Answer], caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(asked: ComputeTarget) -> TargetReady:
+        raise MemoryError
+
+    create(raw, "t", partitions=2)
+    find_coordinator(raw)
+    beat(raw, 0, "t")
+    grow(raw, 5)
+    assignors.append(fail)
+    while not (reply := beat(raw, 1)).error_code:
+        pass
+    assert reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "assignor uniform failed for group g" in caplog.text
+    while (reply := beat(raw, 1)).assignment is None:
+        pass
+    assert owned(reply) == 5
+
+
+def test_a_broker_that_stops_does_not_wait_for_an_assignor(restart: Restart, assignors: list[Answer]) -> None:
+    may_go_on = threading.Event()
+    raw = restart()
+    create(raw, "t", partitions=2)
+    find_coordinator(raw)
+    beat(raw, 0, "t")
+    grow(raw, 5)
+    assignors.append(lambda asked: answer(asked) if may_go_on.wait(30) else TargetReady(asked, None))
+    beat(raw, 1)
+    raw = restart()
+    may_go_on.set()
+    while (reply := beat(raw, 1)).assignment is None:
+        pass
+    assert (reply.member_epoch, owned(reply)) == (2, 5)
 
 
 def test_a_long_expression_is_compiled_elsewhere_and_answered_alike(raw: Raw) -> None:

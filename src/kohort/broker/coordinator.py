@@ -6,7 +6,7 @@ Every group belongs to one partition of ``__consumer_offsets``; ``TopicRuntime``
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from kohort.broker.configs import split_list
 from kohort.broker.expressions import Matches, resolve
@@ -20,15 +20,19 @@ from kohort.broker.topics import ServedTopic, offsets_topic
 from kohort.groups.availability import Absence, answer_while, heartbeat_error_while
 from kohort.groups.classic.state import member_bytes
 from kohort.groups.commands import (
+    ComputeTarget,
+    Effect,
     ExpressionsResolved,
     GroupConfigured,
     Protocol,
     Request,
     ResolveExpressions,
+    TargetReady,
     TopicDeleted,
     TopicImage,
     TopicsChanged,
 )
+from kohort.groups.consumer.assigning import answer
 from kohort.groups.replies import ReplyBody
 from kohort.groups.settings import GroupSettings, MigrationPolicy
 from kohort.groups.shard import Shard
@@ -65,7 +69,7 @@ class GroupCoordinator:
             broker.storage, self._clock, self._make_shard, lambda events: journal.write(events), self._perform
         )
         self._creating: asyncio.Task[None] | None = None
-        self._resolving: set[asyncio.Task[None]] = set()
+        self._effects: set[asyncio.Task[None]] = set()
         self._running = False
         self._members_limit = members_limit(self._configs)
         self._topics_version: int = self._clock.now().wall  # stored with what it was: grows over restarts
@@ -83,7 +87,7 @@ class GroupCoordinator:
         if not self._running:
             return
         self._running = False
-        for task in self._resolving:
+        for task in self._effects:
             task.cancel()
         await self._groups.close()
         await self.journal.stop()
@@ -214,10 +218,26 @@ class GroupCoordinator:
             shard.tell(_configured(group, configs))
 
     def _perform(self, shard: PartitionRuntime[Shard], effect: object) -> None:
-        assert isinstance(effect, ResolveExpressions)
-        task = asyncio.get_running_loop().create_task(self._resolve(shard, effect))
-        self._resolving.add(task)
-        task.add_done_callback(self._resolving.discard)
+        assert isinstance(effect, Effect)
+        match effect:
+            case ResolveExpressions():
+                work = self._resolve(shard, effect)
+            case ComputeTarget():
+                work = self._assign(shard, effect)
+            case _:
+                assert_never(effect)
+        task = asyncio.get_running_loop().create_task(work)
+        self._effects.add(task)
+        task.add_done_callback(self._effects.discard)
+
+    async def _assign(self, shard: PartitionRuntime[Shard], asked: ComputeTarget) -> None:
+        """Run an assignor in a thread; whatever goes wrong, the shard gets its answer and may ask again."""
+        ready = TargetReady(asked, None)
+        try:
+            ready = await self._heavy_work.call(lambda: answer(asked))
+        except Exception:
+            logger.exception("assignor %s failed for group %s", asked.assignor, asked.group_id)
+        shard.tell(ready)
 
     async def _resolve(self, shard: PartitionRuntime[Shard], asked: ResolveExpressions) -> None:
         """Match expressions in a thread; whatever goes wrong, the shard gets its answer and may ask again."""

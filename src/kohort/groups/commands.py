@@ -6,8 +6,10 @@ by the broker before a command is made.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from kohort.assign.server.group import GroupSpec
+from kohort.coordination.outcome import KeyValue
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import (
     NO_TOPIC_ID,
@@ -22,6 +24,9 @@ from kohort.model.ids import (
     TopicName,
     WallTime,
 )
+
+if TYPE_CHECKING:
+    from kohort.groups.events import DurableEvent
 
 NO_MEMBER = MemberId("")  # what a client sends that has no member id yet
 NO_GENERATION = Generation(-1)  # what a client sends that is in none
@@ -296,6 +301,18 @@ class ExpressionsResolved:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetReady:
+    """The answer to ``ComputeTarget``, as ``consumer.assigning.answer`` makes it: events and their records.
+
+    ``None`` if the assignor failed: a later heartbeat asks again.
+    """
+
+    asked: "ComputeTarget"
+    events: "tuple[DurableEvent, ...] | None"
+    records: tuple[KeyValue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TopicDeleted:
     """A topic is gone: what groups had committed for it goes too, and members lose its partitions."""
 
@@ -376,7 +393,7 @@ Request: TypeAlias = (
     | DeleteGroups
 )
 Fired: TypeAlias = ExpireSession | ExpireSync | ExpireRevocation | ExpireClassicMember | SweepOffsets
-Order: TypeAlias = TopicsChanged | TopicDeleted | GroupConfigured | ExpressionsResolved | Unload
+Order: TypeAlias = TopicsChanged | TopicDeleted | GroupConfigured | ExpressionsResolved | TargetReady | Unload
 Command: TypeAlias = Request | Order | Fired
 
 
@@ -395,3 +412,20 @@ class ResolveExpressions:
     principal: str
     client_host: str
     started_at: WallTime
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComputeTarget:
+    """Run an assignor, which takes long for this group, and answer with ``TargetReady``.
+
+    That is ``consumer.assigning.answer``, which may run in a thread. The shard asks for one answer of a group
+    at a time, and uses it if the group is still at ``epoch``.
+    """
+
+    group_id: GroupId
+    epoch: int
+    assignor: str
+    spec: GroupSpec
+
+
+Effect: TypeAlias = ResolveExpressions | ComputeTarget

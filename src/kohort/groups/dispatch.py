@@ -31,11 +31,13 @@ from kohort.groups.commands import (
     ListGroups,
     SweepOffsets,
     Sync,
+    TargetReady,
     TopicDeleted,
     TopicsChanged,
     Unload,
 )
 from kohort.groups.consumer.admin import describe_consumer_group
+from kohort.groups.consumer.assigning import target_ready
 from kohort.groups.consumer.expressions import expressions_resolved
 from kohort.groups.consumer.heartbeat import consumer_heartbeat
 from kohort.groups.consumer.orders import (
@@ -68,6 +70,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Outcome], None]] = {
     TopicDeleted: delete_topic,
     GroupConfigured: group_configured,
     ExpressionsResolved: expressions_resolved,
+    TargetReady: target_ready,
     SweepOffsets: sweep_offsets,
     Unload: unload,
     ExpireSession: expire_session,

@@ -32,9 +32,14 @@ class Outcome(AnyOutcome[Event, ReplyBody]):
         if type(event) in DURABLE:
             self._store(event)
 
-    def emit_together(self, events: Sequence[DurableEvent]) -> bool:
-        """Make events true if the log can take all of them in one batch; else none of them is."""
-        records = encode(events)
+    def emit_together(
+        self, events: Sequence[DurableEvent], records: tuple[KeyValue, ...] | None = None
+    ) -> bool:
+        """Make events true if the log can take all of them in one batch; else none of them is.
+
+        ``records`` are those of the events, if they are made already.
+        """
+        records = encode(events) if records is None else records
         if not self.fits_with(records, self.state.settings.max_batch_bytes):
             return False
         for event in events:

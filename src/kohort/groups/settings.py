@@ -49,4 +49,7 @@ class GroupSettings:
         "range",
     )  # group.consumer.assignors; the first is default
     consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    # Partitions and subscriptions of a consumer group up to which its target is computed at once, not by the
+    # shell: some milliseconds.
+    consumer_target_at_once: int = 5_000
     consumer_regex_refresh_interval_ms: int = 600_000  # group.consumer.regex.refresh.interval.ms

@@ -10,7 +10,7 @@ How a shell drives it:
    ``handle(Unload(...))``, refuse what is left (``availability.refuse_unstored``), drop the shard and
    load another one from the log.
 4. Write ``outcome.events`` to the journal, count them, show them.
-5. Do what ``outcome.effects`` ask for (``ResolveExpressions``) and answer each with its command.
+5. Do what ``outcome.effects`` ask for (``Effect``) and answer each with its command.
    Tell the shard of topics (``TopicsChanged``, ``TopicDeleted``) and of groups' configurations
    (``GroupConfigured``); what there is when the shard is made is given to it then.
 

@@ -5,7 +5,15 @@ from typing import Any
 
 from kohort.coordination.outcome import Append
 from kohort.coordination.positions import Reply
-from kohort.groups.commands import Command, Request, TopicDeleted, TopicImage, TopicsChanged
+from kohort.groups.commands import (
+    Command,
+    ComputeTarget,
+    Request,
+    TopicDeleted,
+    TopicImage,
+    TopicsChanged,
+)
+from kohort.groups.consumer.assigning import answer
 from kohort.groups.events import Event
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import ReplyBody
@@ -62,6 +70,13 @@ class SimulatedNode:
         self._take(outcome)
         self._fire_timers()
         return outcome
+
+    def compute_targets(self) -> None:
+        """Run the assignors that the shard has asked for, and those that the answers ask for."""
+        while asked := [effect for effect in self.effects if isinstance(effect, ComputeTarget)]:
+            self.effects = [effect for effect in self.effects if not isinstance(effect, ComputeTarget)]
+            for each in asked:
+                self.handle(answer(each))
 
     def sleep(self, millis: int) -> None:
         """Let time pass; every timer fires at its time."""

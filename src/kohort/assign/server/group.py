@@ -32,6 +32,11 @@ class GroupSpec:
     partitions: Mapping[TopicId, int]
     same_topics: bool
 
+    @property
+    def size(self) -> int:
+        """What the time of an assignor grows with: the partitions, and the topics of each member."""
+        return sum(self.partitions.values()) + sum(len(member.topics) for member in self.members.values())
+
     def in_order(self) -> Iterator[tuple[MemberId, MemberSpec]]:
         """The members by id. Kafka visits them in hash order; a fixed order makes results repeatable."""
         return ((member_id, self.members[member_id]) for member_id in by_member_id(self.members))

@@ -199,7 +199,7 @@ def _check_protocol(member: ConsumerMember, command: Sync) -> ErrorCode:
 
 def _must_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
     is_revoking = member.current.state is MemberState.UNREVOKED_PARTITIONS
-    return group.epoch > member.current.member_epoch and not is_revoking
+    return group.epoch_to_join > member.current.member_epoch and not is_revoking
 
 
 def answer_classic_heartbeat(  # noqa: PLR0913  # a heartbeat makes no objects
@@ -224,7 +224,7 @@ def answer_classic_heartbeat(  # noqa: PLR0913  # a heartbeat makes no objects
 
 def _has_news(group: ConsumerGroup, member: ConsumerMember) -> bool:
     current = member.current
-    if current.member_epoch < group.epoch or current.state is MemberState.UNREVOKED_PARTITIONS:
+    if current.member_epoch < group.epoch_to_join or current.state is MemberState.UNREVOKED_PARTITIONS:
         return True
     if current.state is not MemberState.UNRELEASED_PARTITIONS:
         return False

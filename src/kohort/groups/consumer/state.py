@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kohort.assign.server.group import NO_PARTITIONS, TopicPartitions
-from kohort.groups.commands import CommitOffsets, FetchOffsets
+from kohort.groups.commands import CommitOffsets, ComputeTarget, FetchOffsets
 from kohort.groups.consumer.assignment import CurrentAssignment
 from kohort.groups.consumer.events import ConsumerMemberDetails, ResolvedExpression
 from kohort.model.errors import ErrorCode
@@ -63,6 +63,8 @@ class ConsumerGroup:
     seen_changes: int = -1  # how many changes of topics were looked at
     is_resolving: bool = False  # an answer to ``ResolveExpressions`` is to come
     resolved_at: Instant | None = None  # when ``ResolveExpressions`` was asked for last
+    assigning: ComputeTarget | None = None  # what is asked: an answer is to come
+    cannot_assign: bool = False  # the newest answer was none; the next heartbeat that needs a target says so
     topics_cache: frozenset[TopicName] | None = None
     expressions_cache: tuple[str, ...] | None = None
 
@@ -80,6 +82,11 @@ class ConsumerGroup:
         if all(member.current.is_reconciled(self.target_epoch) for member in self.members.values()):
             return "Stable"
         return "Reconciling"
+
+    @property
+    def epoch_to_join(self) -> int:
+        """The epoch that classic members are sent to: while a target is computed there is no newer one."""
+        return self.epoch if self.assigning is None else self.target_epoch
 
     @property
     def type_name(self) -> str:

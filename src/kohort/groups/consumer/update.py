@@ -7,7 +7,7 @@ true and stored in one batch, or nothing is.
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from kohort.assign.server.group import TopicPartitions
+from kohort.assign.server.group import NO_PARTITIONS, TopicPartitions
 from kohort.groups.append_errors import map_append_error
 from kohort.groups.causes import (
     Cause,
@@ -18,6 +18,8 @@ from kohort.groups.causes import (
     TargetComputed,
     TopicsDiffer,
 )
+from kohort.groups.commands import ComputeTarget
+from kohort.groups.consumer.assigning import ask_for_target
 from kohort.groups.consumer.assignment import CurrentAssignment, MemberState
 from kohort.groups.consumer.events import (
     ConsumerGroupStored,
@@ -29,12 +31,11 @@ from kohort.groups.consumer.events import (
     ExpressionDropped,
     PartitionMetadataDropped,
     TargetDropped,
-    TargetEpochStored,
     TargetStored,
 )
 from kohort.groups.consumer.reconcile import Heartbeat, reconcile
 from kohort.groups.consumer.state import ConsumerGroup, ConsumerMember
-from kohort.groups.consumer.target import compute_target, metadata_hash, topic_ids
+from kohort.groups.consumer.target import group_spec, metadata_hash, run_assignor, target_events, topic_ids
 from kohort.groups.events import DurableEvent
 from kohort.groups.outcome import Outcome
 from kohort.model.errors import ErrorCode
@@ -62,6 +63,7 @@ class MemberUpdate:
     replaced: ConsumerMember | None = None
     events: list[DurableEvent] = field(default_factory=list)
     reason: str | None = None
+    to_ask: ComputeTarget | None = None  # the target that the shell is to compute
 
     @property
     def known(self) -> ConsumerMember | None:
@@ -80,12 +82,15 @@ def update_member(update: MemberUpdate, out: Outcome) -> CurrentAssignment | Err
     status = _handle_expression(update, before, cause)
     names_changed = before.names != update.details.names
     epoch = _group_epoch(update, names_changed or status is ExpressionStatus.UPDATED_AND_RESOLVED, cause, out)
-    target = _target(update, epoch, out)
+    found = _target(update, epoch, out)
+    if isinstance(found, ErrorCode):
+        return found
+    target, target_epoch = found
     settled = reconcile(
         current,
         Heartbeat(
             target=target,
-            target_epoch=max(epoch, update.group.target_epoch),
+            target_epoch=target_epoch,
             owned=update.owned,
             subscribed=topic_ids(update.group.topics_of(update.details), out.state.topics),
             subscription_changed=names_changed or status is not ExpressionStatus.NO_CHANGE,
@@ -102,6 +107,8 @@ def update_member(update: MemberUpdate, out: Outcome) -> CurrentAssignment | Err
         )
     if not out.emit_together(update.events):
         return map_append_error(ErrorCode.MESSAGE_TOO_LARGE)
+    if update.to_ask is not None:
+        ask_for_target(update.group, update.to_ask, out)
     return settled
 
 
@@ -190,27 +197,36 @@ def _group_epoch(update: MemberUpdate, bump: bool, cause: Cause, out: Outcome) -
     return epoch
 
 
-def _target(update: MemberUpdate, epoch: int, out: Outcome) -> TopicPartitions:
-    """What the member is to have; all targets are computed again if the group epoch has grown."""
+def _target(update: MemberUpdate, epoch: int, out: Outcome) -> tuple[TopicPartitions, int] | ErrorCode:
+    """What the member is to have, and of which epoch that is.
+
+    All targets are computed again if the group epoch has grown: at once, or by the shell if that takes long.
+    Until its answer comes, members follow the target that there is.
+    """
     group, member_id = update.group, update.member_id
     before = group.targets
     if update.replaced is not None:
         before = {**before, member_id: group.target_of(update.replaced.member_id)}
         if update.replaced.member_id != member_id:
             before.pop(update.replaced.member_id, None)
-    if epoch <= group.target_epoch:
-        return before.get(member_id, {})
+    old = before.get(member_id, NO_PARTITIONS), group.target_epoch
+    if epoch <= group.target_epoch or group.assigning is not None:
+        return old
+    if group.cannot_assign:
+        group.cannot_assign = False
+        return ErrorCode.UNKNOWN_SERVER_ERROR
     everyone = everyone_after(update)
     assignor = group.preferred_assignor(out.state.settings.consumer_assignors, everyone)
-    targets = compute_target(group, everyone, before, assignor, out.state.topics)
-    cause = TargetComputed(epoch, assignor, len(everyone))
-    update.events += [
-        TargetStored(group.group_id, each, target, cause)
-        for each, target in targets.items()
-        if before.get(each) != target
-    ]
-    update.events.append(TargetEpochStored(group.group_id, epoch, cause))
-    return targets[member_id]
+    spec = group_spec(group, everyone, before, out.state.topics)
+    # A member of a new group needs an epoch above zero in its first reply.
+    if group.target_epoch > 0 and spec.size > out.state.settings.consumer_target_at_once:
+        update.to_ask = ComputeTarget(group.group_id, epoch, assignor, spec)
+        return old
+    targets = run_assignor(assignor, spec)
+    update.events += target_events(
+        group.group_id, targets, before, TargetComputed(epoch, assignor, len(everyone))
+    )
+    return targets[member_id], epoch
 
 
 def _reconciled(update: MemberUpdate, settled: CurrentAssignment, target: TopicPartitions) -> Reconciled:
