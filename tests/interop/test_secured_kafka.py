@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.broker.security.secured import USERS, serving
 from tests.interop.conftest import need
+from tests.interop.scripts.secured import SCRIPTS, Door
 from tools.peers.kafka_broker import SecuredKafka, secured_kafka
 from tools.peers.pins import Peer
 from typer.testing import CliRunner
@@ -306,6 +308,35 @@ def test_what_a_user_may_not_do_is_named(kafka: SecuredKafka, fresh_name: FreshN
         assert isinstance(polled(consumer), GroupAuthorizationError)
     with admin_of(alice) as admin, pytest.raises(TopicAuthorizationError):
         admin.create_topic(NewTopic(name=fresh_name("denied"), partitions=1))
+
+
+# The same scripts on both (security 9)
+
+
+@pytest.fixture(scope="session")
+def doors(kafka: SecuredKafka) -> Iterator[tuple[Door, Door]]:
+    settings = {
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        "kohort.oauthbearer.unsecured": "true",
+        "connection.failed.authentication.delay.ms": "0",  # it grows with each failure
+        "connections.max.reauth.ms": str(SESSION_MS),
+        "authorizer": "acl",
+        "super.users": "User:admin;User:ANONYMOUS",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+    with serving("SASL_PLAINTEXT", settings=settings) as kohort:
+        yield (
+            Door(kafka.bootstrap("SASL_PLAINTEXT", "127.0.0.1"), dict(kafka.passwords)),
+            Door(kohort.address("SASL_PLAINTEXT"), USERS),
+        )
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_both_brokers_answer_alike_at_their_doors(doors: tuple[Door, Door], script: str) -> None:
+    of_kafka, of_kohort = (SCRIPTS[script](door) for door in doors)
+    differing = [(a, b) for a, b in zip(of_kohort, of_kafka, strict=False) if a != b]
+    assert not differing, "Kohort, Kafka:\n" + "\n".join(map(str, differing))
+    assert len(of_kohort) == len(of_kafka)
 
 
 # The command line

@@ -346,9 +346,14 @@ def _describe_topic_partitions(call: Call) -> Result:
 
     if not call.request.topics:
         return edited(_describe_visible_topics(call), finish)
-    denied = {one.name for one in call.request.topics if not call.may(Operation.DESCRIBE, TOPIC, one.name)}
-    result = without(call, "topics", "topics", lambda one: one.name in denied, DENIED[TOPIC])
-    return edited(result, finish)
+    cursor = call.request.cursor
+    start = "" if cursor is None else cursor.topic_name
+    names = [one for one in call.request.topics if one.name >= start]
+    if cursor is not None and all(one.name != start for one in names):
+        return call.proceed()  # which refuses it, whatever the topics are
+    denied = {one.name for one in names if not call.may(Operation.DESCRIBE, TOPIC, one.name)}
+    page = call._replace(request=call.having(topics=names, cursor=None if start in denied else cursor))
+    return edited(without(page, "topics", "topics", lambda one: one.name in denied, DENIED[TOPIC]), finish)
 
 
 _share = needs(Operation.READ, GROUP, "group_id")

@@ -115,7 +115,7 @@ class Gate:
             return self._answer_api_versions(frame, connection)
         if header.api_key != ApiKey.SASL_HANDSHAKE:
             name = api_spec(header.api_key).name
-            return self._fail(connection, None, f"{name} before the log-in (ILLEGAL_SASL_STATE)")
+            raise ProtocolError(f"{name} before the log-in (ILLEGAL_SASL_STATE)")
         request = decode_request(SaslHandshakeRequest, header.api_version, frame, position)
         reply = SaslHandshakeResponse(mechanisms=list(self._sasl.mechanisms))
         if request.mechanism not in self._sasl.mechanisms:
@@ -185,7 +185,7 @@ class Gate:
             lifetime = self._complete(principal, step.expires_at, connection)
         if header is None:
             return [len(step.reply).to_bytes(4, "big") + step.reply]
-        reply = SaslAuthenticateResponse(auth_bytes=step.reply, error_message=None)
+        reply = SaslAuthenticateResponse(auth_bytes=step.reply, error_message="")  # as Kafka: not null
         if header.api_version >= 1:
             reply.session_lifetime_ms = lifetime
         return _frame(reply, header)

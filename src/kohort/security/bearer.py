@@ -220,8 +220,8 @@ def _check_unsecured(claims: Mapping[str, Any], rules: TokenRules, now: float) -
         raise TokenError("'exp' is missing or past")
     if issued is not None and (issued > now or issued >= expires):
         raise TokenError("'iat' is in the future or not before 'exp'")
-    if begins is not None and (begins > now or begins >= expires or begins < (issued or begins)):
-        raise TokenError("'nbf' is in the future, not before 'exp', or before 'iat'")
+    if begins is not None and (begins >= expires or begins < (issued or begins)):
+        raise TokenError("'nbf' is not before 'exp', or before 'iat'")
     _check_scope(claims, rules)
     return Accepted(user, int(expires * 1_000))
 

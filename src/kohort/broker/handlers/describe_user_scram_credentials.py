@@ -47,6 +47,10 @@ def _describe(
 
 
 def refuse(
-    _request: DescribeUserScramCredentialsRequest, code: ErrorCode
+    request: DescribeUserScramCredentialsRequest, code: ErrorCode
 ) -> DescribeUserScramCredentialsResponse:
-    return DescribeUserScramCredentialsResponse(error_code=code, error_message=code.name)
+    results = [
+        DescribeUserScramCredentialsResult(user=one.name, error_code=code, error_message=code.name)
+        for one in request.users or []
+    ]
+    return DescribeUserScramCredentialsResponse(error_code=code, error_message=code.name, results=results)
