@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kohort.lake.landing import Event, Source
+    from kohort.lake.whatif.answer import Answer
 
 app = typer.Typer(
     no_args_is_help=True, help="Keep the history of groups: commits, lag, rebalances and why they happened."
@@ -166,6 +168,87 @@ def make_report(
         say(f"written: {out} ({show_bytes(len(text.encode()))})")
 
     raise typer.Exit(guarded(lambda: _on_spark(work, None, as_json=False)))
+
+
+@app.command()
+def whatif(
+    to: To,
+    group: Annotated[str, typer.Option(metavar="GROUP", help="The group whose history is replayed.")],
+    settings: Annotated[
+        list[str],
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE[,VALUE]",
+            help="A setting to try; of several values every combination is tried. May be repeated.",
+        ),
+    ],
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Runs of each settings.")] = 20,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a page with pictures.")] = None,
+    master: Master = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replay the history of a group under other settings, such as --set static=true."""
+    from kohort.lake.whatif.settings import SettingError, parse_changes
+
+    try:
+        changes = parse_changes(settings)
+    except SettingError as error:
+        raise refuse(f"--set: {error.args[0]}", error.hint) from error
+
+    def work(spark: "SparkSession") -> None:
+        from kohort.lake.whatif.page import page
+        from kohort.lake.whatif.study import whatif as study
+
+        answer = study(spark, to.absolute(), group, changes, seeds=seeds)
+        if as_json:
+            show_json(answer.as_json())
+        else:
+            _show_answer(answer)
+        if out is not None:
+            text = page(answer)
+            out.write_text(text)
+            if not as_json:
+                say(f"\nwritten: {out} ({show_bytes(len(text.encode()))})")
+
+    raise typer.Exit(guarded(lambda: _on_spark(work, master, as_json)))
+
+
+_ANSWER = (
+    Column("", is_number=True),
+    Column("rebalances", is_number=True),
+    Column("range", is_number=True),
+    Column("unowned s", is_number=True),
+    Column("less", is_number=True),
+    Column("dead s", is_number=True),
+    Column("longest s", is_number=True),
+)
+
+
+def _show_answer(answer: "Answer") -> None:
+    for sentence in answer.words:
+        for line in wrap(sentence, 78):
+            say(line)
+    say()
+    rows = []
+    for number, one in enumerate(answer.outcomes):
+        say(f"{number:2}  {one.label}")
+        rows.append(
+            [
+                str(number),
+                f"{one.rebalances.middle:.0f}",
+                f"{one.rebalances.least:.0f}-{one.rebalances.most:.0f}",
+                f"{one.unowned_ms.middle / 1_000:,.0f}",
+                f"{one.saved.middle:.0%}" if number else "",
+                f"{one.dead_ms.middle / 1_000:,.0f}",
+                f"{one.longest_ms.middle / 1_000:,.0f}",
+            ]
+        )
+    say()
+    show_table(Table(_ANSWER, rows), empty="")
+    say("\nThis takes for granted:")
+    for each in answer.assumptions:
+        for line in wrap(each, 78, initial_indent="- ", subsequent_indent="  "):
+            say(line)
 
 
 def _source(text: str, options: list[str] | None) -> "Callable[[], Source]":

@@ -114,6 +114,45 @@ def commits(counts: Sequence[Row]) -> Chart:
     }
 
 
+def tried_settings(outcomes: Sequence[Row]) -> Chart:
+    """Partition-seconds without an owner under each settings that were tried, with their spread."""
+    y: Chart = {"field": "settings", "type": "nominal", "sort": None, "title": None}
+    return {
+        "data": {"values": list(outcomes)},
+        "encoding": {"y": y},
+        "layer": [
+            {
+                "mark": {"type": "bar", "height": 12},
+                "encoding": {
+                    "x": {
+                        "field": "seconds",
+                        "type": "quantitative",
+                        "title": "partition-seconds without an owner",
+                    }
+                },
+            },
+            {
+                "mark": {"type": "rule", "strokeWidth": 2, "color": "#888888"},
+                "encoding": {"x": {"field": "least", "type": "quantitative"}, "x2": {"field": "most"}},
+            },
+        ],
+        "height": {"step": _ROW_HEIGHT},
+    }
+
+
+def tried_rebalances(starts: Sequence[Row]) -> Chart:
+    """When rebalances began in a run of each settings."""
+    return {
+        "data": {"values": list(starts)},
+        "mark": {"type": "tick", "thickness": 2, "height": 14},
+        "encoding": {
+            "y": {"field": "settings", "type": "nominal", "sort": None, "title": None},
+            "x": {"field": "hours", "type": "quantitative", "title": "hours from the start"},
+        },
+        "height": {"step": _ROW_HEIGHT},
+    }
+
+
 def dressed(chart: Chart, theme: Theme, width: int) -> Chart:
     """The chart in a theme and a width; in a narrow one the legend is below."""
     is_narrow = width < 500

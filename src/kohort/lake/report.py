@@ -62,20 +62,20 @@ def page(found: Mapping[str, Rows]) -> str:
     parts = [
         "<h1>Consumer groups</h1>",
         "".join(f"<p>{escape(sentence)}</p>" for sentence in summary(found)),
-        _table("Findings", found["findings"]),
-        _picture("Rebalances", "timeline", pictures.timeline, found["rebalances"]),
-        _picture("Lag", "lag", pictures.lag, found["lag"]),
-        _picture(
+        table("Findings", found["findings"]),
+        picture("Rebalances", "timeline", pictures.timeline, found["rebalances"]),
+        picture("Lag", "lag", pictures.lag, found["lag"]),
+        picture(
             "Time without an owner, by cause", "lost-time", pictures.lost_time,
             [row for row in found["lost"] if row["seconds"]],
         ),
-        _picture("Members", "members", pictures.members, found["members"]),
-        _picture("Commits", "commits", pictures.commits, found["commits"]),
-        _table("Groups", found["groups"]),
-        _table("Lag now", found["status"]),
-        _table("Rebalances, newest first", found["rebalances"][:100]),
+        picture("Members", "members", pictures.members, found["members"]),
+        picture("Commits", "commits", pictures.commits, found["commits"]),
+        table("Groups", found["groups"]),
+        table("Lag now", found["status"]),
+        table("Rebalances, newest first", found["rebalances"][:100]),
     ]  # fmt: skip
-    return _PAGE.replace("BODY", "\n".join(parts))
+    return document("Consumer groups", parts)
 
 
 def summary(found: Mapping[str, Rows]) -> list[str]:
@@ -111,7 +111,13 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _picture(title: str, name: str, draw: Callable[[Sequence[Any]], pictures.Chart], rows: Rows) -> str:
+def document(title: str, parts: Sequence[str]) -> str:
+    """A page that needs nothing but itself."""
+    return _PAGE.replace("TITLE", escape(title), 1).replace("BODY", "\n".join(parts))
+
+
+def picture(title: str, name: str, draw: Callable[[Sequence[Any]], pictures.Chart], rows: Rows) -> str:
+    """A chart of the rows for both themes and widths, under its title; ``name`` is its id."""
     if not rows:
         return f"<h2>{escape(title)}</h2><p>There is nothing to show.</p>"
     chart = draw(rows)
@@ -134,7 +140,8 @@ def _svg(chart: pictures.Chart) -> str:
     return svg
 
 
-def _table(title: str, rows: Rows) -> str:
+def table(title: str, rows: Rows) -> str:
+    """The rows under their title."""
     if not rows:
         return f"<h2>{escape(title)}</h2><p>None.</p>"
     heads = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
@@ -159,7 +166,7 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d:]{8}(\.\d+)?\+00:00")
 _PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Consumer groups</title><link rel="icon" href="data:,"><style>
+<title>TITLE</title><link rel="icon" href="data:,"><style>
 :root { color-scheme: light dark; --text: #1f2328; --back: #ffffff; --line: #d0d7de }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back);
   max-width: 1060px; margin: 0 auto; padding: 1rem }

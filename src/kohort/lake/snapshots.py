@@ -75,7 +75,7 @@ def _classic(record: Row) -> Snapshot:
                 "client_id": one["clientId"],
                 "host": one["clientHost"],
                 "session_timeout_ms": one["sessionTimeout"],
-                "subscribed": _subscribed(one["subscription"]),
+                "subscribed": list(subscribed_topics(one["subscription"])),
                 "assigned": [{"topic": topic, "partition": number} for topic, number in one["partitions"]],
             }
             for one in group["members"]
@@ -83,16 +83,17 @@ def _classic(record: Row) -> Snapshot:
     }
 
 
-def _subscribed(subscription: str) -> list[str]:
+def subscribed_topics(subscription: str) -> tuple[str, ...]:
+    """The topics in a consumer's subscription, from base64; none if it is not a consumer's."""
     from base64 import b64decode
 
     blob = b64decode(subscription)
     version = int.from_bytes(blob[:2], "big", signed=True)
     try:
         known = min(version, ConsumerProtocolSubscription.versions.last)
-        return sorted(decode(ConsumerProtocolSubscription, known, blob, 2).topics)
+        return tuple(sorted(decode(ConsumerProtocolSubscription, known, blob, 2).topics))
     except DecodeError:
-        return []  # not a consumer's: a connector, a schema registry
+        return ()  # not a consumer's: a connector, a schema registry
 
 
 class _ConsumerGroup:
