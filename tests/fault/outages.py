@@ -354,7 +354,7 @@ class Day:
 
     async def _values(self, name: str) -> list[str]:
         values: list[str] = []
-        offset = self.broker.topics.log(name, 0).start_offset  # type: ignore[union-attr] # it is there
+        offset = self.broker.topics.get(name).logs[0].start_offset  # type: ignore[union-attr] # it is there
         at_end = False
 
         async def attempt() -> ErrorCode:

@@ -237,7 +237,7 @@ def waiting_joins(broker: Broker) -> int:
     """How many members of the group wait in a join phase."""
 
     async def count() -> int:
-        shards = [each.shard for each in broker.server.broker.coordinator._groups.partitions]
+        shards = [each.shard for each in broker.server.broker.coordinator._groups.partitions.values()]
         groups = (shard.group(GroupId(GROUP)) for shard in shards)
         return sum(each.awaiting_join for each in groups if isinstance(each, Group))
 

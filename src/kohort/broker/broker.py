@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-from collections.abc import Mapping
 from functools import cached_property
 from secrets import token_bytes
 from typing import TYPE_CHECKING
@@ -12,13 +11,14 @@ from kohort.broker.config_values import ConfigValues
 from kohort.broker.endpoints import Endpoint, is_authorizer_on
 from kohort.broker.fetch import FetchWaiters
 from kohort.broker.fetch_sessions import FetchSessions
+from kohort.broker.following import Following
 from kohort.broker.group_configs import check_broker_settings
 from kohort.broker.heavy_work import HeavyWork
 from kohort.broker.memory import request_limit, sessions_limit
 from kohort.broker.memory_budget import MemoryBudget
 from kohort.broker.notices import Notices
 from kohort.broker.settings import Settings
-from kohort.broker.topics import ServedTopic, Topics
+from kohort.broker.topics import Topics
 from kohort.log.catalog import Catalog, Cluster
 from kohort.log.log import Storage
 from kohort.model.topics import CONSUMER_OFFSETS
@@ -39,7 +39,7 @@ class Broker:
         self.clock = clock
         self.configs = ConfigValues(catalog, settings.node_id, settings.overrides)
         check_broker_settings(self.configs)
-        self.topics = Topics(catalog, storage, self.configs)
+        self.topics = Topics(catalog, self.configs)
         self.fetch_sessions = FetchSessions(
             self.configs.number("max.incremental.fetch.session.cache.slots"), sessions_limit(self.configs)
         )
@@ -53,6 +53,7 @@ class Broker:
         self.authorizer = _authorizer(settings, catalog) if is_authorizer_on(settings.overrides) else None
         storage.on_advance(self.fetch_waiters.look_again)
         storage.on_reopen(self.topics.replace_log)
+        self.following = self.topics.following = Following(self)
 
     @property
     def node_id(self) -> int:
@@ -90,9 +91,13 @@ class Broker:
 
         journal = JournalWriter(self.topics, self.storage, self.configs, self.clock)
         coordinator = GroupCoordinator(self, journal)
-        self.topics.listener = coordinator.topic_changed
         coordinator.start()
         return coordinator
+
+    @property
+    def started_coordinator(self) -> "GroupCoordinator | None":
+        """The coordinator, if there was need of one."""
+        return self.__dict__.get("coordinator")
 
     async def prepare_users(self) -> None:
         """Make the users of the settings, and what log-ins need."""
@@ -120,34 +125,23 @@ class Broker:
 
     async def start(self) -> None:
         """Open what is stored and begin to work."""
-        await self.topics.open_all()
+        await self.following.start()
         if self.topics.get(CONSUMER_OFFSETS) is not None:
             # Once we are listening: whoever asks meanwhile is told that groups are being loaded.
             asyncio.get_running_loop().call_soon(lambda: self.coordinator)
 
     async def stop_coordinating(self) -> None:
         """Answer whoever waits for a group, and forget the groups."""
-        if "coordinator" in self.__dict__:
-            await self.coordinator.stop()
+        if self.started_coordinator is not None:
+            await self.started_coordinator.stop()
 
     async def stop(self) -> None:
         """Answer whoever waits, write what is left to write, close the data cleanly."""
         await self.stop_coordinating()
+        await self.following.stop()
         self.heavy_work.close()
         self.close_log_ins()
         await self.storage.close()
-
-    async def set_group_configs(self, group: str, configs: Mapping[str, str]) -> None:
-        """Replace the configs of a group; they hold from the next heartbeat of each member on."""
-        await self.catalog.set_group_configs(group, configs)
-        if "coordinator" in self.__dict__:
-            self.coordinator.group_configured(group, configs)
-
-    async def delete_topic(self, topic: ServedTopic) -> None:
-        """Delete a topic and everything that refers to it."""
-        await self.topics.delete(topic)
-        if "coordinator" in self.__dict__:
-            await self.coordinator.topic_deleted(topic.name)
 
 
 def _authorizer(settings: Settings, catalog: Catalog) -> Authorizer:

@@ -91,7 +91,7 @@ async def replace(
     if kind is ResourceType.GROUP:
         check_group_configs(broker.configs, configs)
         if not validate_only:
-            await broker.set_group_configs(name, configs)
+            await broker.catalog.set_group_configs(name, configs)
         return
     for config, value in configs.items():
         if wrong := key_of(kind, config).check(value):
@@ -100,5 +100,3 @@ async def replace(
             )
     if not validate_only:
         await broker.catalog.set_broker_configs(name, configs)
-        broker.configs.changed()
-        broker.topics.reconfigure_all()

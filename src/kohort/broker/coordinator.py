@@ -17,6 +17,7 @@ from kohort.broker.memory import members_limit
 from kohort.broker.partition_runtime import PartitionRuntime, Status, Waiter
 from kohort.broker.topic_runtime import TopicRuntime
 from kohort.broker.topics import ServedTopic, offsets_topic
+from kohort.cluster.view import Node
 from kohort.groups.availability import Absence, answer_while, heartbeat_error_while
 from kohort.groups.classic.state import member_bytes
 from kohort.groups.commands import (
@@ -38,9 +39,10 @@ from kohort.groups.settings import GroupSettings, MigrationPolicy
 from kohort.groups.shard import Shard
 from kohort.groups.state import State
 from kohort.groups.validate import check_group_id
-from kohort.model.errors import ErrorCode
+from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Generation, GroupId, InstanceId, Instant, MemberId, ReplyTo, TopicName
 from kohort.model.topics import CONSUMER_OFFSETS
+from kohort.primitives.strings import partition_for
 from kohort.security.acls import Operation, Question, ResourceType, host_text
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ class GroupCoordinator:
         self.journal.start()
         topic = self._topics.get(CONSUMER_OFFSETS)
         if topic is not None:
-            self._groups.open(topic)
+            self._groups.follow(topic)
 
     async def stop(self) -> None:
         """Answer everyone who waits, and forget the groups; the second call does nothing."""
@@ -102,7 +104,7 @@ class GroupCoordinator:
         Kafka answers COORDINATOR_NOT_AVAILABLE and creates it in the background; a node that can do it
         by itself does it inside the request.
         """
-        if self._groups.partitions:
+        if self._topics.get(CONSUMER_OFFSETS) is not None:
             return
         if self._creating is None:
             self._creating = asyncio.get_running_loop().create_task(
@@ -113,8 +115,10 @@ class GroupCoordinator:
 
     async def _create_offsets_topic(self) -> None:
         try:
-            topic = self._topics.get(CONSUMER_OFFSETS)  # somebody may have asked Metadata for it by name
-            self._groups.open(topic or await self._topics.create(offsets_topic(self._configs)))
+            await self._topics.create(offsets_topic(self._configs))
+        except RefusedError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # as when somebody asks Metadata for it
+                raise
         finally:
             self._creating = None
 
@@ -136,7 +140,7 @@ class GroupCoordinator:
         if not self._running:
             yield answer_while(Absence.STOPPED, make(NOBODY), self.settings())
             return
-        for shard in list(self._groups.partitions):
+        for shard in list(self._groups.partitions.values()):
             if shard.status is Status.ACTIVE:
                 yield shard.ask(make)
             else:
@@ -161,7 +165,7 @@ class GroupCoordinator:
 
         The core keeps the bound of each group. A member that says no more than before is let in.
         """
-        taken = sum(each.shard.state.members_bytes for each in self._groups.partitions)
+        taken = sum(each.shard.state.members_bytes for each in self._groups.partitions.values())
         wanted = member_bytes(member_id, protocols)
         if taken + wanted <= self._members_limit:
             return True
@@ -175,7 +179,7 @@ class GroupCoordinator:
 
         A member that is in stays in; the core keeps the bound of each group.
         """
-        taken = sum(each.shard.state.members_bytes for each in self._groups.partitions)
+        taken = sum(each.shard.state.members_bytes for each in self._groups.partitions.values())
         if taken + size <= self._members_limit:
             return True
         shard = self._groups.of(group_id)
@@ -184,7 +188,7 @@ class GroupCoordinator:
 
     def group_count(self) -> int:
         """How many groups there are."""
-        return sum(len(each.shard.state.groups) for each in self._groups.partitions)
+        return sum(len(each.shard.state.groups) for each in self._groups.partitions.values())
 
     def state_of(self, group_id: str) -> State | None:
         """The state of the shard that a group lives in, to look at."""
@@ -197,18 +201,34 @@ class GroupCoordinator:
         loading = shard is not None and shard.status is Status.LOADING
         return Absence.LOADING if loading else Absence.NOT_OWNED
 
+    def coordinator_of(self, group_id: str) -> Node | None:
+        """The node that coordinates a group; ``None`` while there is none."""
+        topic = self._topics.get(CONSUMER_OFFSETS)
+        if topic is None:
+            return None
+        placed = topic.placed[partition_for(group_id, topic.partitions)]
+        return self._catalog.view.leader_of(placed)
+
     async def topic_deleted(self, topic: TopicName) -> None:
         """What groups have committed for a topic goes with it; a topic of that name may come again."""
         if topic == CONSUMER_OFFSETS:
             await self._groups.close()
         else:
-            await asyncio.gather(*(shard.order(TopicDeleted(topic)) for shard in self._groups.partitions))
+            await asyncio.gather(
+                *(shard.order(TopicDeleted(topic)) for shard in self._groups.partitions.values())
+            )
 
-    def topic_changed(self, topic: ServedTopic) -> None:
-        """A topic was created or has more partitions: every shard gets to know it."""
+    def topic_followed(self, topic: ServedTopic, *, is_new: bool) -> None:
+        """A topic is not as it was; ``is_new``: it was created or has more partitions, so shards are told."""
+        if topic.name == CONSUMER_OFFSETS and self._running:
+            self._groups.follow(topic)
+        if is_new:
+            self._topic_changed(topic)
+
+    def _topic_changed(self, topic: ServedTopic) -> None:
         self._topics_version = max(self._topics_version + 1, self._clock.now().wall)
         changed = TopicsChanged((_image(topic),), self._topics_version)
-        for shard in self._groups.partitions:
+        for shard in self._groups.partitions.values():
             shard.tell(changed)
 
     def group_configured(self, group: str, configs: Mapping[str, str]) -> None:
@@ -293,7 +313,7 @@ class GroupCoordinator:
 
 
 def _image(topic: ServedTopic) -> TopicImage:
-    return TopicImage(topic.topic_id, topic.name, len(topic.logs))
+    return TopicImage(topic.topic_id, topic.name, topic.partitions)
 
 
 def _configured(group: str, own: Mapping[str, str]) -> GroupConfigured:

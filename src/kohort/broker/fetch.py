@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.fetch_sessions import PartitionKey, TopicKey, Wanted
 from kohort.broker.heavy_work import Steps
-from kohort.broker.leadership import NO_EPOCH, check_epoch
+from kohort.broker.leadership import NO_EPOCH, Leader, NotLedError, led
 from kohort.broker.topics import ServedTopic
 from kohort.log.log import Log, Slice
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset
 from kohort.model.topics import TopicPartition
-from kohort.wire.messages.fetch import EpochEndOffset, PartitionData
+from kohort.wire.messages.fetch import EpochEndOffset, LeaderIdAndEpoch, PartitionData
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -45,6 +45,7 @@ class Planned(NamedTuple):
     log: Log | None
     error: ErrorCode = ErrorCode.NONE
     diverging: EpochEndOffset | None = None
+    leader: Leader | None = None  # elsewhere
 
 
 def plan(broker: "Broker", wanted: dict[PartitionKey, Wanted], terms: Terms) -> Iterator[Planned]:
@@ -58,15 +59,15 @@ def _plan_one(broker: "Broker", key: PartitionKey, wanted: Wanted, terms: Terms)
         if terms.may_read is not None:
             _check_may_read(broker, key[0], terms.may_read)
         topic = _topic(broker, key[0])
-        log = topic.log(key[1])
-        if log is None:
-            raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        claimed = max(wanted.leader_epoch, NO_EPOCH)  # any negative epoch is none here
+        log = led(broker, topic, key[1], claimed)
         if log.failure is not None:
             raise RefusedError(ErrorCode.KAFKA_STORAGE_ERROR)
-        check_epoch(log, max(wanted.leader_epoch, NO_EPOCH))  # any negative epoch is none here
         if not log.start_offset <= wanted.offset <= log.end_offset:
             raise RefusedError(ErrorCode.OFFSET_OUT_OF_RANGE)
         return Planned(key, wanted, log, diverging=_divergence(log, wanted))
+    except NotLedError as error:
+        return Planned(key, wanted, None, error.code, leader=error.leader)
     except RefusedError as error:
         return Planned(key, wanted, None, error.code)
 
@@ -182,12 +183,14 @@ def _unread(part: Planned, log: Log, terms: Terms) -> PartitionData:
 
 
 def _failed(part: Planned, code: ErrorCode) -> PartitionData:
+    leader = part.leader
     return PartitionData(
         partition_index=part.key[1],
         error_code=code,
         high_watermark=-1,
         aborted_transactions=[] if code in _UNKNOWN else None,  # as Kafka has it
         records=b"",
+        current_leader=leader and LeaderIdAndEpoch(leader_id=leader.node.node_id, leader_epoch=leader.epoch),
     )
 
 

@@ -1,29 +1,120 @@
-"""The checks every API makes before it touches a partition: does it exist, and do the epochs agree?"""
+"""Who leads a partition: the one door to its log, and what clients are told where another node leads it.
 
-from typing import TYPE_CHECKING
+A request for a partition that is led elsewhere is NOT_LEADER_OR_FOLLOWER, with the leader if that is known
+(KIP-951): the client then asks there without another Metadata.
+"""
 
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+from kohort.broker.context import Context
+from kohort.broker.topics import ServedTopic
+from kohort.cluster.view import Node
 from kohort.log.log import Log
 from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import LeaderEpoch
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
 NO_EPOCH = -1
+NO_NODE = -1
 
 
-def check_epoch(log: Log, claimed: int) -> None:
-    """Refuse a client whose idea of the leader epoch is older or newer than ours; -1 skips the check."""
-    if claimed == NO_EPOCH or claimed == log.leader_epoch:
-        return
-    if claimed < log.leader_epoch:
-        raise RefusedError(ErrorCode.FENCED_LEADER_EPOCH)
-    raise RefusedError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+class Leader(NamedTuple):
+    """The node that leads a partition, and since which epoch."""
+
+    node: Node
+    epoch: LeaderEpoch
 
 
-def led_log(broker: "Broker", topic: str, partition: int, claimed_epoch: int = NO_EPOCH) -> Log:
-    """The log of a partition this broker leads, or RefusedError."""
-    log = broker.topics.log(topic, partition)
-    if log is None:
+class NotLedError(RefusedError):
+    """Another node leads the partition, or none does; ``leader`` is known if a client should go there."""
+
+    def __init__(self, text: str, leader: Leader | None) -> None:
+        super().__init__(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
+        self.leader = leader
+
+
+def led(broker: "Broker", topic: ServedTopic | None, partition: int, claimed_epoch: int = NO_EPOCH) -> Log:
+    """The log of a partition this broker leads, or RefusedError. -1 claims no epoch."""
+    if topic is None:
         raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    check_epoch(log, claimed_epoch)
+    log = topic.logs.get(partition)
+    if log is None:
+        raise _not_led(broker, topic, partition, claimed_epoch)
+    if claimed_epoch != NO_EPOCH and claimed_epoch != log.leader_epoch:
+        is_older = claimed_epoch < log.leader_epoch
+        raise RefusedError(ErrorCode.FENCED_LEADER_EPOCH if is_older else ErrorCode.UNKNOWN_LEADER_EPOCH)
     return log
+
+
+def _not_led(broker: "Broker", topic: ServedTopic, partition: int, claimed_epoch: int) -> RefusedError:
+    if not 0 <= partition < topic.partitions:
+        return RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    text = f"node {broker.node_id} does not lead {topic.name}-{partition}"
+    return NotLedError(text, leader_elsewhere(broker, topic, partition, claimed_epoch))
+
+
+def leader_elsewhere(
+    broker: "Broker", topic: ServedTopic, partition: int, claimed_epoch: int = NO_EPOCH
+) -> Leader | None:
+    """Another node that leads a partition, if that is news to the client and was not before our own time."""
+    placed = topic.placed[partition]
+    node = broker.catalog.view.leader_of(placed)
+    is_old = placed.leader_epoch <= topic.lost.get(partition, NO_EPOCH) or placed.leader_epoch < claimed_epoch
+    if node is None or is_old or placed.leader == broker.catalog.session:
+        return None
+    return Leader(node, placed.leader_epoch)
+
+
+# What clients are told
+
+
+class Endpoint(Protocol):
+    """``NodeEndpoint`` of Produce and of Fetch."""
+
+    node_id: int
+
+
+E = TypeVar("E", bound=Endpoint)
+
+
+def add_endpoint(endpoints: list[E], make: Callable[..., E], node: Node) -> None:
+    """Tell where a leader is that the reply names; once for each."""
+    if all(each.node_id != node.node_id for each in endpoints):
+        endpoints.append(make(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack))
+
+
+def leaders(
+    broker: "Broker", topic: ServedTopic, partitions: Iterable[int] | None = None
+) -> Iterator[tuple[list[int], int]]:
+    """For each partition the node that leads it, in a list that is empty if there is none, and the epoch."""
+    view, logs = broker.catalog.view, topic.logs
+    last, here = None, list[int]()
+    for index in range(topic.partitions) if partitions is None else partitions:
+        placed = topic.placed[index]
+        if placed.leader != last:
+            node = view.leader_of(placed)
+            last, here = placed.leader, [] if node is None else [node.node_id]
+        log = logs.get(index)
+        yield here, placed.leader_epoch if log is None else log.leader_epoch
+
+
+def nodes(broker: "Broker", context: Context) -> list[Node]:
+    """The nodes of the cluster in the order of their ids."""
+    found = broker.catalog.view.nodes.values()
+    return sorted((reachable(broker, node, context) for node in found), key=lambda node: node.node_id)
+
+
+def reachable(broker: "Broker", node: Node, context: Context) -> Node:
+    """A node with the address that the client of this request reaches it at."""
+    if node.session != broker.catalog.session:
+        return node
+    host, port = context.advertised
+    return node._replace(host=host, port=port)
+
+
+def controller_id(broker: "Broker") -> int:
+    """For show: every node can do what clients ask of a controller. The one with the lowest id."""
+    return min((node.node_id for node in broker.catalog.view.nodes.values()), default=NO_NODE)

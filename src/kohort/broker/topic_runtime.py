@@ -1,6 +1,6 @@
-"""The partitions of one internal topic: made when the topic exists, loaded in the background, stopped.
+"""The partitions of one internal topic: taken when they are led here, loaded in the background, released.
 
-Whoever leads a partition coordinates what lives in it. Here one node leads them all.
+Whoever leads a partition coordinates what lives in it.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _SLICE_S = 0.005  # how long a load may keep the loop from everybody else
 
 
 class TopicRuntime(Generic[S]):
-    """The runtimes of a topic's partitions, by partition; none before ``open``."""
+    """The runtimes of a topic's partitions that are led here, by partition."""
 
     def __init__(
         self,
@@ -41,7 +41,8 @@ class TopicRuntime(Generic[S]):
         journal: Callable[[Iterable[Any]], None],
         perform: Callable[[PartitionRuntime[S], object], None] | None = None,
     ) -> None:
-        self.partitions: list[PartitionRuntime[S]] = []
+        self.partitions: dict[int, PartitionRuntime[S]] = {}
+        self._count = 0  # of all partitions of the topic, here and elsewhere; does not grow while it is open
         self._appends = Appends(storage)
         self._clock = clock
         self._make_shard = make_shard
@@ -49,15 +50,24 @@ class TopicRuntime(Generic[S]):
         self._perform = perform  # what an outcome's effects ask for
         self._loading: asyncio.Task[None] | None = None
 
-    def open(self, topic: ServedTopic) -> None:
-        """Begin to load what the topic holds; requests are answered meanwhile."""
-        self.partitions = [self._make(topic, partition) for partition in range(len(topic.logs))]
-        self._load(self.partitions)
+    def follow(self, topic: ServedTopic) -> None:
+        """Take what is led here now and begin to load it; release the rest. Requests are answered as ever."""
+        if not self._count:
+            self._count = topic.partitions
+        for partition in [each for each in self.partitions if each not in topic.logs]:
+            self.partitions.pop(partition).stop()
+        taken = {
+            partition: self._make(topic, partition)
+            for partition in topic.logs
+            if partition < self._count and partition not in self.partitions
+        }
+        self.partitions |= taken
+        self._load(taken.values())
 
     async def close(self) -> None:
         """Answer everyone who waits, and forget everything: the topic is gone, or the node stops."""
-        partitions, self.partitions = self.partitions, []
-        for runtime in partitions:
+        partitions, self.partitions, self._count = self.partitions, {}, 0
+        for runtime in partitions.values():
             runtime.stop()
         loading, self._loading = self._loading, None
         if loading is not None:
@@ -71,12 +81,19 @@ class TopicRuntime(Generic[S]):
 
     def of(self, key: str) -> PartitionRuntime[S] | None:
         """The runtime of the partition that a key (a group id, say) lives in."""
-        partitions = self.partitions
-        return partitions[partition_for(key, len(partitions))] if partitions else None
+        count = self._count
+        return self.partitions.get(partition_for(key, count)) if count else None
 
     def _make(self, topic: ServedTopic, partition: int) -> PartitionRuntime[S]:
         limit = topic.max_message_bytes
-        stored = PartitionLog(self._appends, lambda: topic.logs[partition], limit)
+        log = topic.logs[partition]
+
+        def current() -> Log:
+            nonlocal log
+            log = topic.logs.get(partition, log)  # recovery may have replaced it, another node may lead it
+            return log
+
+        stored = PartitionLog(self._appends, current, limit)
 
         def make_shard(now: Instant) -> S:
             return self._make_shard(now, limit)
@@ -103,7 +120,8 @@ class TopicRuntime(Generic[S]):
         if before is not None:
             await before
         for runtime in runtimes:
-            await self._load_one(runtime)
+            if runtime.status is Status.LOADING:
+                await self._load_one(runtime)
 
     async def _load_one(self, runtime: PartitionRuntime[S]) -> None:
         """Load a partition. Contents that are wrong stay so; a read that fails is tried again."""
@@ -123,9 +141,10 @@ class TopicRuntime(Generic[S]):
             return
         try:
             turns = _Turns(time.monotonic())
-            while runtime.load_more():
+            while runtime.status is Status.LOADING and runtime.load_more():
                 await turns.give_way()
-            runtime.activate()
+            if runtime.status is Status.LOADING:  # else it was released meanwhile
+                runtime.activate()
         except KohortError as error:
             logger.error("%s cannot be loaded, and is not served: %s", partition, error)
             runtime.fail()
@@ -136,6 +155,8 @@ class TopicRuntime(Generic[S]):
             runtime.fail()
 
     def _load_later(self, runtime: PartitionRuntime[S], error: Exception) -> None:
+        if runtime.status is not Status.LOADING:
+            return
         runtime.start_over()
         delay = _delay_ms(runtime.failures)
         partition = runtime.log.partition
@@ -151,7 +172,7 @@ class TopicRuntime(Generic[S]):
 
     def _load_in(self, delay_ms: int, runtime: PartitionRuntime[S]) -> None:
         def load_now() -> None:
-            if runtime in self.partitions and runtime.status is Status.LOADING:
+            if runtime in self.partitions.values() and runtime.status is Status.LOADING:
                 self._load([runtime])
 
         if delay_ms:

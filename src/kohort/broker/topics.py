@@ -1,21 +1,23 @@
-"""Topics as the broker serves them: what the catalog knows, with the logs that belong to it.
+"""Topics as the broker serves them: what the cluster knows, with the logs of them that this node leads.
 
-The catalog decides what exists. The logs of a new topic or partition are opened first, then the catalog
-stores it, and then it is visible here: a failure in between leaves nothing behind. Changes are made one after
-another.
+The cluster decides what exists; ``kohort.broker.following`` makes that visible here. Where this node is the
+only one, the logs of a new topic or partition are opened first, then it is stored: a failure in between
+leaves nothing behind. Changes are made one after another.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kohort.broker.config_values import ConfigValues, check_topic_configs
 from kohort.broker.configs import split_list
+from kohort.cluster.view import Placed, PlacedTopic
 from kohort.log.catalog import Cluster, new_topic_id
-from kohort.log.log import Cleanup, Log, LogConfig, LogSpec, Storage
+from kohort.log.log import Cleanup, Log, LogConfig, LogSpec
 from kohort.model.errors import ErrorCode, RefusedError
-from kohort.model.ids import Partition, TopicId, TopicName
+from kohort.model.ids import LeaderEpoch, Partition, TopicId, TopicName
 from kohort.model.topics import (
     CONSUMER_OFFSETS,
     INTERNAL_TOPICS,
@@ -26,6 +28,9 @@ from kohort.model.topics import (
     why_illegal,
 )
 from kohort.records.compression import Codec
+
+if TYPE_CHECKING:
+    from kohort.broker.following import Following
 
 # A topic with more partitions than this is a mistake; each is a directory with open files.
 MAX_PARTITIONS = 10_000
@@ -52,11 +57,13 @@ class NewTopic:
 
 @dataclass(slots=True)
 class ServedTopic:
-    """A topic with its open logs, and the configs the produce path needs on every batch."""
+    """A topic with the logs this node leads, and the configs the produce path needs on every batch."""
 
     name: TopicName
     topic_id: TopicId
-    logs: list[Log]
+    placed: Sequence[Placed]  # where each partition is, by its number
+    logs: dict[int, Log]  # those that are led here and open
+    lost: dict[int, LeaderEpoch]  # those that were led here: the last epoch of each
     configs: Mapping[str, str]
     max_message_bytes: int
     segment_bytes: int
@@ -70,27 +77,22 @@ class ServedTopic:
     def is_internal(self) -> bool:
         return self.name in INTERNAL_TOPICS
 
-    def log(self, partition: int) -> Log | None:
-        return self.logs[partition] if 0 <= partition < len(self.logs) else None
+    @property
+    def partitions(self) -> int:
+        """How many there are, here and elsewhere."""
+        return len(self.placed)
 
 
 class Topics:
     """Every topic this broker serves, by name and by id."""
 
-    def __init__(self, cluster: Cluster, storage: Storage, configs: ConfigValues) -> None:
+    def __init__(self, cluster: Cluster, configs: ConfigValues) -> None:
         self._cluster = cluster
-        self._storage = storage
         self._configs = configs
         self._by_name: dict[TopicName, ServedTopic] = {}
         self._by_id: dict[TopicId, ServedTopic] = {}
         self._changing = asyncio.Lock()
-        self.listener: Callable[[ServedTopic], None] = _unheard
-        """Called when a topic was created or has more partitions."""
-
-    async def open_all(self) -> None:
-        """Open the logs of every topic in the catalog; at start."""
-        for topic in self._cluster.topics.values():
-            self._serve(topic, await self._open_logs(topic, 0))
+        self.following: Following  # set by the broker, before anything changes
 
     def get(self, name: str) -> ServedTopic | None:
         return self._by_name.get(TopicName(name))
@@ -105,9 +107,10 @@ class Topics:
     def __len__(self) -> int:
         return len(self._by_name)
 
-    def log(self, name: str, partition: int) -> Log | None:
+    def has(self, name: str, partition: int) -> bool:
+        """Whether there is such a partition, here or elsewhere."""
         topic = self._by_name.get(TopicName(name))
-        return topic.log(partition) if topic is not None else None
+        return topic is not None and 0 <= partition < topic.partitions
 
     def check_new(self, new: NewTopic) -> tuple[int, dict[str, str]]:
         """The partition count and the overrides a new topic would get, or RefusedError."""
@@ -124,45 +127,41 @@ class Topics:
         async with self._changing:
             partitions, overrides = self.check_new(new)
             topic = Topic(TopicName(new.name), new_topic_id(), partitions, overrides)
-            logs = await self._open_logs(topic, 0)
+            ahead = await self.following.open_ahead(topic, 0)
             try:
                 await self._cluster.create_topic(topic)
             except BaseException:
-                await self._abandon(logs)
+                await self.following.abandon(ahead)
                 raise
-            served = self._serve(topic, logs)
-            self.listener(served)
-            return served
+            await self.following.settled()
+            return self._by_id[topic.topic_id]
 
     async def delete(self, topic: ServedTopic) -> None:
         """Remove a topic from the catalog, then from everywhere else.
 
-        Files that cannot be removed now are removed later: the catalog remembers until the next start.
+        What cannot be removed now is removed later: the catalog remembers until the next start.
         """
         async with self._changing:
-            known = await self._cluster.delete_topic(topic.name)
-            del self._by_name[topic.name]
-            del self._by_id[topic.topic_id]
-            await self._storage.destroy(known)
+            await self._cluster.delete_topic(topic.name)
+            await self.following.settled()
 
     async def add_partitions(self, topic: ServedTopic, total: int) -> None:
         async with self._changing:
             served = self._served(topic)
             known = self._cluster.topics[served.name]
-            logs = await self._open_logs(replace(known, partitions=total), len(served.logs))
+            ahead = await self.following.open_ahead(replace(known, partitions=total), served.partitions)
             try:
-                changed = await self._cluster.add_partitions(topic.name, total)
+                await self._cluster.add_partitions(topic.name, total)
             except BaseException:
-                await self._abandon(logs)
+                await self.following.abandon(ahead)
                 raise
-            served.logs += logs  # in place: group shards look their logs up here
-            self.listener(self._serve(changed, served.logs))
+            await self.following.settled()
 
     async def set_configs(self, topic: ServedTopic, configs: Mapping[str, str]) -> None:
         """Replace the overrides of a topic; they are in force when this returns."""
         async with self._changing:
-            served = self._served(topic)
-            self._serve(await self._cluster.set_topic_configs(topic.name, configs), served.logs)
+            self._served(topic)
+            await self._cluster.set_topic_configs(topic.name, configs)
 
     def _served(self, topic: ServedTopic) -> ServedTopic:
         """A topic as it is served now: it may have changed, or gone, while a change waited for its turn."""
@@ -174,13 +173,8 @@ class Topics:
     def replace_log(self, log: Log) -> None:
         """A failed log has been recovered: serve the new one."""
         topic = self._by_name.get(log.partition.topic)
-        if topic is not None:
+        if topic is not None and log.partition.partition in topic.logs:
             topic.logs[log.partition.partition] = log
-
-    def reconfigure_all(self) -> None:
-        """Broker configs changed: what topics inherit from them may have too."""
-        for served in list(self._by_name.values()):
-            self._serve(self._cluster.topics[served.name], served.logs)
 
     def _check_name(self, name: str) -> None:
         if not is_legal_name(name):
@@ -229,41 +223,39 @@ class Topics:
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "this cluster has one broker: each partition goes to it"
             )
 
-    async def _open_logs(self, topic: Topic, first: int) -> list[Log]:
-        """Open the logs of a topic from partition ``first`` on: all of them, or RefusedError and none."""
+    def specs(self, topic: Topic, epochs: Mapping[int, LeaderEpoch]) -> list[LogSpec]:
+        """What is needed to open the logs of partitions, each at its epoch."""
         config = self._log_config(topic)
-        epoch = self._cluster.epoch_of_new(topic.name)
-        assert epoch is not None
-        specs = [
+        return [
             LogSpec(
                 partition=TopicPartition(topic.name, Partition(index)),
                 topic_id=topic.topic_id,
                 leader_epoch=epoch,
                 config=config,
             )
-            for index in range(first, topic.partitions)
+            for index, epoch in epochs.items()
         ]
-        opened = await self._storage.open(specs)
-        logs = [each for each in opened if not isinstance(each, RefusedError)]
-        for each in opened:
-            if isinstance(each, RefusedError):
-                await self._abandon(logs)
-                raise each
-        return logs
 
-    async def _abandon(self, logs: list[Log]) -> None:
-        await self._storage.release(log.partition for log in logs)
+    def drop(self, topic: ServedTopic) -> None:
+        """A topic is gone."""
+        del self._by_name[topic.name]
+        del self._by_id[topic.topic_id]
 
-    def _serve(self, topic: Topic, logs: list[Log]) -> ServedTopic:
-        """Make what the catalog says of a topic visible, and bring its logs in line with it."""
+    def show(self, placed: PlacedTopic) -> ServedTopic:
+        """Make a topic visible as the view has it, and bring its open logs in line with it."""
+        topic = placed.topic
         config = self._log_config(topic)
-        for log in logs:
+        old = self._by_id.get(topic.topic_id)
+        logs = old.logs if old is not None else {}  # one for all versions: group shards look here
+        for log in logs.values():
             log.reconfigure(config)
         number = partial(self._configs.topic_number, topic.configs)
         served = ServedTopic(
             name=topic.name,
             topic_id=topic.topic_id,
+            placed=placed.partitions,
             logs=logs,
+            lost=old.lost if old is not None else {},
             configs=topic.configs,
             max_message_bytes=number("max.message.bytes"),
             segment_bytes=number("segment.bytes"),
@@ -295,10 +287,6 @@ class Topics:
             log_append_time=text("message.timestamp.type") == "LogAppendTime",
             internal=topic.name == CONSUMER_OFFSETS,  # the journal may lose its last moment
         )
-
-
-def _unheard(_topic: ServedTopic) -> None:
-    """No groups yet: they get to know all topics when there are some."""
 
 
 def _replication_error(factor: int) -> str:

@@ -134,7 +134,7 @@ class House:
         house = cls(Broker(settings, catalog, storage, clock), clock)
         await house.broker.start()
         topic = house.broker.topics.get(COUNTERS)
-        house.counters.open(topic or await house.broker.topics.create(NewTopic(COUNTERS, partitions=2)))
+        house.counters.follow(topic or await house.broker.topics.create(NewTopic(COUNTERS, partitions=2)))
         await house.counters.ready()
         return house
 

@@ -47,7 +47,7 @@ async def stored(*values: bytes, offsets: int = 1) -> MemoryDisk:
     await broker.coordinator.ensure_offsets_topic()
     topic = broker.topics.get("__consumer_offsets")
     assert topic is not None
-    for log, value in zip(topic.logs, values, strict=True):
+    for log, value in zip(topic.logs.values(), values, strict=True):
         group = f"g{log.partition.partition}"
         commit = NewRecord(1, encode_key(OffsetCommitKey(group, "t", 0)), encode_value(OffsetCommitValue(7)))
         batches = [[NewRecord(1, encode_key(GroupMetadataKey(group)), value)], *[[commit]] * offsets]

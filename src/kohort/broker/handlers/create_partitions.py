@@ -59,7 +59,7 @@ def _check(broker: "Broker", wanted: CreatePartitionsTopic) -> ServedTopic:
     topic = broker.topics.get(wanted.name)
     if topic is None:
         raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{wanted.name}' does not exist.")
-    now = len(topic.logs)
+    now = topic.partitions
     if wanted.count == now:
         raise RefusedError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {now} partition(s).")
     if wanted.count < now:

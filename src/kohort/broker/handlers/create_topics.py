@@ -61,7 +61,7 @@ async def _create(broker: "Broker", topic: CreatableTopic, *, validate_only: boo
         topic_id: bytes = new_topic_id()  # Kafka shows one too; it will be another when it is made
     else:
         created = await broker.topics.create(new)
-        partitions, overrides, topic_id = len(created.logs), dict(created.configs), created.topic_id
+        partitions, overrides, topic_id = created.partitions, dict(created.configs), created.topic_id
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,

@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
+from kohort.broker.leadership import led
 from kohort.log.log import Cleanup
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Offset
@@ -51,9 +52,10 @@ def _refused(part: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPart
 
 
 async def _delete(broker: "Broker", name: str, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
-    log = broker.topics.log(name, part.partition_index)
-    if log is None:
-        return _refused(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    try:
+        log = led(broker, broker.topics.get(name), part.partition_index)
+    except RefusedError as error:
+        return _refused(part, error.code)
     if name in INTERNAL_TOPICS:
         return _refused(part, ErrorCode.INVALID_TOPIC_EXCEPTION)
     if Cleanup.DELETE not in log.config.cleanup:

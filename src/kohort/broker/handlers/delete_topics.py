@@ -93,7 +93,7 @@ async def _delete(broker: "Broker", wanted: DeleteTopicState, context: Context) 
     try:
         topic = _find(broker, wanted)
         warn_internal(context, topic.name, "deletes")
-        await broker.delete_topic(topic)
+        await broker.topics.delete(topic)
     except RefusedError as error:
         return _refused(wanted, error.code, str(error))
     return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
 from kohort.broker.handlers.metadata import ALL_CLUSTER_OPERATIONS
+from kohort.broker.leadership import controller_id, nodes
 from kohort.model.errors import ErrorCode
 from kohort.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -25,10 +26,13 @@ def handle(broker: "Broker", request: DescribeClusterRequest, context: Context) 
         if request.endpoint_type == CONTROLLERS:
             return refuse(request, ErrorCode.MISMATCHED_ENDPOINT_TYPE)
         return refuse(request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)
-    host, port = context.advertised
-    here = DescribeClusterBroker(broker_id=broker.node_id, host=host, port=port)
     response = DescribeClusterResponse(
-        cluster_id=broker.catalog.cluster_id, controller_id=broker.node_id, brokers=[here]
+        cluster_id=broker.catalog.cluster_id,
+        controller_id=controller_id(broker),
+        brokers=[
+            DescribeClusterBroker(broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in nodes(broker, context)
+        ],
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = ALL_CLUSTER_OPERATIONS

@@ -45,12 +45,10 @@ def _answer(broker: "Broker", request: DescribeLogDirsRequest) -> Steps[None, De
     return DescribeLogDirsResponse(results=[result])
 
 
-def _wanted(
-    broker: "Broker", request: DescribeLogDirsRequest
-) -> Iterator[tuple[ServedTopic, range | list[int]]]:
+def _wanted(broker: "Broker", request: DescribeLogDirsRequest) -> Iterator[tuple[ServedTopic, list[int]]]:
     if request.topics is None:
         for topic in broker.topics:
-            yield topic, range(len(topic.logs))
+            yield topic, sorted(topic.logs)
     for wanted in request.topics or ():
         found = broker.topics.get(wanted.topic)
         if found is not None:
@@ -61,8 +59,8 @@ def refuse(_request: DescribeLogDirsRequest, code: ErrorCode) -> DescribeLogDirs
     return DescribeLogDirsResponse(error_code=code)
 
 
-def _describe(topic: ServedTopic, partitions: range | list[int]) -> DescribeLogDirsTopic:
-    logs = ((index, topic.log(index)) for index in partitions)
+def _describe(topic: ServedTopic, partitions: list[int]) -> DescribeLogDirsTopic:
+    logs = ((index, topic.logs.get(index)) for index in partitions)
     return DescribeLogDirsTopic(
         name=topic.name,
         partitions=[

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
 from kohort.broker.handlers.metadata import ALL_TOPIC_OPERATIONS
+from kohort.broker.leadership import NO_NODE, leaders
 from kohort.broker.topics import ServedTopic
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.topics import is_legal_name
@@ -32,11 +33,11 @@ def handle(
         if topic is None:
             response.topics.append(_unknown(name))
             continue
-        first = min(shown_from, len(topic.logs))  # a cursor from before the topic was made again
-        last = min(len(topic.logs), first + budget)
+        first = min(shown_from, topic.partitions)  # a cursor from before the topic was made again
+        last = min(topic.partitions, first + budget)
         if budget > 0:
             response.topics.append(_describe(broker, topic, range(first, last)))
-        if last < len(topic.logs) or budget == 0:
+        if last < topic.partitions or budget == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=last)
             break
         budget -= last - first
@@ -77,22 +78,23 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
 def _describe(
     broker: "Broker", topic: ServedTopic, partitions: range
 ) -> DescribeTopicPartitionsResponseTopic:
-    here = [broker.node_id]
+    found = list(leaders(broker, topic, partitions))
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=[
             DescribeTopicPartitionsResponsePartition(
+                error_code=ErrorCode.NONE if leader else ErrorCode.LEADER_NOT_AVAILABLE,
                 partition_index=index,
-                leader_id=broker.node_id,
-                leader_epoch=topic.logs[index].leader_epoch,
-                replica_nodes=here,
-                isr_nodes=here,
+                leader_id=leader[0] if leader else NO_NODE,
+                leader_epoch=epoch,
+                replica_nodes=leader,
+                isr_nodes=leader,
                 eligible_leader_replicas=[],  # null would be legal, but breaks the Java Admin
                 last_known_elr=[],
             )
-            for index in partitions
+            for index, (leader, epoch) in zip(partitions, found, strict=True)
         ],
         topic_authorized_operations=ALL_TOPIC_OPERATIONS,
     )

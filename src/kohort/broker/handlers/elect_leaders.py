@@ -57,8 +57,8 @@ def refuse(request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersRespons
 
 def _result(broker: "Broker", name: str, index: int) -> PartitionResult:
     topic = broker.topics.get(name)
-    if topic is None or topic.log(index) is None:
+    if topic is None or not 0 <= index < topic.partitions:
         code, text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such partition."
     else:
-        code, text = ErrorCode.ELECTION_NOT_NEEDED, "The one broker leads it already."
+        code, text = ErrorCode.ELECTION_NOT_NEEDED, "It has the leader it can have."
     return PartitionResult(partition_id=index, error_code=code, error_message=text)

@@ -22,12 +22,14 @@ from kohort.broker.fetch_sessions import (
     Wanted,
 )
 from kohort.broker.heavy_work import Slice
+from kohort.broker.leadership import add_endpoint
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicId, TopicName
 from kohort.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    NodeEndpoint,
     PartitionData,
 )
 
@@ -125,7 +127,7 @@ async def _answer_in_slices(
         return found
 
     async def answered(parts: list[Planned]) -> FetchResponse:
-        answer = Answer(opened)
+        answer = Answer(opened, parts)
 
         def take(key: PartitionKey, part: PartitionData) -> bool:
             answer.add(key, part)
@@ -178,7 +180,7 @@ def _open(broker: "Broker", request: FetchRequest, *, by_id: bool) -> Opened | E
 def _answer(
     broker: "Broker", planned: list[Planned], terms: Terms, opened: Opened
 ) -> FetchResponse | Awaitable[FetchResponse]:
-    answer = Answer(opened)
+    answer = Answer(opened, planned)
     reading = broker.heavy_work.run(read(planned, _within(broker.budget.room_for_reply(), terms), answer.add))
     return answer.response() if reading is None else _respond(reading, answer)
 
@@ -191,8 +193,9 @@ async def _respond(reading: Awaitable[None], answer: "Answer") -> FetchResponse:
 class Answer:
     """Partitions gathered under their topics, in the order topics first appear."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: Opened, planned: list[Planned]) -> None:
         self._opened = opened
+        self._planned = planned
         self._topics: dict[TopicKey, FetchableTopicResponse] = {}
 
     def add(self, key: PartitionKey, part: PartitionData) -> bool:
@@ -213,9 +216,13 @@ class Answer:
 
     def response(self) -> FetchResponse:
         session = self._opened.session
-        return FetchResponse(
+        response = FetchResponse(
             session_id=session.session_id if session else 0, responses=list(self._topics.values())
         )
+        for part in self._planned:
+            if part.leader is not None:
+                add_endpoint(response.node_endpoints, NodeEndpoint, part.leader.node)
+        return response
 
 
 def _is_news(session: FetchSession, key: PartitionKey, part: PartitionData) -> bool:

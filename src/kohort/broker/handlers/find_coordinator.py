@@ -6,6 +6,7 @@ v1: key types, error messages; v3: flexible; v4: several keys; v5: TRANSACTION_A
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
+from kohort.broker.leadership import reachable
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.wire.messages.find_coordinator import (
     Coordinator,
@@ -40,11 +41,23 @@ async def handle(
     except RefusedError:
         return _answer(request, context.version, ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOT_AVAILABLE)
     response = _answer(request, context.version, ErrorCode.NONE, "NONE")
-    found: list[FindCoordinatorResponse | Coordinator] = [response, *response.coordinators]
-    for entry in found:
-        entry.node_id = broker.node_id
-        entry.host, entry.port = context.advertised
+    if response.coordinators:
+        for entry in response.coordinators:
+            _fill_in(broker, entry.key, entry, context)
+    else:
+        _fill_in(broker, request.key, response, context)
     return response
+
+
+def _fill_in(
+    broker: "Broker", group_id: str, entry: FindCoordinatorResponse | Coordinator, context: Context
+) -> None:
+    node = broker.coordinator.coordinator_of(group_id)
+    if node is None:
+        entry.error_code, entry.error_message = ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOT_AVAILABLE
+    else:
+        node = reachable(broker, node, context)
+        entry.node_id, entry.host, entry.port = node.node_id, node.host, node.port
 
 
 def _refusal(request: FindCoordinatorRequest, version: int) -> ErrorCode:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from kohort.broker.context import Context, Result
 from kohort.broker.heavy_work import Slice, Steps
-from kohort.broker.leadership import led_log
+from kohort.broker.leadership import led
 from kohort.log.log import Log, TimedOffset
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Offset
@@ -94,10 +94,10 @@ def _find(
     if part.timestamp < 0 and version < _FIRST_VERSION.get(part.timestamp, 2**15):
         return _refused(part, ErrorCode.UNSUPPORTED_VERSION)
     try:
-        log = led_log(broker, topic, part.partition_index, part.current_leader_epoch)
+        log = led(broker, broker.topics.get(topic), part.partition_index, part.current_leader_epoch)
         offset, timestamp, epoch = yield from _at(log, part.timestamp, isolation)
     except RefusedError as error:
-        is_gone = broker.topics.log(topic, part.partition_index) is None  # perhaps during a search
+        is_gone = broker.topics.get(topic) is None  # perhaps during a search
         return _refused(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else error.code)
     return ListOffsetsPartitionResponse(
         partition_index=part.partition_index, timestamp=timestamp, offset=offset, leader_epoch=epoch

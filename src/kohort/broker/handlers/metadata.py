@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context, Result
 from kohort.broker.heavy_work import Slice, Steps
+from kohort.broker.leadership import NO_NODE, controller_id, leaders, nodes
 from kohort.broker.topics import NewTopic, ServedTopic, offsets_topic
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import NO_TOPIC_ID
@@ -96,16 +97,18 @@ async def _create_and_answer(
 def _answer(
     broker: "Broker", request: MetadataRequest, context: Context, refused: dict[str, ErrorCode]
 ) -> Steps[None, MetadataResponse]:
-    host, port = context.advertised
     operations = ALL_TOPIC_OPERATIONS if request.include_topic_authorized_operations else _NOT_ASKED
     if _wants_all(request, context.version):
         topics = yield from _all(broker, operations)
     else:
         topics = yield from _asked_for(broker, request.topics or [], operations, refused)
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=broker.node_id, host=host, port=port)],
+        brokers=[
+            MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in nodes(broker, context)
+        ],
         cluster_id=broker.catalog.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=controller_id(broker),
         topics=topics,
         cluster_authorized_operations=(
             ALL_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else _NOT_ASKED
@@ -119,7 +122,7 @@ def _all(broker: "Broker", operations: int) -> Steps[None, list[MetadataResponse
     slice_ = Slice()
     for topic in list(broker.topics):
         entries.append(_describe(broker, topic, operations))
-        if slice_.is_full(_TOPIC_PRICE + _PARTITION_PRICE * len(topic.logs)):
+        if slice_.is_full(_TOPIC_PRICE + _PARTITION_PRICE * topic.partitions):
             yield None
     return entries
 
@@ -160,20 +163,20 @@ def _one(
 
 
 def _describe(broker: "Broker", topic: ServedTopic, operations: int) -> MetadataResponseTopic:
-    here = [broker.node_id]
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=[
             MetadataResponsePartition(
+                error_code=ErrorCode.NONE if leader else ErrorCode.LEADER_NOT_AVAILABLE,
                 partition_index=index,
-                leader_id=broker.node_id,
-                leader_epoch=log.leader_epoch,
-                replica_nodes=here,
-                isr_nodes=here,
+                leader_id=leader[0] if leader else NO_NODE,
+                leader_epoch=epoch,
+                replica_nodes=leader,
+                isr_nodes=leader,
             )
-            for index, log in enumerate(topic.logs)
+            for index, (leader, epoch) in enumerate(leaders(broker, topic))
         ],
         topic_authorized_operations=operations,
     )

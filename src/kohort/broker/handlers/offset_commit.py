@@ -134,11 +134,12 @@ def _sort_out(broker: "Broker", request: OffsetCommitRequest, version: int) -> S
     slice_ = Slice()
     for asked in request.topics:
         topic, code = _find(broker, asked, version)
+        count = 0 if topic is None else topic.partitions
         entry = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id)
         for part in asked.partitions:
             if slice_.is_full(_ROW_PRICE):
                 yield None
-            if topic is None or topic.log(part.partition_index) is None:
+            if topic is None or not 0 <= part.partition_index < count:
                 entry.partitions.append(
                     OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
                 )

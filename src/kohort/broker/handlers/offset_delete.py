@@ -28,7 +28,7 @@ def handle(broker: "Broker", request: OffsetDeleteRequest, _context: Context) ->
         for topic in request.topics
         for part in topic.partitions
     ]
-    known = [row for row in asked if broker.topics.log(*row) is not None]
+    known = [row for row in asked if broker.topics.has(*row)]
 
     def command(reply_to: ReplyTo) -> DeleteOffsets:
         return DeleteOffsets(reply_to=reply_to, group_id=GroupId(request.group_id), partitions=tuple(known))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context, Result
 from kohort.broker.heavy_work import Slice, Steps
-from kohort.broker.leadership import led_log
+from kohort.broker.leadership import led
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch
 from kohort.wire.messages.offset_for_leader_epoch import (
@@ -59,7 +59,7 @@ def refuse(request: OffsetForLeaderEpochRequest, code: ErrorCode) -> OffsetForLe
 
 def _end(broker: "Broker", topic: str, part: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        log = led_log(broker, topic, part.partition, part.current_leader_epoch)
+        log = led(broker, broker.topics.get(topic), part.partition, part.current_leader_epoch)
     except RefusedError as error:
         return EpochEndOffset(partition=part.partition, error_code=error.code)
     end = log.end_offset_for_epoch(LeaderEpoch(part.leader_epoch))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kohort.broker.context import Context, Response, Result
 from kohort.broker.heavy_work import Steps
+from kohort.broker.leadership import Leader, NotLedError, add_endpoint, leader_elsewhere, led
 from kohort.broker.topics import ServedTopic
 from kohort.log.log import Append, Appended, Log
 from kohort.model.errors import ErrorCode, ProtocolError, RefusedError
@@ -26,6 +27,8 @@ from kohort.records.produced import (
 )
 from kohort.wire.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -63,9 +66,10 @@ Checks: TypeAlias = Steps[Produced, None]
 class Work:
     """What is known of one request so far: its response, and the batches that may be appended."""
 
-    __slots__ = ("appends", "response", "waiting")
+    __slots__ = ("appends", "broker", "response", "waiting")
 
-    def __init__(self, response: ProduceResponse) -> None:
+    def __init__(self, broker: "Broker", response: ProduceResponse) -> None:
+        self.broker = broker
         self.response = response
         self.appends: list[Append] = []
         self.waiting: list[tuple[PartitionProduceResponse, Log]] = []  # the entries the appends belong to
@@ -73,16 +77,42 @@ class Work:
     def pieces(self) -> Iterator["Work"]:
         """The same response and, one after the other, appends that do not take long."""
         for start in range(0, len(self.appends) or 1, _APPENDED_IN_ONE_GO):
-            piece = Work(self.response)
+            piece = Work(self.broker, self.response)
             piece.appends = self.appends[start : start + _APPENDED_IN_ONE_GO]
             piece.waiting = self.waiting[start : start + _APPENDED_IN_ONE_GO]
             yield piece
+
+    def fill(self, results: list[Appended | RefusedError]) -> None:
+        """It is known how the appends went."""
+        for (entry, log), result in zip(self.waiting, results, strict=True):
+            if isinstance(result, RefusedError):
+                self.refuse(entry, result, log)
+            else:
+                entry.base_offset = result.base_offset
+                entry.log_append_time_ms = result.append_time
+                entry.log_start_offset = result.log_start_offset
+
+    def refuse(self, entry: PartitionProduceResponse, error: RefusedError, log: Log | None) -> None:
+        _fill_error(entry, error, log)
+        leader = error.leader if isinstance(error, NotLedError) else None
+        if leader is None and log is not None and error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            leader = self._new_leader(log)
+        if leader is not None:
+            entry.current_leader = LeaderIdAndEpoch(leader_id=leader.node.node_id, leader_epoch=leader.epoch)
+            add_endpoint(self.response.node_endpoints, NodeEndpoint, leader.node)
+
+    def _new_leader(self, log: Log) -> Leader | None:
+        """Who leads a partition now that an append of ours was too late for."""
+        topic = self.broker.topics.get(log.partition.topic)
+        if topic is None or topic.topic_id != log.topic_id:
+            return None
+        return leader_elsewhere(self.broker, topic, log.partition.partition)
 
 
 def handle(broker: "Broker", request: ProduceRequest, context: Context) -> Result:
     if request.acks not in _LEGAL_ACKS:
         return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
-    work = Work(ProduceResponse())
+    work = Work(broker, ProduceResponse())
     checks = broker.heavy_work.run(_check(broker, request, context.version, work))
     if checks is None:
         return _append(broker, request, context, work)
@@ -107,9 +137,13 @@ def _drop_orphans(broker: "Broker", work: Work) -> None:
     checked = list(zip(work.appends, work.waiting, strict=True))
     work.appends, work.waiting = [], []
     for append, (entry, log) in checked:
-        now = broker.topics.log(*log.partition)
-        if now is None or now.topic_id != log.topic_id:
-            _fill_error(entry, RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), log)
+        name, partition = log.partition
+        try:
+            now = led(broker, broker.topics.get(name), partition)
+            if now.topic_id != log.topic_id:
+                raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        except RefusedError as refused:
+            work.refuse(entry, refused, log)
         else:
             work.appends.append(append)
             work.waiting.append((entry, log))
@@ -134,19 +168,19 @@ def _check(broker: "Broker", request: ProduceRequest, version: int, work: Work) 
             entry = PartitionProduceResponse(index=part.index, base_offset=-1)
             result.partition_responses.append(entry)
             try:
-                log, append = yield from _checked(topic, part, now, version)
+                log, append = yield from _checked(broker, topic, part, now, version)
                 work.appends.append(append)
                 work.waiting.append((entry, log))
             except RefusedError as refused:
-                found = topic.log(part.index) if isinstance(topic, ServedTopic) else None
-                _fill_error(entry, refused, found)
+                found = topic.logs.get(part.index) if isinstance(topic, ServedTopic) else None
+                work.refuse(entry, refused, found)
 
 
 def _append(broker: "Broker", request: ProduceRequest, context: Context, work: Work) -> Result:
     """Append what was accepted; the response when it is known how that went."""
     future = broker.storage.append(work.appends)
     if future.done():
-        _fill(work.waiting, future.result())
+        work.fill(future.result())
     if request.acks == NO_REPLY:
         _close_after_failure(work.response, context)
         if not future.done():
@@ -156,7 +190,7 @@ def _append(broker: "Broker", request: ProduceRequest, context: Context, work: W
         return work.response
 
     async def answer() -> ProduceResponse:
-        _fill(work.waiting, await future)
+        work.fill(await future)
         return work.response
 
     return answer()
@@ -166,7 +200,7 @@ def _look_at_silent(
     work: Work, context: Context, done: asyncio.Future[list[Appended | RefusedError]]
 ) -> None:
     """A silent Produce has been synced, or has not: then its connection is closed, late as it is."""
-    _fill(work.waiting, done.result())
+    work.fill(done.result())
     try:
         _close_after_failure(work.response, context)
     except ProtocolError as error:
@@ -207,14 +241,16 @@ def _find(
 
 
 def _checked(
-    topic: ServedTopic | RefusedError, part: PartitionProduceData, now: WallTime, version: int
+    broker: "Broker",
+    topic: ServedTopic | RefusedError,
+    part: PartitionProduceData,
+    now: WallTime,
+    version: int,
 ) -> Steps[Produced, tuple[Log, Append]]:
     """A batch that may be appended, or RefusedError; a step if it takes long to look at."""
     if isinstance(topic, RefusedError):
         raise topic
-    log = topic.log(part.index)
-    if log is None:
-        raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    log = led(broker, topic, part.index)
     if part.records is None:
         raise NotOneBatchError(ErrorCode.INVALID_RECORD, "exactly one batch is expected, there is none")
     rules = _rules(topic, now, version)
@@ -242,18 +278,6 @@ def _rules(topic: ServedTopic, now: WallTime, version: int) -> ProduceRules:
         topic.codec,
         at_once=True,
     )
-
-
-def _fill(
-    waiting: list[tuple[PartitionProduceResponse, Log]], results: list[Appended | RefusedError]
-) -> None:
-    for (entry, log), result in zip(waiting, results, strict=True):
-        if isinstance(result, RefusedError):
-            _fill_error(entry, result, log)
-        else:
-            entry.base_offset = result.base_offset
-            entry.log_append_time_ms = result.append_time
-            entry.log_start_offset = result.log_start_offset
 
 
 def _fill_error(entry: PartitionProduceResponse, error: RefusedError, log: Log | None) -> None:

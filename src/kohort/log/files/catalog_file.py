@@ -185,7 +185,7 @@ class FileCatalog:
         placed = Placed(_NO_ROW, Kind.DATA, self.session, epoch, epoch)
         return PlacedTopic(topic, (placed,) * topic.partitions)
 
-    def _look_at(self, changed: Collection[TopicName]) -> None:
+    def _look_at(self, changed: Collection[TopicName], change: str) -> None:
         """Make a view of what is true now, and show it to those who watch."""
         old, state = self._view, self._state
         topics = old.topics
@@ -201,8 +201,8 @@ class FileCatalog:
             old,
             version=old.version + 1,
             topics=topics,
-            broker_configs=dict(state.broker_configs),
-            group_configs=dict(state.group_configs),
+            broker_configs=dict(state.broker_configs) if change == "broker-configs" else old.broker_configs,
+            group_configs=dict(state.group_configs) if change == "group-configs" else old.group_configs,
             changed=changed,
         )
         for listener in self._watching:
@@ -327,7 +327,7 @@ class FileCatalog:
             await self._write(encode(record))
             changed = self._state.topics_of(record)
             self._state.apply(record)
-            self._look_at(changed)
+            self._look_at(changed, record["type"])
             self._lines += 1
             # Both are kept by a rewriting, which must leave less than what would cause the next one.
             if self._lines > _MOST_HISTORY + 2 * (len(self._state.topics) + len(self._state.deleted)):

@@ -89,6 +89,7 @@ class LogStorage:
         self._repairs = list(repairs)
         self._executor = executor
         self._flusher = Flusher(self._notify, settings.sync_interval_ms, settings.sync_threads, executor)
+        self._released: set[TopicPartition] = set()  # since the start: what it knows of them is old
         self._deleted: dict[str, str] = {}  # directories of deleted logs, and what they are to be called
         self._unremoved: set[str] = set()  # those that have that name and are to be removed
         checkpoints = directory.read_checkpoints((RECOVERY_POINTS, LOG_STARTS, CLEANED_UP_TO))
@@ -133,7 +134,8 @@ class LogStorage:
         path = self._path(partition)
         if path in self._deleted:  # a deleted topic of the same name
             self._set_aside(path)
-        clean = self._directory.was_closed_cleanly
+        clean = self._directory.was_closed_cleanly and partition not in self._released
+        self._released.discard(partition)
         recovery_point = self._recovery_points.get(partition, _START)
         trust = Trust(
             clean,
@@ -150,6 +152,8 @@ class LogStorage:
         for partition in partitions:
             log = self._logs.pop(partition, None)
             if log is not None:
+                self._note(log)
+                self._released.add(partition)
                 log.fail(f"{partition} is not led here any more")
                 log.release()
                 self._notify(log)
@@ -170,6 +174,7 @@ class LogStorage:
     def delete_log(self, partition: TopicPartition) -> None:
         """Close the log and remove its files. What was being appended is answered KAFKA_STORAGE_ERROR."""
         log = self._logs.pop(partition, None)
+        self._released.discard(partition)
         if log is None:
             return
         log.fail(f"{partition} is deleted")
@@ -291,9 +296,7 @@ class LogStorage:
         async with self._checkpointing:  # a thread writes: the next one waits for it
             self._next_checkpoint = None
             for log in self._logs.values():
-                self._recovery_points[log.partition] = log.recovery_point
-                self._starts[log.partition] = log.start_offset
-                self._cleaned[log.partition] = log.cleaned_up_to
+                self._note(log)
             offsets = {
                 RECOVERY_POINTS: dict(self._recovery_points),
                 LOG_STARTS: dict(self._starts),
@@ -307,6 +310,11 @@ class LogStorage:
                 raise RefusedError(
                     ErrorCode.KAFKA_STORAGE_ERROR, f"checkpoints could not be written: {describe(error)}"
                 ) from error
+
+    def _note(self, log: SegmentedLog) -> None:
+        self._recovery_points[log.partition] = log.recovery_point
+        self._starts[log.partition] = log.start_offset
+        self._cleaned[log.partition] = log.cleaned_up_to
 
     async def compact(self, partition: TopicPartition, now: WallTime) -> None:
         """Raises ``RefusedError`` with KAFKA_STORAGE_ERROR; the log is as it was, or says why it failed."""

@@ -1,0 +1,206 @@
+"""What the cluster's view says, made true on this node: topics and configs, logs it leads, shards of groups.
+
+One place for all of it. A view that changes is followed at once where nothing has to be awaited: a partition
+that is led elsewhere is not answered for any more. Logs are opened and released after that, in the
+background, until what is open is what the view says; a failure is tried again.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kohort.broker.clock import pause
+from kohort.broker.topics import ServedTopic
+from kohort.cluster.view import ClusterView
+from kohort.log.background import Background
+from kohort.log.log import Log, LogSpec
+from kohort.model.errors import RefusedError
+from kohort.model.ids import Partition, TopicName
+from kohort.model.topics import CONSUMER_OFFSETS, Topic, TopicPartition
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+_AT_ONCE = 500  # logs that are opened by one call: others have their turn between two
+
+
+class Following:
+    """Follows the view of one broker's cluster from ``start`` to ``stop``."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._cluster = broker.catalog
+        self._storage = broker.storage
+        self._topics = broker.topics
+        self._background = Background(partial(pause, broker.clock))
+        self._ahead: dict[TopicPartition, Log] = {}  # opened before their topic is in the view
+        self._to_look_at: dict[TopicName, None] = {}  # topics whose logs may not be as the view says
+        self._to_release: list[TopicPartition] = []
+        self._to_destroy: list[Topic] = []
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def start(self) -> None:
+        """Open what this node leads; raises what the first log raises that cannot be opened."""
+        view = self._cluster.view
+        self._cluster.watch(self._changed)
+        for placed in view.topics.values():
+            self._topics.show(placed)
+        specs = [spec for name in view.topics for spec in self._missing(name)]
+        for refusal in await self._open(specs):
+            raise refusal
+
+    async def stop(self) -> None:
+        await self._background.stop()
+
+    async def settled(self) -> None:
+        """Wait until everything is as the view says, or waits for its next attempt."""
+        await self._idle.wait()
+
+    async def open_ahead(self, topic: Topic, first: int) -> list[TopicPartition]:
+        """Open the new logs of a topic before it is stored: all of them, or RefusedError and none."""
+        epoch = self._cluster.epoch_of_new(topic.name)
+        if epoch is None:
+            return []  # who leads them is not known before
+        await self.settled()
+        opened = await self._storage.open(
+            self._topics.specs(topic, dict.fromkeys(range(first, topic.partitions), epoch))
+        )
+        logs = [each for each in opened if not isinstance(each, RefusedError)]
+        self._ahead |= {log.partition: log for log in logs}
+        partitions = [log.partition for log in logs]
+        for each in opened:
+            if isinstance(each, RefusedError):
+                await self.abandon(partitions)
+                raise each
+        return partitions
+
+    async def abandon(self, partitions: Iterable[TopicPartition]) -> None:
+        """Close what was opened ahead for a topic that could not be stored."""
+        closed = [partition for partition in partitions if self._ahead.pop(partition, None) is not None]
+        await self._storage.release(closed)
+
+    # What changes
+
+    def _changed(self, old: ClusterView, new: ClusterView) -> None:
+        if new.broker_configs is not old.broker_configs:
+            self._broker.configs.changed()
+            for placed in new.topics.values():
+                self._topics.show(placed)
+        for name in new.changed_since(old):
+            self._follow(name, new)
+        if new.group_configs is not old.group_configs:
+            self._tell_group_configs(old, new)
+        if self._to_look_at or self._to_release or self._to_destroy:
+            self._idle.clear()
+            self._background.keep("following the cluster", self._catch_up)
+
+    def _follow(self, name: TopicName, view: ClusterView) -> None:
+        """One topic: what can be done at once, and a note of what cannot."""
+        placed, served = view.topics.get(name), self._topics.get(name)
+        if served is not None and (placed is None or placed.topic.topic_id != served.topic_id):
+            self._to_destroy.append(Topic(served.name, served.topic_id, served.partitions, served.configs))
+            self._topics.drop(served)
+            served = None
+        if placed is None:
+            return
+        had = served.partitions if served is not None else 0
+        served = self._topics.show(placed)
+        for index, log in list(served.logs.items()):
+            if not self._is_led(served, index) or log.leader_epoch < served.placed[index].leader_epoch:
+                del served.logs[index]
+                served.lost[index] = log.leader_epoch
+                self._to_release.append(log.partition)
+        for index in range(had, served.partitions):
+            log_ahead = self._ahead.pop(TopicPartition(name, Partition(index)), None)
+            if log_ahead is not None:
+                served.logs[index] = log_ahead
+        if len(served.logs) < served.partitions and self._missing(name):
+            self._to_look_at[name] = None
+        groups = self._broker.started_coordinator
+        if groups is not None:
+            groups.topic_followed(served, is_new=served.partitions > had)
+
+    def _tell_group_configs(self, old: ClusterView, new: ClusterView) -> None:
+        groups = self._broker.started_coordinator
+        if groups is None:
+            return
+        for group in old.group_configs.keys() | new.group_configs.keys():
+            configs = new.group_configs.get(group, {})
+            if configs != old.group_configs.get(group, {}):
+                groups.group_configured(group, configs)
+
+    # What has to be awaited
+
+    async def _catch_up(self) -> None:
+        """Release, destroy and open until nothing is left; a failure leaves what is left for the next try."""
+        try:
+            while self._to_release or self._to_destroy or self._to_look_at:
+                released, self._to_release = self._to_release, []
+                if released:
+                    await self._storage.release(released)
+                while self._to_destroy:
+                    await self._destroy(self._to_destroy[0])
+                    del self._to_destroy[0]
+                await self._open_missing()
+        finally:
+            self._idle.set()
+
+    async def _destroy(self, topic: Topic) -> None:
+        await self._storage.destroy(topic)
+        groups = self._broker.started_coordinator
+        if groups is not None:
+            await groups.topic_deleted(topic.name)
+
+    async def _open_missing(self) -> None:
+        names, self._to_look_at = self._to_look_at, {}
+        specs = [spec for name in names for spec in self._missing(name)]
+        refusals = await self._open(specs)
+        if refusals:
+            self._to_look_at |= names
+            raise refusals[0]
+
+    def _missing(self, name: TopicName) -> list[LogSpec]:
+        """The logs of a topic that this node leads and has not opened."""
+        served, placed = self._topics.get(name), self._cluster.view.topics.get(name)
+        if served is None or placed is None:
+            return []
+        epochs = {
+            index: served.placed[index].leader_epoch
+            for index in range(served.partitions)
+            if index not in served.logs and self._is_led(served, index)
+        }
+        return self._topics.specs(placed.topic, epochs)
+
+    def _is_led(self, served: ServedTopic, index: int) -> bool:
+        return served.placed[index].leader == self._cluster.session
+
+    async def _open(self, specs: list[LogSpec]) -> list[RefusedError]:
+        """Open logs and serve them, unless the view has changed meanwhile; what was refused."""
+        refusals: list[RefusedError] = []
+        for first in range(0, len(specs), _AT_ONCE):
+            some = specs[first : first + _AT_ONCE]
+            served: list[TopicPartition] = []
+            for spec, log in zip(some, await self._storage.open(some), strict=True):
+                if isinstance(log, RefusedError):
+                    refusals.append(log)
+                elif self._serve(spec, log):
+                    served.append(spec.partition)
+                else:
+                    self._to_release.append(spec.partition)
+            self._cluster.served(each for each in served if each.topic != CONSUMER_OFFSETS)
+            groups, offsets = self._broker.started_coordinator, self._topics.get(CONSUMER_OFFSETS)
+            if groups is not None and offsets is not None:
+                groups.topic_followed(offsets, is_new=False)
+        return refusals
+
+    def _serve(self, spec: LogSpec, log: Log) -> bool:
+        name, index = spec.partition
+        topic = self._topics.get(name)
+        if topic is None or topic.topic_id != spec.topic_id or index >= topic.partitions:
+            return False
+        if not self._is_led(topic, index) or topic.placed[index].leader_epoch > spec.leader_epoch:
+            return False
+        topic.logs[index] = log
+        return True
