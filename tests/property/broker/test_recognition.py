@@ -280,7 +280,7 @@ async def take(step: Step, arena: Arena, group: str, peers: list[Peer]) -> None:
         case Intercepted(is_on):
             server.dispatch.interceptor = refuse_heartbeats() if is_on else None
         case Reloaded():
-            for runtime in server.broker.coordinator._groups.partitions:
+            for runtime in server.broker.coordinator._groups.partitions.values():
                 runtime._reload(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         case Made(partitions):
             await arena.ask(creation(group, partitions), 7)
