@@ -75,6 +75,11 @@ class Outcome(Generic[E, R]):
         self._positions.changed(subject, self.position)
         self._records += records
 
+    @property
+    def records(self) -> Sequence[KeyValue]:
+        """What is written so far."""
+        return self._records
+
     def reply(self, reply_to: ReplyTo, body: R, after: int = NOTHING) -> None:
         """Answer a request, at once or when the log has stored what the answer rests on."""
         if after > self._positions.stored:

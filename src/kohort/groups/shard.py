@@ -22,6 +22,7 @@ from collections.abc import Hashable, Iterable
 from copy import deepcopy
 from itertools import islice
 
+from kohort.coordination.outcome import size_at_most
 from kohort.coordination.positions import Reply
 from kohort.coordination.purgatory import DelayedOperation, Purgatory
 from kohort.coordination.timers import TimingWheel
@@ -107,15 +108,22 @@ class Shard:
         return self.state.wheel.next_deadline()
 
     def advance(self, now: Now) -> Outcome:
-        """Fire the timers that are due; if more than a thousand are, ``next_deadline`` says so."""
+        """Fire the timers that are due; if some are left, ``next_deadline`` says so.
+
+        What they store goes into one batch: they stop in time for the last of them to find room.
+        """
         out = Outcome(self.state, now)
-        out.is_atomic = False
         due = self.state.wheel.expired(now.instant)
+        room, seen = self.state.settings.max_batch_bytes // 2, 0
         for operation in islice(due, TIMERS_AT_A_TIME):
             assert isinstance(operation, DelayedOperation)
             operation.expire(out)
             while out.fired:
                 dispatch(out.fired.pop(0), out)
+            room -= size_at_most(out.records[seen:])
+            seen = len(out.records)
+            if room < 0 or not out.is_atomic:
+                break
         out.close()
         return out
 

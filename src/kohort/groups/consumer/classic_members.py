@@ -11,8 +11,7 @@ from kohort.groups.consumer.membership import tombstones
 from kohort.groups.consumer.migration import (
     assignment_bytes,
     by_topic_id,
-    can_downgrade,
-    downgrade,
+    maybe_downgrade,
     remove_or_downgrade,
 )
 from kohort.groups.consumer.state import ConsumerGroup, ConsumerMember
@@ -137,14 +136,13 @@ def _update(command: Join, update: MemberUpdate, out: Outcome) -> None:
     keep_alive(update, before, out)
     group = out.state.consumer(group_id)
     assert group is not None
+    cause = KindChanged(member_id, "classic")
     everyone = tuple(group.members.values())
-    if spoke_consumer and can_downgrade(everyone, out):
-        cause = KindChanged(member_id, "classic")
-        classic = downgrade(group, everyone, cause, out)
-        if names != update.details.names:
-            prepare_rebalance(classic, cause, out)
-    else:
+    classic = maybe_downgrade(group, everyone, cause, out) if spoke_consumer else None
+    if classic is None:
         await_request(out.state, group, group.members[member_id], SYNC_AWAITED, out.now.instant)
+    elif names != update.details.names:
+        prepare_rebalance(classic, cause, out)
     reply = JoinReply(
         generation=Generation(settled.member_epoch),
         protocol_type=PROTOCOL_TYPE,
@@ -247,7 +245,8 @@ def leave_by_request(group: ConsumerGroup, command: Leave, out: Outcome) -> list
         first = next(iter(gone.values()))
         reason = next((each.reason for each in command.leavers if each.reason), None)
         cause = MemberLeft(first.member_id, first.details.instance_id, reason)
-        remove_or_downgrade(group, tuple(gone.values()), cause, out)
+        refused = remove_or_downgrade(group, tuple(gone.values()), cause, out)
+        errors = [error or refused for error in errors]
     return errors
 
 

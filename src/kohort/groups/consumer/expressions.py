@@ -5,8 +5,8 @@ from kohort.groups.commands import ConsumerHeartbeat, ExpressionsResolved, Resol
 from kohort.groups.consumer.events import ConsumerGroupStored, ExpressionStored, ResolvedExpression
 from kohort.groups.consumer.state import ConsumerGroup
 from kohort.groups.consumer.target import metadata_hash
+from kohort.groups.events import DurableEvent
 from kohort.groups.outcome import Outcome
-from kohort.model.ids import TopicName
 
 SHORTEST_PAUSE_MS = 10_000  # between two times that the expressions of a group are resolved
 
@@ -51,14 +51,14 @@ def expressions_resolved(command: ExpressionsResolved, out: Outcome) -> None:
     if not found:
         return
     cause = ExpressionsMatched(tuple(found))
-    changed = False
+    events: list[DurableEvent] = []
     for expression, topics in found.items():
-        before: tuple[TopicName, ...] | None = None
-        if expression in group.expressions:
-            before = group.expressions[expression].topics
-        changed |= (before or ()) != topics
         resolved = ResolvedExpression(topics, command.version, command.started_at)
-        out.emit(ExpressionStored(group.group_id, expression, resolved, cause))
-    digest = metadata_hash(group.subscribed(), out.state.topics)
-    if changed or digest != group.metadata_hash:
-        out.emit(ConsumerGroupStored(group.group_id, group.epoch + 1, digest, cause))
+        events.append(ExpressionStored(group.group_id, expression, resolved, cause))
+    before = {each: resolved.topics for each, resolved in group.expressions.items()}
+    after = before | found
+    names = {name for member in group.members.values() for name in member.details.names}
+    digest = metadata_hash(names.union(*(after.get(each, ()) for each in used)), out.state.topics)
+    if digest != group.metadata_hash or any(before.get(each, ()) != after[each] for each in found):
+        events.append(ConsumerGroupStored(group.group_id, group.epoch + 1, digest, cause))
+    out.emit_together(events)  # or none: what one batch cannot hold is matched again after a while

@@ -253,7 +253,6 @@ def _update(command: ConsumerHeartbeat, update: MemberUpdate, out: Outcome) -> N
         return
     group = out.state.consumer(group_id)
     assert group is not None
-    group.seen_changes = update.group.seen_changes
     keep_alive(update, before, out)
     maybe_resolve(group, command, out)
     shows = (

@@ -28,7 +28,11 @@ def leave_consumer_group(command: ConsumerHeartbeat, out: Outcome) -> None:
         current = member.current.leave_for_a_while()
         out.emit(CurrentAssignmentStored(group_id, member_id, current, MemberPaused(member_id, instance)))
     else:
-        remove_or_downgrade(group, (member,), MemberLeft(member_id, member.details.instance_id), out)
+        cause = MemberLeft(member_id, member.details.instance_id)
+        error = remove_or_downgrade(group, (member,), cause, out)
+        if error:
+            _refuse(command, error, f"Member {member_id} cannot leave group {group_id} now.", out)
+            return
     reply = ConsumerHeartbeatReply(member_id=member_id, member_epoch=command.member_epoch)
     out.reply(command.reply_to, reply, out.position)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from kohort.groups.append_errors import map_append_error
 from kohort.groups.causes import Cause
 from kohort.groups.consumer.events import (
     ConsumerGroupDropped,
@@ -18,22 +19,32 @@ from kohort.groups.consumer.target import metadata_hash
 from kohort.groups.consumer.timers import cancel_timers
 from kohort.groups.events import DurableEvent
 from kohort.groups.outcome import Outcome
+from kohort.model.errors import ErrorCode
 
 
-def remove_members(group: ConsumerGroup, gone: Sequence[ConsumerMember], cause: Cause, out: Outcome) -> None:
-    """Take members out with one new group epoch (modern-groups 8)."""
+def remove_members(
+    group: ConsumerGroup, gone: Sequence[ConsumerMember], cause: Cause, out: Outcome
+) -> ErrorCode:
+    """Take members out with one new group epoch (modern-groups 8); or none, if one batch cannot store it."""
     group_id = group.group_id
-    for member in gone:
-        cancel_timers(out.state, group, member.member_id)
-        out.emit(CurrentAssignmentDropped(group_id, member.member_id, cause))
-        out.emit(TargetDropped(group_id, member.member_id, cause))
-        out.emit(ConsumerMemberDropped(group_id, member.member_id, cause))
-    used = group.used_expressions()
-    for expression in tuple(group.expressions):
-        if expression not in used:
-            out.emit(ExpressionDropped(group_id, expression, cause))
-    found = metadata_hash(group.subscribed(), out.state.topics)
-    out.emit(ConsumerGroupStored(group_id, group.epoch + 1, found, cause))
+    names = dict.fromkeys(member.member_id for member in gone)
+    rest = [member.details for member in group.members.values() if member.member_id not in names]
+    used = {details.expression for details in rest}
+    events: list[DurableEvent] = []
+    for name in names:
+        events += [
+            CurrentAssignmentDropped(group_id, name, cause),
+            TargetDropped(group_id, name, cause),
+            ConsumerMemberDropped(group_id, name, cause),
+        ]
+    events += [ExpressionDropped(group_id, each, cause) for each in group.expressions if each not in used]
+    found = metadata_hash(group.subscribed(rest), out.state.topics)
+    events.append(ConsumerGroupStored(group_id, group.epoch + 1, found, cause))
+    if not out.emit_together(events):
+        return map_append_error(ErrorCode.MESSAGE_TOO_LARGE)
+    for name in names:
+        cancel_timers(out.state, group, name)
+    return ErrorCode.NONE
 
 
 def tombstones(group: ConsumerGroup, cause: Cause) -> tuple[DurableEvent, ...]:

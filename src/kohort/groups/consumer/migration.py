@@ -171,32 +171,40 @@ def _leave_classic_protocol(group: Group, out: Outcome) -> None:
 
 def remove_or_downgrade(
     group: ConsumerGroup, gone: Sequence[ConsumerMember], cause: Cause, out: Outcome
-) -> None:
-    """Take members out; a group that has classic members alone then becomes a classic group."""
+) -> ErrorCode:
+    """Take members out; a group that has classic members alone then becomes a classic group.
+
+    Returns an error, and takes out nobody, if the log cannot store that in one batch.
+    """
     names = {member.member_id for member in gone}
     rest = [member for member in group.members.values() if member.member_id not in names]
-    if can_downgrade(rest, out):
-        classic = downgrade(group, rest, cause, out)
+    classic = maybe_downgrade(group, rest, cause, out)
+    if classic is not None:
         prepare_rebalance(classic, cause, out)
-    else:
-        remove_members(group, gone, cause, out)
+        return ErrorCode.NONE
+    return remove_members(group, gone, cause, out)
 
 
-def can_downgrade(rest: Sequence[ConsumerMember], out: Outcome) -> bool:
-    """Whether a group with these members alone becomes a classic one."""
+def maybe_downgrade(
+    group: ConsumerGroup, rest: Sequence[ConsumerMember], cause: Cause, out: Outcome
+) -> Group | None:
+    """Make a classic group of these members, which is stable, with the target as its assignment.
+
+    ``None`` if it stays a consumer group: one of them speaks the new protocol, the policy forbids it, or
+    the classic group would be too large, for ``group.max.size`` or for one batch of the log.
+    """
     settings = out.state.settings
-    return (
-        0 < len(rest) <= settings.max_size
-        and all(member.is_classic for member in rest)
-        and settings.consumer_migration_policy.allows_downgrade
-    )
-
-
-def downgrade(group: ConsumerGroup, rest: Sequence[ConsumerMember], cause: Cause, out: Outcome) -> Group:
-    """Make a classic group of these members. It is stable, with the target as its assignment."""
+    if (
+        not 0 < len(rest) <= settings.max_size
+        or not all(member.is_classic for member in rest)
+        or not settings.consumer_migration_policy.allows_downgrade
+    ):
+        return None
     group_id = group.group_id
     image = _as_classic_group(group, rest, out)
     events = tombstones(group, cause)
+    if not out.fits(*events, GroupStored(group_id, image, cause)):
+        return None
     for member_id in tuple(group.members):
         cancel_timers(out.state, group, member_id)
     for event in events:

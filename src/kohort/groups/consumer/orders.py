@@ -1,6 +1,6 @@
 """What the shell tells a shard of consumer groups, and timers that fired."""
 
-from kohort.groups.causes import ClassicMemberTimedOut, RevocationTimedOut, SessionExpired
+from kohort.groups.causes import Cause, ClassicMemberTimedOut, RevocationTimedOut, SessionExpired
 from kohort.groups.commands import (
     ExpireClassicMember,
     ExpireRevocation,
@@ -9,7 +9,8 @@ from kohort.groups.commands import (
     TopicsChanged,
 )
 from kohort.groups.consumer.migration import remove_or_downgrade
-from kohort.groups.consumer.state import ConsumerGroup
+from kohort.groups.consumer.state import ConsumerGroup, ConsumerMember
+from kohort.groups.consumer.timers import await_revocation, start_session
 from kohort.groups.outcome import Outcome
 
 
@@ -29,7 +30,7 @@ def expire_consumer_session(group: ConsumerGroup, command: ExpireSession, out: O
     if member is not None:
         silent = out.now.instant - (command.deadline - command.timeout_ms)
         cause = SessionExpired(command.member_id, silent, command.timeout_ms)
-        remove_or_downgrade(group, (member,), cause, out)
+        _remove(group, member, cause, out)
 
 
 def expire_revocation(command: ExpireRevocation, out: Outcome) -> None:
@@ -40,7 +41,7 @@ def expire_revocation(command: ExpireRevocation, out: Outcome) -> None:
         return
     partitions = sum(map(len, member.current.pending_revocation.values()))
     cause = RevocationTimedOut(command.member_id, command.timeout_ms, partitions)
-    remove_or_downgrade(group, (member,), cause, out)
+    _remove(group, member, cause, out)
 
 
 def expire_classic_member(command: ExpireClassicMember, out: Outcome) -> None:
@@ -49,4 +50,11 @@ def expire_classic_member(command: ExpireClassicMember, out: Outcome) -> None:
     member = None if group is None else group.members.get(command.member_id)
     if group is not None and member is not None:
         cause = ClassicMemberTimedOut(command.member_id, command.awaited, command.timeout_ms)
-        remove_or_downgrade(group, (member,), cause, out)
+        _remove(group, member, cause, out)
+
+
+def _remove(group: ConsumerGroup, member: ConsumerMember, cause: Cause, out: Outcome) -> None:
+    """Take a member out; if the log cannot store that now, its time begins again."""
+    if remove_or_downgrade(group, (member,), cause, out):
+        start_session(out.state, group, member, out.now.instant)
+        await_revocation(out.state, group, member, out.now.instant)

@@ -63,6 +63,7 @@ class MemberUpdate:
     replaced: ConsumerMember | None = None
     events: list[DurableEvent] = field(default_factory=list)
     reason: str | None = None
+    seen_changes: int | None = None  # how many changes of topics were looked at, if any were
     to_ask: ComputeTarget | None = None  # the target that the shell is to compute
 
     @property
@@ -107,8 +108,12 @@ def update_member(update: MemberUpdate, out: Outcome) -> CurrentAssignment | Err
         )
     if not out.emit_together(update.events):
         return map_append_error(ErrorCode.MESSAGE_TOO_LARGE)
+    group = out.state.consumer(update.group.group_id)
+    assert group is not None
+    if update.seen_changes is not None:
+        group.seen_changes = update.seen_changes
     if update.to_ask is not None:
-        ask_for_target(update.group, update.to_ask, out)
+        ask_for_target(group, update.to_ask, out)
     return settled
 
 
@@ -186,7 +191,7 @@ def _group_epoch(update: MemberUpdate, bump: bool, cause: Cause, out: Outcome) -
     if not bump and group.seen_changes == topics.changes:
         return group.epoch
     found = metadata_hash(group.subscribed(everyone_after(update).values()), topics)
-    group.seen_changes = topics.changes
+    update.seen_changes = topics.changes
     if not bump and found == group.metadata_hash:
         return group.epoch
     if group.has_partition_metadata:
