@@ -1,7 +1,6 @@
 """Whatever members, network and coordinator do, in whatever order: the promises of a group hold."""
 
 from itertools import cycle
-from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,7 +11,6 @@ from tests.scenario.client.world import GROUP, Consumer, Told, World
 
 from kohort.assign.assignor import RebalanceProtocol
 from kohort.client.membership.commands import CallbackKind
-from kohort.client.membership.context import ClassicContext
 from kohort.client.membership.state import MemberState
 from kohort.codec.schema import Message
 from kohort.model.ids import MemberId
@@ -174,7 +172,7 @@ class AnyHistory(RuleBasedStateMachine):
     def nobody_shares_a_partition_in_one_generation(self) -> None:
         seen: dict[tuple[int, TopicPartition], str] = {}
         for each in self.world.alive:
-            is_done = cast(ClassicContext, each.membership._context).member.attempt is None
+            is_done = each.membership._context.member.attempt is None
             if each.membership.state is MemberState.STABLE and is_done and self.is_member(each):
                 for partition in each.owned:
                     key = (each.membership.generation.generation_id, partition)

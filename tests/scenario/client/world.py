@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
-from typing import cast
 
 from tests.scenario.client.broker import Broker
 
@@ -17,6 +16,7 @@ from kohort.assign.assignor import RebalanceProtocol
 from kohort.assign.registry import choose_assignors
 from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.errors import DisconnectedError
+from kohort.client.membership.classic.coordinator import ClassicMembership
 from kohort.client.membership.commands import (
     CallbackDone,
     CallbackKind,
@@ -41,8 +41,6 @@ from kohort.client.membership.commands import (
     Unsubscribed,
     WakePoll,
 )
-from kohort.client.membership.context import ClassicContext
-from kohort.client.membership.machine import Membership
 from kohort.client.membership.state import ClusterTopics, MemberState
 from kohort.client.subscription import Subscriptions
 from kohort.codec.schema import Message
@@ -89,7 +87,7 @@ class Consumer:
         self.world = world
         self.name = name
         self.subscriptions = Subscriptions()
-        self.membership = Membership(
+        self.membership = ClassicMembership(
             settings, choose_assignors(assignors), self.subscriptions, dice=lambda: 0.5, now=world.now
         )
         self.connection = Connection()
@@ -109,7 +107,7 @@ class Consumer:
     def is_settled(self) -> bool:
         """Nothing is going on: the member is stable, and has taken over what it was given."""
         member = self.membership
-        is_done = cast(ClassicContext, member._context).member.attempt is None and not self.is_in_call
+        is_done = member._context.member.attempt is None and not self.is_in_call
         return member.state is MemberState.STABLE and not member.rejoin_needed and is_done
 
     def subscribe(self, *topics: str) -> None:

@@ -18,6 +18,8 @@ from kohort.client.errors import NoGroupError, PositionTimeoutError, WakeupError
 from kohort.client.fetching.buffer import P, Take
 from kohort.client.fetching.chunk import Chunk, ConsumerRecord
 from kohort.client.fetching.positions import Positions
+from kohort.client.membership.classic.coordinator import ClassicMembership
+from kohort.client.membership.consumer.coordinator import ConsumerMembership
 from kohort.client.membership.machine import Membership
 from kohort.client.subscription import (
     OffsetAndMetadata,
@@ -72,10 +74,13 @@ class Engine:
     def _new_member(self, given: Surroundings) -> GroupMember | None:
         if self.settings.group_id is None:
             return None
-        joins_with = MemberId(str(uuid4())) if self.settings.uses_consumer_protocol else given.assignors
-        machine = Membership(
-            self.settings, joins_with, given.subscriptions, dice=random.random, now=self.tasks.now()
-        )
+        settings, subscriptions, now = self.settings, given.subscriptions, self.tasks.now()
+        machine: Membership
+        if settings.uses_consumer_protocol:
+            own_id = MemberId(str(uuid4()))
+            machine = ConsumerMembership(settings, own_id, subscriptions, dice=random.random, now=now)
+        else:
+            machine = ClassicMembership(settings, given.assignors, subscriptions, dice=random.random, now=now)
         calls = Calls(given.invoke, self._interceptors)
 
         def link(lost: Callable[[], None]) -> CoordinatorLink:

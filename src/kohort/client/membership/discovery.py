@@ -5,6 +5,7 @@ At most one lookup is in flight; poll, heartbeats and commits share it. Kafka's 
 """
 
 from kohort.client.errors import (
+    STALLED_HINT,
     BrokerError,
     CoordinatorDeniedError,
     CoordinatorNotFoundError,
@@ -20,7 +21,7 @@ from kohort.client.membership.context import MemberContext
 from kohort.client.membership.reactions import Then, reaction_to, reaction_to_silence
 from kohort.client.metadata import coordinator_in
 from kohort.model.errors import ErrorCode, KohortError
-from kohort.model.ids import NodeId
+from kohort.model.ids import Instant, NodeId
 from kohort.wire.apis import ApiKey
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -149,3 +150,46 @@ class Discovery:
     def _pause(self) -> None:
         self.not_before = self._context.after_backoff(self._failures)
         self._failures += 1
+
+
+class PollTimer:
+    """max.poll.interval.ms, and what ended the heartbeats: the same in both protocols."""
+
+    def __init__(self, context: MemberContext, discovery: Discovery) -> None:
+        self._member_context = context
+        self._discovery = discovery
+        self._failures = 0
+        self._fatal: KohortError | None = None  # raised by the next poll
+        self._poll_until = context.now
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the next poll raises what ended the heartbeats."""
+        return self._fatal is not None
+
+    def poll_heartbeat(self) -> None:
+        """The application polls: it lives. Raises what ended the heartbeats, once.
+
+        Done before the coordinator is known: failing to find it never counts as a stalled application.
+        """
+        if self._fatal is not None:
+            fatal, self._fatal = self._fatal, None
+            raise fatal
+        self.restart_poll()
+
+    def restart_poll(self) -> None:
+        self._poll_until = self._member_context.after(self._member_context.settings.max_poll_interval_ms)
+
+    def until_found(self) -> Instant:
+        """The next deadline while the coordinator is unknown."""
+        looking = self._discovery.is_looking
+        return self._poll_until if looking else min(self._poll_until, self._discovery.not_before)
+
+    def note_expiry(self) -> str:
+        """Say in the log that the application stalled; the reason to give the coordinator."""
+        limit = self._member_context.settings.max_poll_interval_ms
+        self._member_context.note(
+            f"leaving the group: no poll for max.poll.interval.ms ({limit}); {STALLED_HINT}", is_warning=True
+        )
+        self._member_context.wake_poll()
+        return f"consumer poll timeout has expired: max.poll.interval.ms is {limit}"

@@ -15,13 +15,11 @@ How a shell drives it:
    ``Unsubscribe``, because leaving comes first.
 """
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
 from typing import assert_never
 
-from kohort.assign.assignor import Assignor, RebalanceProtocol
-from kohort.client.consumer.settings import ConsumerSettings
+from kohort.assign.assignor import RebalanceProtocol
 from kohort.client.errors import InterruptedCallbackError
-from kohort.client.membership.classic.coordinator import ClassicCoordinator
 from kohort.client.membership.commands import (
     AutoCommitIfDue,
     CallbackDone,
@@ -44,41 +42,46 @@ from kohort.client.membership.commands import (
     Unsubscribe,
     Unsubscribed,
 )
-from kohort.client.membership.consumer.coordinator import ConsumerCoordinator
-from kohort.client.membership.context import ClassicContext, ConsumerContext, MemberContext, PendingCommit
-from kohort.client.membership.coordinator import AbstractCoordinator
-from kohort.client.membership.state import ConsumerMemberState, MemberGeneration, MemberState
-from kohort.client.settings import Dice
-from kohort.client.subscription import Subscriptions
+from kohort.client.membership.commits import AutoCommits, Commits, CommittedOffsets
+from kohort.client.membership.context import (
+    CallbackStep,
+    CommitPurpose,
+    CommittedQuestion,
+    MemberContext,
+    OpenCallback,
+    Pending,
+    PendingCommit,
+)
+from kohort.client.membership.discovery import Discovery
+from kohort.client.membership.state import ClusterTopics, ConsumerMemberState, MemberGeneration, MemberState
+from kohort.client.subscription import SubscriptionError, SubscriptionType
+from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
-from kohort.model.ids import Instant, MemberId, TopicName
+from kohort.model.ids import Instant, TopicName
+from kohort.wire.apis import ApiKey
+from kohort.wire.messages.find_coordinator import FindCoordinatorResponse
+from kohort.wire.messages.offset_commit import OffsetCommitResponse
+from kohort.wire.messages.offset_fetch import OffsetFetchResponse
 
 
-class Membership:
-    """One consumer in one group. Not thread-safe: one command at a time."""
+class Membership(ABC):
+    """One consumer in one group. Not thread-safe: one command at a time.
 
-    def __init__(
-        self,
-        settings: ConsumerSettings,
-        joins_with: Sequence[Assignor] | MemberId,
-        subscriptions: Subscriptions,
-        *,
-        dice: Dice,
-        now: Instant,
-    ) -> None:
-        """``joins_with``: in the classic protocol assignors in order of preference, instances of this
-        consumer's own; in the consumer protocol a member id that no other member has. Raises
-        AssignorChoiceError if assignors have no rebalance protocol in common."""
-        self.protocol = RebalanceProtocol.COOPERATIVE
-        self._context: MemberContext
-        self._coordinator: AbstractCoordinator
-        if isinstance(joins_with, str):
-            consumer = ConsumerContext(settings, joins_with, subscriptions, dice, now)
-            self._context, self._coordinator = consumer, ConsumerCoordinator(consumer)
-        else:
-            classic = ClassicContext(settings, joins_with, subscriptions, dice, now)
-            self._context, self._coordinator = classic, ClassicCoordinator(classic)
-            self.protocol = classic.protocol
+    Here is what members of both protocols have in common: calls of the application, the search for the
+    coordinator, commits, one turn of poll. ``ClassicMembership`` and ``ConsumerMembership`` add what is
+    between a member and its group. Their methods never wait: they say "not yet".
+    """
+
+    protocol = RebalanceProtocol.COOPERATIVE
+
+    def __init__(self, context: MemberContext) -> None:
+        self._context = context
+        self.discovery = Discovery(context)
+        self.commits = Commits(context, self.discovery)
+        self.committed = CommittedOffsets(context, self.discovery)
+        self.auto_commits = AutoCommits(context, self.commits)
+        self._matched_version = -1  # of the metadata the pattern was matched against
+        context.dispatcher = self
         self._call: Poll | Unsubscribe | Close | None = None  # of the application, until it is answered
         self._last_commits: tuple[PendingCommit, ...] | None = None  # that a ``Close`` waits for
         self._is_closed = False
@@ -92,8 +95,9 @@ class Membership:
     # --- what one sees ------------------------------------------------------------------------
 
     @property
+    @abstractmethod
     def state(self) -> MemberState | ConsumerMemberState:
-        return self._coordinator.state
+        """How far the member is in its group."""
 
     @property
     def generation(self) -> MemberGeneration:
@@ -102,7 +106,7 @@ class Membership:
 
     @property
     def coordinator(self) -> CoordinatorNode | None:
-        return self._coordinator.discovery.node
+        return self.discovery.node
 
     @property
     def is_leader(self) -> bool:
@@ -152,29 +156,33 @@ class Membership:
         """
         if self._call is not None or self._is_closed:
             return False
-        due = self._coordinator.next_deadline()
-        if (due is not None and now >= due) or not self._coordinator.is_calm(now):
+        due = self.next_deadline()
+        if (due is not None and now >= due) or not self.is_calm(now):
             return False
         self._context.now = now
-        self._coordinator.restart_poll_timer()
+        self.restart_poll_timer()
         return True
 
     def next_deadline(self) -> Instant | None:
         """When ``advance`` has something to do."""
-        times = [] if self._is_closed else [self._coordinator.next_deadline()]
+        times: list[Instant | None] = []
+        if not self._is_closed:
+            times = [self.group_deadline(), self.commits.next_deadline(), self.committed.next_deadline()]
         if self._last_commits is not None and isinstance(self._call, Close):
             times.append(self._call.deadline)
         return min((time for time in times if time is not None), default=None)
 
     def poll_again_at(self) -> Instant | None:
         """When a turn of poll gets further by the passing of time alone; None: never."""
-        return None if self._is_closed else self._coordinator.poll_again_at()
+        return None if self._is_closed else self.next_step()
 
     def _start(self, now: Instant) -> None:
         assert now >= self._context.now, "time does not run backwards"
         self._context.now = now
         if not self._is_closed:
-            self._coordinator.tick()
+            self.tick_group()
+            self.commits.tick()
+            self.committed.tick()
 
     def _finish(self) -> list[Effect]:
         if self._last_commits is not None:
@@ -187,13 +195,13 @@ class Membership:
             case ReplyReceived() | RequestFailed():
                 self._answer(command)
             case ConnectionLost():
-                self._coordinator.discovery.connection_lost()
+                self.discovery.connection_lost()
             case MetadataUpdated():
-                self._coordinator.metadata_updated(command.topics)
+                self.metadata_updated(command.topics)
             case Commit():
-                self._coordinator.commits.commit(command)
+                self.commits.commit(command)
             case FetchCommitted():
-                self._coordinator.committed.fetch(command)
+                self.committed.fetch(command)
             case CallbackDone():
                 callback = self._context.callback
                 if callback is not None and callback.callback_id == command.callback_id:
@@ -206,9 +214,9 @@ class Membership:
         if pending is None:
             return  # given up with the coordinator it was sent to
         if isinstance(command, ReplyReceived):
-            self._coordinator.replied(pending, command.response)
+            self.replied(pending, command.response)
         else:
-            self._coordinator.unanswered(pending, command.error)
+            self.unanswered(pending, command.error)
 
     def _call_of_application(
         self,
@@ -218,7 +226,7 @@ class Membership:
             case Poll() | Unsubscribe() | Close():
                 self._begin(command)
             case AutoCommitIfDue():
-                self._coordinator.auto_commits.maybe_auto_commit_offsets_async()
+                self.auto_commits.maybe_auto_commit_offsets_async()
             case SubscriptionChanged():
                 if (
                     not self._context.cluster.covers(self._context.wanted_topics)
@@ -227,7 +235,7 @@ class Membership:
                     self._context.refresh_metadata()
                 self._context.wake_poll()
             case EnforceRebalance():
-                self._coordinator.enforce_rebalance(command.reason or "rebalance enforced by the application")
+                self.enforce_rebalance(command.reason or "rebalance enforced by the application")
                 self._context.wake_poll()
             case _:
                 assert_never(command)
@@ -237,7 +245,7 @@ class Membership:
     def _begin(self, call: Poll | Unsubscribe | Close) -> None:
         """Start a call. One that was left in the middle (its task was cancelled) is given up."""
         if self._context.callback is not None:
-            self._coordinator.let_go()
+            self.let_go()
             self._forget_group()
         self._call, self._last_commits = call, None
         match call:
@@ -246,14 +254,14 @@ class Membership:
             case Unsubscribe():
                 self._release()
             case Close():
-                last = self._coordinator.auto_commits.commit_on_close(call.deadline)
-                under_way = self._coordinator.commits.asynchronous()
+                last = self.auto_commits.commit_on_close(call.deadline)
+                under_way = self.commits.asynchronous()
                 self._last_commits = under_way if last is None else (last, *under_way)
 
     def _poll(self, done: CallbackDone | None) -> None:
         """A turn, or the rest of one after a callback."""
         try:
-            active = self._coordinator.poll() if done is None else self._coordinator.called_back(done)
+            active = self.take_turn() if done is None else self._called_back_in_turn(done)
         except KohortError as error:
             self._end(Raised(error))
         except InterruptedCallbackError as interrupted:
@@ -266,12 +274,12 @@ class Membership:
         assert isinstance(self._call, Close)
         if all(each.is_done for each in last) or self._context.now >= self._call.deadline:
             self._last_commits = None
-            self._coordinator.stop_heartbeats()
+            self.stop_heartbeats()
             self._release()
 
     def _release(self) -> None:
         """The last step of unsubscribe and close: give back, then leave."""
-        self._coordinator.release()
+        self.release()
         if self._context.callback is None:
             self._left(None)
 
@@ -281,7 +289,7 @@ class Membership:
             return
         error: BaseException | None = None
         try:
-            self._coordinator.end_callback(done)
+            self.end_callback(done)
         except KohortError as failed:
             error = failed
         except InterruptedCallbackError as interrupted:
@@ -298,15 +306,182 @@ class Membership:
         """Leave, if the call is one that does."""
         match self._call:
             case Unsubscribe():
-                self._coordinator.leave("the consumer unsubscribed from all topics")
+                self.leave("the consumer unsubscribed from all topics")
                 self._context.subscriptions.unsubscribe()
             case Close():
                 if self._context.settings.internal_leave_group_on_close:
-                    self._coordinator.leave("the consumer is being closed")
-                self._coordinator.commits.abandon_all()
+                    self.leave("the consumer is being closed")
+                self.commits.abandon_all()
             case Poll() | None:
                 return
 
     def _end(self, effect: Polled | Raised | Unsubscribed | Closed) -> None:
         self._call = None
         self._context.emit(effect)
+
+    def enforce_rebalance(self, reason: str) -> None:
+        self._context.member.request_rejoin(reason)
+
+    # --- a turn of poll ---------------------------------------------------------------------------
+
+    def take_turn(self) -> bool:
+        """One turn. Whether the group is active, so that positions may be looked up.
+
+        False while an answer, a commit or a callback is awaited. Raises what the application has to hear;
+        the next turn tries again.
+        """
+        subscriptions = self._context.subscriptions
+        if subscriptions.subscription.type is SubscriptionType.NONE:
+            raise SubscriptionError(
+                "the consumer has nothing to poll", hint="call subscribe() or assign() first"
+            )
+        self.maybe_update_subscription_metadata()
+        if self.commits.async_commit_fenced:  # ends everything from here on
+            raise self.commits.fenced()
+        return self._end_turn(not subscriptions.is_group_managed or self.poll_group())
+
+    def _called_back_in_turn(self, done: CallbackDone) -> bool:
+        """The rest of a turn of poll, after a callback."""
+        self.end_callback(done)
+        return self._end_turn(self._context.callback is None and self.ensure_active_group())
+
+    def _end_turn(self, is_active: bool) -> bool:
+        if is_active:
+            self.auto_commits.maybe_auto_commit_offsets_async()
+        return is_active
+
+    @abstractmethod
+    def poll_group(self) -> bool:
+        """The part of ``poll`` that is about the group."""
+
+    @abstractmethod
+    def ensure_active_group(self) -> bool:
+        """As far as the group gets now: whether the member has its assignment."""
+
+    @abstractmethod
+    def end_callback(self, done: CallbackDone) -> None:
+        """A callback has ended: do what follows. Raises what it raised."""
+
+    @abstractmethod
+    def is_calm(self, now: Instant) -> bool:
+        """Whether ``poll`` at this time would find nothing to do in a group that has settled."""
+
+    @abstractmethod
+    def restart_poll_timer(self) -> None:
+        """The application lives: max.poll.interval.ms begins again."""
+
+    def maybe_update_subscription_metadata(self) -> None:
+        """Look at newer metadata: which topics match the pattern now."""
+        if self._has_newer_matches():
+            self._update_pattern_subscription()
+
+    def _has_newer_matches(self) -> bool:
+        context = self._context
+        subscription = context.subscriptions.subscription
+        return (
+            subscription.pattern is not None
+            and context.cluster.asked is None
+            and not (self._matched_version == context.cluster.version and subscription.topics)
+        )
+
+    def _update_pattern_subscription(self) -> None:
+        """Once for each version: a topic the leader saw first must not be dropped by older metadata."""
+        context, cluster = self._context, self._context.cluster
+        subscription = context.subscriptions.subscription
+        self._matched_version = cluster.version
+        hidden = cluster.internal if context.settings.exclude_internal_topics else frozenset()
+        matched = (each for each in cluster.topics if each not in hidden and subscription.matches(each))
+        context.subscriptions.set_matched_topics(matched)
+
+    def metadata_updated(self, topics: ClusterTopics) -> None:
+        """Keep what was learnt; poll acts on it."""
+        self._context.cluster = topics
+        self._context.wake_poll()
+
+    # --- unsubscribe and close ----------------------------------------------------------------
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give everything back: opens a callback, unless there is nothing to give back."""
+
+    @abstractmethod
+    def leave(self, reason: str) -> None:
+        """Tell the coordinator, if it is known, and forget the membership."""
+
+    @abstractmethod
+    def stop_heartbeats(self) -> None:
+        """The consumer is closed."""
+
+    def let_go(self) -> OpenCallback:
+        """The callback is over, or its call was given up: what it said goodbye to is gone.
+
+        Kafka's client keeps the partitions after a wakeup, though the callback is not repeated.
+        """
+        callback, self._context.callback = self._context.callback, None
+        assert callback is not None
+        if callback.step in (CallbackStep.PREPARE, CallbackStep.RELEASE):
+            subscriptions = self._context.subscriptions
+            subscriptions.assign_from_subscribed(set(subscriptions.assignment) - callback.partitions)
+        return callback
+
+    # --- what comes back, and who hears of it --------------------------------------------------
+
+    def replied(self, pending: Pending, response: Message) -> None:
+        """The answer to a request goes to the part that sent it."""
+        match response, pending.about:
+            case FindCoordinatorResponse(), None:
+                self.discovery.replied(response)
+            case OffsetCommitResponse(), PendingCommit() as commit:
+                self.commits.replied(commit, pending.generation, response)
+            case OffsetFetchResponse(), CommittedQuestion() as question:
+                self.committed.replied(question, response)
+            case _:
+                self.group_replied(pending, response)
+
+    def unanswered(self, pending: Pending, error: KohortError) -> None:
+        """The same for a request that gets no answer."""
+        match pending.about:
+            case PendingCommit() as commit:
+                self.commits.unanswered(commit, error)
+            case CommittedQuestion() as question:
+                self.committed.unanswered(question, error)
+            case None if pending.api is ApiKey.FIND_COORDINATOR:
+                self.discovery.unanswered(error)
+            case _:
+                self.group_unanswered(pending, error)
+
+    @abstractmethod
+    def group_replied(self, pending: Pending, response: Message) -> None:
+        """The answer to a request of the group protocol."""
+
+    @abstractmethod
+    def group_unanswered(self, pending: Pending, error: KohortError) -> None:
+        """The same for one that gets no answer."""
+
+    def coordinator_found(self) -> None:
+        self.commits.send_waiting()
+        self.committed.tick()
+
+    def lookup_failed(self, error: KohortError) -> None:
+        self.commits.lookup_failed(error)
+        self.committed.lookup_failed(error)
+
+    def commit_done(self, commit: PendingCommit) -> None:
+        if commit.purpose in (CommitPurpose.SYNC, CommitPurpose.ASYNC):
+            self.commits.tell(commit)
+        else:
+            self.auto_commits.done(commit)
+
+    # --- time ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def tick_group(self) -> None:
+        """Do what is due in the group, whether or not the application polls."""
+
+    @abstractmethod
+    def group_deadline(self) -> Instant | None:
+        """When ``tick_group`` has something to do."""
+
+    @abstractmethod
+    def next_step(self) -> Instant | None:
+        """When another turn of poll gets further by the passing of time alone."""

@@ -10,6 +10,7 @@ from kohort.assign.registry import choose_assignors
 from kohort.client.addresses import Address
 from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.errors import DisconnectedError, RequestTimeoutError
+from kohort.client.membership.classic.coordinator import ClassicMembership
 from kohort.client.membership.commands import (
     CallbackDone,
     CallbackKind,
@@ -38,6 +39,7 @@ from kohort.client.membership.commands import (
     Unsubscribed,
     WakePoll,
 )
+from kohort.client.membership.consumer.coordinator import ConsumerMembership
 from kohort.client.membership.context import ClassicContext
 from kohort.client.membership.machine import Membership
 from kohort.client.membership.state import ClusterTopics
@@ -125,12 +127,12 @@ class Stage:
             self.subscriptions.subscribe(topics.split())
         settings.setdefault("enable_auto_commit", False)
         chosen = ConsumerSettings(group_id=GroupId("g"), **settings)
-        self.membership = Membership(
-            chosen,
-            MemberId("m") if chosen.uses_consumer_protocol else choose_assignors(assignors),
-            self.subscriptions,
-            dice=lambda: dice,
-            now=Instant(0),
+        self.membership: Membership = (
+            ConsumerMembership(chosen, MemberId("m"), self.subscriptions, dice=lambda: dice, now=Instant(0))
+            if chosen.uses_consumer_protocol
+            else ClassicMembership(
+                chosen, choose_assignors(assignors), self.subscriptions, dice=lambda: dice, now=Instant(0)
+            )
         )
         self.unanswered: list[tuple[int, Send]] = []
         self.sent: list[Send] = []

@@ -1,4 +1,4 @@
-"""ClassicCoordinator: what one turn of ``KafkaConsumer.poll`` does about the group.
+"""ClassicMembership: what one turn of ``KafkaConsumer.poll`` does about the group.
 
 Read it from the top, as the seed of this project walks through Kafka's client::
 
@@ -12,6 +12,10 @@ Read it from the top, as the seed of this project walks through Kafka's client::
          → auto_commits.maybe_auto_commit_offsets_async
 """
 
+from collections.abc import Sequence
+
+from kohort.assign.assignor import Assignor
+from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.errors import IllegalMemberStateError
 from kohort.client.membership.classic.heartbeat import (
     Heartbeats,
@@ -23,12 +27,14 @@ from kohort.client.membership.classic.join import JoinGroup, unanswered
 from kohort.client.membership.classic.rebalance import Rebalance
 from kohort.client.membership.commands import CallbackDone
 from kohort.client.membership.context import ClassicContext, Pending
-from kohort.client.membership.coordinator import AbstractCoordinator
+from kohort.client.membership.machine import Membership
 from kohort.client.membership.state import (
     ClusterTopics,
     JoinAttempt,
     MemberState,
 )
+from kohort.client.settings import Dice
+from kohort.client.subscription import Subscriptions
 from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
 from kohort.model.ids import Instant, TopicName
@@ -39,11 +45,23 @@ from kohort.wire.messages.leave_group import LeaveGroupResponse
 from kohort.wire.messages.sync_group import SyncGroupResponse
 
 
-class ClassicCoordinator(AbstractCoordinator):
+class ClassicMembership(Membership):
     """A member of the classic protocol: made of the parts, each of which has a file of its own."""
 
-    def __init__(self, context: ClassicContext) -> None:
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        assignors: Sequence[Assignor],
+        subscriptions: Subscriptions,
+        *,
+        dice: Dice,
+        now: Instant,
+    ) -> None:
+        """Assignors in order of preference, instances of this consumer's own; AssignorChoiceError if they
+        have no rebalance protocol in common."""
+        context = ClassicContext(settings, assignors, subscriptions, dice, now)
         super().__init__(context)
+        self.protocol = context.protocol
         self._context: ClassicContext = context
         self.heartbeats = Heartbeats(context, self.discovery)
         self.rebalance = Rebalance(context, self.auto_commits)
@@ -166,11 +184,11 @@ class ClassicCoordinator(AbstractCoordinator):
     def group_deadline(self) -> Instant | None:
         return self.heartbeats.next_deadline()
 
-    def poll_again_at(self) -> Instant | None:
-        times = (self._next_step(), self.heartbeats.next_heartbeat())
+    def next_step(self) -> Instant | None:
+        times = (self._waits_for(), self.heartbeats.next_heartbeat())
         return min((time for time in times if time is not None), default=None)
 
-    def _next_step(self) -> Instant | None:
+    def _waits_for(self) -> Instant | None:
         """What poll waits for: a backoff, the end of patience with a commit, the next auto-commit.
 
         None where an answer is awaited: that wakes poll by itself.

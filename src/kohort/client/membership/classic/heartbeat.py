@@ -7,9 +7,9 @@
 | poll      | max.poll.interval.ms                        | every poll; JoinGroup success                   |
 """
 
-from kohort.client.errors import STALLED_HINT, BrokerError, FencedInstanceIdError
+from kohort.client.errors import BrokerError, FencedInstanceIdError
 from kohort.client.membership.context import ClassicContext
-from kohort.client.membership.discovery import Discovery
+from kohort.client.membership.discovery import Discovery, PollTimer
 from kohort.client.membership.reactions import Loss, Reaction, Then, reaction_to, reaction_to_silence
 from kohort.client.membership.state import (
     HEARTBEATING,
@@ -53,16 +53,14 @@ def leave_unanswered(context: ClassicContext, error: KohortError) -> None:
     context.note(f"leaving was not answered: {error}")
 
 
-class Heartbeats:
+class Heartbeats(PollTimer):
     """Kafka's heartbeat thread as deadlines: ``tick`` does what is due."""
 
     def __init__(self, context: ClassicContext, discovery: Discovery) -> None:
+        super().__init__(context, discovery)
         self._context = context
-        self._discovery = discovery
         self._enabled = False
-        self._failures = 0
-        self._fatal: KohortError | None = None  # raised by the next poll
-        self._heartbeat_at = self._session_until = self._poll_until = context.now
+        self._heartbeat_at = self._session_until = context.now
 
     @property
     def is_beating(self) -> bool:
@@ -80,20 +78,8 @@ class Heartbeats:
     def close(self) -> None:
         self._enabled = False
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether the next poll raises what ended the heartbeats."""
-        return self._fatal is not None
-
     def poll_heartbeat(self) -> None:
-        """The application polls: it lives. Raises what ended the heartbeats, once.
-
-        Done before the coordinator is known: failing to find it never counts as a stalled application.
-        """
-        if self._fatal is not None:
-            fatal, self._fatal = self._fatal, None
-            raise fatal
-        self.restart_poll()
+        super().poll_heartbeat()
         self.tick()
 
     def tick(self) -> None:
@@ -116,9 +102,7 @@ class Heartbeats:
             return None
         if not self._discovery.coordinator_unknown:
             return min(self._poll_until, self._session_until, self._heartbeat_at)
-        if self._discovery.is_looking:
-            return self._poll_until
-        return min(self._poll_until, self._discovery.not_before)
+        return self.until_found()
 
     def next_heartbeat(self) -> Instant | None:
         """When poll should not wait any longer for records; None while no coordinator is known."""
@@ -126,17 +110,8 @@ class Heartbeats:
         return self._heartbeat_at if is_due else None
 
     def _expire_poll(self) -> None:
-        limit = self._context.settings.max_poll_interval_ms
-        self._context.note(
-            f"leaving the group: no poll for max.poll.interval.ms ({limit}); {STALLED_HINT}", is_warning=True
-        )
-        maybe_leave_group(
-            self._context,
-            self._discovery,
-            f"consumer poll timeout has expired: max.poll.interval.ms is {limit}",
-        )
+        maybe_leave_group(self._context, self._discovery, self.note_expiry())
         self._enabled = False
-        self._context.wake_poll()
 
     def _send_heartbeat_request(self) -> None:
         settings, sent = self._context.settings, self._context.member.generation
@@ -185,9 +160,6 @@ class Heartbeats:
 
     def restart_session(self) -> None:
         self._session_until = self._context.after(self._context.settings.session_timeout_ms)
-
-    def restart_poll(self) -> None:
-        self._poll_until = self._context.after(self._context.settings.max_poll_interval_ms)
 
 
 def _reason(code: int) -> str:

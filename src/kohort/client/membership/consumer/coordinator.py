@@ -1,4 +1,4 @@
-"""ConsumerCoordinator: what one turn of poll does about a group of the consumer protocol (KIP-848).
+"""ConsumerMembership: what one turn of poll does about a group of the consumer protocol (KIP-848).
 
 poll → poll_heartbeat → FIND_COORDINATOR  discovery.ensure_coordinator_ready
      → ensure_active_group
@@ -9,16 +9,19 @@ poll → poll_heartbeat → FIND_COORDINATOR  discovery.ensure_coordinator_ready
 
 from typing import NamedTuple
 
+from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.errors import CallbackFailedError, InterruptedCallbackError
 from kohort.client.membership.commands import CallbackDone, CallbackKind
 from kohort.client.membership.commits import AutoCommits, RebalanceCommit
 from kohort.client.membership.consumer.heartbeat import ConsumerHeartbeats
 from kohort.client.membership.context import CallbackStep, ConsumerContext, OpenCallback, Pending
-from kohort.client.membership.coordinator import AbstractCoordinator
+from kohort.client.membership.machine import Membership
 from kohort.client.membership.state import ConsumerMemberState, PartitionsById
+from kohort.client.settings import Dice
+from kohort.client.subscription import Subscriptions
 from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
-from kohort.model.ids import Instant, Partition
+from kohort.model.ids import Instant, MemberId, Partition
 from kohort.model.topics import TopicPartition
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
@@ -167,10 +170,20 @@ def _is_remote(context: ConsumerContext) -> bool:
     return context.subscriptions.subscription.remote_pattern is not None
 
 
-class ConsumerCoordinator(AbstractCoordinator):
+class ConsumerMembership(Membership):
     """A member of the consumer protocol; Kafka's ``ConsumerMembershipManager``."""
 
-    def __init__(self, context: ConsumerContext) -> None:
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        member_id: MemberId,
+        subscriptions: Subscriptions,
+        *,
+        dice: Dice,
+        now: Instant,
+    ) -> None:
+        """``member_id``: one that no other member has."""
+        context = ConsumerContext(settings, member_id, subscriptions, dice, now)
         super().__init__(context)
         self._context: ConsumerContext = context
         self.heartbeats = ConsumerHeartbeats(context, self.discovery, self.commits)
@@ -262,7 +275,7 @@ class ConsumerCoordinator(AbstractCoordinator):
     def group_deadline(self) -> Instant | None:
         return self.heartbeats.next_deadline()
 
-    def poll_again_at(self) -> Instant | None:
+    def next_step(self) -> Instant | None:
         """A lookup, the end of patience with a commit, the next auto-commit; and so early that a long poll
         does not let max.poll.interval.ms expire."""
         if self._context.subscriptions.is_group_managed and self.discovery.coordinator_unknown:

@@ -11,7 +11,6 @@ A request says what has changed since the last one that was answered; after any 
 """
 
 from kohort.client.errors import (
-    STALLED_HINT,
     ApiNotServedError,
     BrokerError,
     ConsumerGroupsNotServedError,
@@ -19,7 +18,7 @@ from kohort.client.errors import (
 )
 from kohort.client.membership.commits import Commits
 from kohort.client.membership.context import ConsumerContext, Pending
-from kohort.client.membership.discovery import Discovery
+from kohort.client.membership.discovery import Discovery, PollTimer
 from kohort.client.membership.reactions import Loss, Then, reaction_to, reaction_to_silence
 from kohort.client.membership.state import (
     LEAVE_EPOCH,
@@ -43,27 +42,20 @@ from kohort.wire.messages.consumer_group_heartbeat import (
 _PATTERNS_SINCE = 1  # the first version with regular expressions
 
 
-class ConsumerHeartbeats:
+class ConsumerHeartbeats(PollTimer):
     """Kafka's ``ConsumerHeartbeatRequestManager`` as deadlines: ``tick`` does what is due."""
 
     def __init__(self, context: ConsumerContext, discovery: Discovery, commits: Commits) -> None:
+        super().__init__(context, discovery)
         self._context = context
-        self._discovery = discovery
         self._commits = commits
         self._sent: SentFields | None = None
         self._in_flight: SentFields | None = None
         self._has_had_pattern = False
-        self._failures = 0
-        self._fatal: KohortError | None = None  # raised by the next poll
         self._is_closed = False
-        self._heartbeat_at = self._not_before = self._poll_until = context.now
+        self._heartbeat_at = self._not_before = context.now
 
     # --- time ---------------------------------------------------------------------------------
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether the next poll raises what ended the heartbeats."""
-        return self._fatal is not None
 
     @property
     def is_urgent(self) -> bool:
@@ -74,16 +66,6 @@ class ConsumerHeartbeats:
         wanted = self._context.subscriptions.subscription
         sent = self._sent
         return sent is None or (sent.topics, sent.pattern) != (_names(wanted), wanted.remote_pattern)
-
-    def poll_heartbeat(self) -> None:
-        """The application polls: it lives. Raises what ended the heartbeats, once."""
-        if self._fatal is not None:
-            fatal, self._fatal = self._fatal, None
-            raise fatal
-        self.restart_poll()
-
-    def restart_poll(self) -> None:
-        self._poll_until = self._context.after(self._context.settings.max_poll_interval_ms)
 
     def next_poll(self) -> Instant:
         """When a poll that waits for records says again that the application lives."""
@@ -98,7 +80,8 @@ class ConsumerHeartbeats:
             return
         now = self._context.now
         if now >= self._poll_until:
-            self._expire_poll()
+            self.note_expiry()
+            self.leave(ConsumerMemberState.STALE)
         elif self._discovery.coordinator_unknown:
             self._discovery.lookup_coordinator()
         elif self._in_flight is None and now >= self._due():
@@ -111,20 +94,8 @@ class ConsumerHeartbeats:
         if self._is_closed or not self._context.member.state.sends_heartbeats:
             return None
         if self._discovery.coordinator_unknown:
-            return (
-                self._poll_until
-                if self._discovery.is_looking
-                else min(self._poll_until, self._discovery.not_before)
-            )
+            return self.until_found()
         return self._poll_until if self._in_flight is not None else min(self._poll_until, self._due())
-
-    def _expire_poll(self) -> None:
-        limit = self._context.settings.max_poll_interval_ms
-        self._context.note(
-            f"leaving the group: no poll for max.poll.interval.ms ({limit}); {STALLED_HINT}", is_warning=True
-        )
-        self.leave(ConsumerMemberState.STALE)
-        self._context.wake_poll()
 
     # --- requests -----------------------------------------------------------------------------
 
