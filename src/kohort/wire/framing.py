@@ -5,7 +5,7 @@ is too large is refused when these six bytes are there, not when it has arrived.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from struct import Struct as Format
 from types import MappingProxyType
 from typing import Final, NoReturn
@@ -14,8 +14,8 @@ from kohort.codec.schema import Buffer
 from kohort.model.errors import ProtocolError
 from kohort.wire.apis import APIS
 
-MAX_REPLY: Final = 1024 * 1024 * 1024
-"""What a client accepts: above any Fetch it can ask for, below what the size field could say."""
+MAX_REPLY: Final = 256 * 1024 * 1024
+"""What a client accepts: far above any reply that makes sense (fetch.max.bytes is 55 MiB)."""
 
 DEFAULT_LIMIT: Final = 1024 * 1024
 
@@ -30,13 +30,25 @@ class FrameBuffer:
     Once ``next_frame`` has raised, the stream has no meaning any more: close the connection.
     """
 
-    def __init__(self, limits: Mapping[int, int] = _NO_LIMITS, default: int = DEFAULT_LIMIT) -> None:
-        """``limits``: the bytes of a request by the key of its API; any other API has ``default``."""
+    def __init__(
+        self,
+        limits: Mapping[int, int] = _NO_LIMITS,
+        default: int = DEFAULT_LIMIT,
+        *,
+        explain: Callable[[bytes, int, int], ProtocolError] | None = None,
+    ) -> None:
+        """``limits``: the bytes of a request by the key of its API; any other API has ``default``.
+
+        ``explain`` says what is wrong with a stream by its first bytes, the size in them and the limit.
+        """
         self.set_limits(limits, default)
+        self._explain = explain or _not_a_request
         self._chunk = b""  # what was fed and is being cut
         self._position = 0  # up to here it has been cut
         self._later: deque[bytes] = deque()  # what was fed after it
-        self._partial = bytearray()  # the start of a frame that continues in the next chunk
+        self._partial = bytearray()  # the start of a frame that continues in the next chunk: up to six bytes
+        self._body: list[bytes] = []  # what has come behind them, put together once
+        self._held = 0  # bytes in both
         self._failure: ProtocolError | None = None
 
     def set_limits(self, limits: Mapping[int, int], default: int = DEFAULT_LIMIT) -> None:
@@ -48,13 +60,13 @@ class FrameBuffer:
     @classmethod
     def for_replies(cls, max_size: int = MAX_REPLY) -> "FrameBuffer":
         """For the client's end: replies do not name their API, and one limit holds for all."""
-        return cls(default=max_size)
+        return cls(default=max_size, explain=_not_a_reply)
 
     @property
     def buffered(self) -> int:
         """How many bytes were fed that no frame has taken yet."""
         left = len(self._chunk) - self._position
-        return len(self._partial) + left + sum(map(len, self._later))
+        return self._held + left + sum(map(len, self._later))
 
     @property
     def is_empty(self) -> bool:
@@ -115,16 +127,21 @@ class FrameBuffer:
 
     def _continue_frame(self) -> bytes | None:
         """Add what the chunk has of the frame in ``_partial``; the frame, if that completes it."""
-        partial = self._partial
         while True:
-            wanted = self._wanted() - len(partial)
+            wanted = self._wanted() - self._held
             if wanted == 0:
-                self._partial = bytearray()
-                return bytes(memoryview(partial)[_SIZE.size :])
+                whole = b"".join((memoryview(self._partial)[_SIZE.size :], *self._body))
+                self._partial, self._body, self._held = bytearray(), [], 0
+                return whole
             if self._position == len(self._chunk):
                 return None
             stop = min(self._position + wanted, len(self._chunk))
-            partial += self._chunk[self._position : stop]
+            piece = self._chunk[self._position : stop]
+            if self._held < _SIZE_AND_API.size:
+                self._partial += piece
+            else:
+                self._body.append(piece)
+            self._held += len(piece)
             self._position = stop
 
     def _wanted(self) -> int:
@@ -142,7 +159,7 @@ class FrameBuffer:
         """Refuse a frame by its first four bytes or, once they are there, six."""
         (size,) = _SIZE.unpack_from(start)
         if size < 0 or size > self._largest:
-            self._fail(_wrong_start(bytes(start[: _SIZE.size]), size, self._largest))
+            self._fail(self._explain(bytes(start[: _SIZE.size]), size, self._largest))
         if size < 2 or len(start) < _SIZE_AND_API.size:
             return
         _, api = _SIZE_AND_API.unpack_from(start)
@@ -150,25 +167,42 @@ class FrameBuffer:
         if size > limit:
             spec = APIS.get(api)
             name = spec.name if spec is not None else f"the unknown API {api}"
-            self._fail(f"a request of {size:,} bytes for {name}; {limit:,} are allowed")
+            self._fail(ProtocolError(f"a request of {size:,} bytes for {name}; {limit:,} are allowed"))
 
-    def _fail(self, reason: str) -> NoReturn:
-        self._failure = ProtocolError(reason)
-        raise self._failure
+    def _fail(self, failure: ProtocolError) -> NoReturn:
+        self._failure = failure
+        raise failure
 
 
 _HTTP_STARTS = frozenset({b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC"})
-_TLS_HANDSHAKE = b"\x16\x03"
+_TLS_HANDSHAKE, _TLS_ALERT = b"\x16\x03", b"\x15\x03"
 
 
-def _wrong_start(start: bytes, size: int, limit: int) -> str:
+def _not_a_request(start: bytes, size: int, limit: int) -> ProtocolError:
     if start.startswith(_TLS_HANDSHAKE):
-        return "a TLS handshake: the peer is set to SSL or SASL_SSL, this listener is plaintext"
+        return ProtocolError(
+            "a TLS handshake: the peer is set to SSL or SASL_SSL, this listener is plaintext"
+        )
     if start in _HTTP_STARTS:
-        return f"an HTTP request ({start.decode().strip()}): this port speaks the Kafka protocol"
+        return ProtocolError(
+            f"an HTTP request ({start.decode().strip()}): this port speaks the Kafka protocol"
+        )
     if size < 0:
-        return f"a frame of {size} bytes: this is not the Kafka protocol"
-    return f"a frame of {size:,} bytes; {limit:,} are allowed"
+        return ProtocolError(f"a frame of {size} bytes: this is not the Kafka protocol")
+    return ProtocolError(f"a frame of {size:,} bytes; {limit:,} are allowed")
+
+
+def _not_a_reply(start: bytes, size: int, limit: int) -> ProtocolError:
+    if start == b"HTTP":
+        hint = "this is a web server's address; a broker's is usually on port 9092"
+        return ProtocolError("the peer speaks HTTP", hint=hint)
+    if start.startswith(_TLS_ALERT):
+        hint = "it is a TLS listener: set security_protocol to SSL or SASL_SSL"
+        return ProtocolError("the peer answered with a TLS alert", hint=hint)
+    return ProtocolError(
+        f"the peer announced a reply of {size:,} bytes; {limit:,} are allowed",
+        hint="is a Kafka broker listening at this address?",
+    )
 
 
 def frame(parts: Iterable[Buffer]) -> list[Buffer]:

@@ -184,3 +184,26 @@ def test_frames_keep_their_order_when_one_is_fed_between_two_cuts() -> None:
     buffer.feed(whole[3])
     cut += [buffer.next_frame(), buffer.next_frame(), buffer.next_frame()]
     assert cut == [*(each[4:] for each in whole), None]
+
+
+def test_several_replies_of_one_read_come_out_one_by_one() -> None:
+    frames = FrameBuffer.for_replies()
+    frames.feed(b"\0\0\0\1a\0\0\0\0\0\0\0\1b")
+    assert [frames.next_frame() for _ in range(4)] == [b"a", b"", b"b", None]
+
+
+@pytest.mark.parametrize(
+    ("start", "message", "hint"),
+    [
+        (b"HTTP/1.1 400", "speaks HTTP", "web server"),
+        (b"\x15\x03\x01\x00", "TLS alert", "TLS listener"),
+        (b"\xff\xff\xff\xfe", "-2 bytes", "Kafka broker"),
+        (b"SSH-2.0-", "bytes", "Kafka broker"),
+    ],
+)
+def test_a_peer_that_is_no_broker_is_recognised(start: bytes, message: str, hint: str) -> None:
+    frames = FrameBuffer.for_replies()
+    frames.feed(start)
+    with pytest.raises(ProtocolError, match=message) as caught:
+        frames.next_frame()
+    assert hint in caught.value.hint
