@@ -8,6 +8,8 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
+from kohort.security.listeners import split_list
+
 _INT_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
 _LONGEST_TEXT = 32_767  # of a string on the wire in versions that are not flexible
@@ -49,7 +51,7 @@ class ConfigKey(NamedTuple):
     dynamic: bool = True  # of a broker config: may be altered while it runs
 
 
-def _number(parse: Callable[[str], float], low: float, high: float) -> Callable[[str], str | None]:
+def number_between(parse: Callable[[str], float], low: float, high: float) -> Callable[[str], str | None]:
     def check(text: str) -> str | None:
         try:
             value = parse(text)
@@ -98,11 +100,6 @@ def _anything(text: str) -> str | None:
     return None if len(text.encode()) <= _LONGEST_TEXT else f"Value must be at most {_LONGEST_TEXT} bytes"
 
 
-def split_list(text: str) -> list[str]:
-    """The items of a list-typed value."""
-    return [item.strip() for item in text.split(",") if item.strip()]
-
-
 class _Range(NamedTuple):
     """The values a number may have, both ends included."""
 
@@ -117,13 +114,13 @@ _ANY_INT = _Range(0, _INT_MAX)
 def _long(
     name: str, default: int, synonym: str = "", allowed: _Range = _ANY_LONG, effect: str = ""
 ) -> ConfigKey:
-    return ConfigKey(name, ConfigType.LONG, str(default), _number(int, *allowed), synonym, effect)
+    return ConfigKey(name, ConfigType.LONG, str(default), number_between(int, *allowed), synonym, effect)
 
 
 def _int(
     name: str, default: int, synonym: str = "", allowed: _Range = _ANY_INT, effect: str = ""
 ) -> ConfigKey:
-    return ConfigKey(name, ConfigType.INT, str(default), _number(int, *allowed), synonym, effect)
+    return ConfigKey(name, ConfigType.INT, str(default), number_between(int, *allowed), synonym, effect)
 
 
 def _flag(name: str, default: bool, synonym: str = "", effect: str = "") -> ConfigKey:
@@ -190,7 +187,7 @@ TOPIC_CONFIGS: dict[str, ConfigKey] = {
             "min.cleanable.dirty.ratio",
             ConfigType.DOUBLE,
             "0.5",
-            _number(float, 0, 1),
+            number_between(float, 0, 1),
             "log.cleaner.min.cleanable.ratio",
         ),
         _long("min.compaction.lag.ms", 0, "log.cleaner.min.compaction.lag.ms"),
@@ -256,7 +253,9 @@ _OWN_BROKER_CONFIGS = (
     _fixed(_long("offsets.retention.check.interval.ms", 600_000, allowed=_Range(1))),
     _fixed(_int("offsets.retention.minutes", 10_080, allowed=_Range(1, _INT_MAX))),
     _fixed(_int("offsets.topic.num.partitions", 50, allowed=_Range(1, _INT_MAX))),
-    ConfigKey("offsets.topic.replication.factor", ConfigType.SHORT, "1", _number(int, 1, 1), dynamic=False),
+    ConfigKey(
+        "offsets.topic.replication.factor", ConfigType.SHORT, "1", number_between(int, 1, 1), dynamic=False
+    ),
     _fixed(_int("offsets.topic.segment.bytes", 104_857_600, allowed=_Range(1, _INT_MAX))),
     _long("log.retention.check.interval.ms", 300_000, allowed=_Range(1)),
     _long("log.cleaner.backoff.ms", 15_000),

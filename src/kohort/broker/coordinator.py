@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, assert_never
 
-from kohort.broker.configs import split_list
 from kohort.broker.expressions import Matches, resolve
 from kohort.broker.group_configs import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 from kohort.broker.heavy_work import Slice
@@ -44,6 +43,7 @@ from kohort.model.ids import Generation, GroupId, InstanceId, Instant, MemberId,
 from kohort.model.topics import CONSUMER_OFFSETS
 from kohort.primitives.strings import partition_for
 from kohort.security.acls import Operation, Question, ResourceType, host_text
+from kohort.security.listeners import split_list
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker

@@ -8,7 +8,7 @@ from kohort.broker.listening import check_advertised
 from kohort.broker.memory_budget import MemoryBudget
 from kohort.broker.tls import ListenerTls
 from kohort.model.errors import KohortError
-from kohort.security.listeners import Listener, find_setting, is_loopback, show, split
+from kohort.security.listeners import Listener, find_setting, is_loopback, show, split_list
 from kohort.wire.framing import FrameBuffer
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def check_risks(listeners: Sequence[Listener], settings: Mapping[str, str], *, i
 
 
 def _mechanisms(listener: Listener, settings: Mapping[str, str]) -> list[str]:
-    return split(find_setting(settings, listener.name, "sasl.enabled.mechanisms") or "")
+    return split_list(find_setting(settings, listener.name, "sasl.enabled.mechanisms") or "")
 
 
 def _check_tokens(listener: Listener, settings: Mapping[str, str]) -> None:

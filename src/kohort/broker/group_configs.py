@@ -7,26 +7,17 @@ value for groups that have none of their own, must fit each other when the broke
 from collections.abc import Callable, Mapping
 
 from kohort.broker.config_values import ConfigValue, ConfigValues
-from kohort.broker.configs import ConfigKey, ConfigSource, ConfigType, split_list
+from kohort.broker.configs import ConfigKey, ConfigSource, ConfigType, number_between
 from kohort.model.errors import ErrorCode, KohortError, RefusedError
+from kohort.security.listeners import split_list
 
 SESSION_TIMEOUT = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
 _MOST = 2**31 - 1
 
 
-def _check(text: str) -> str | None:
-    try:
-        value = int(text)
-    except ValueError:
-        return "Not a number of type INT"
-    if "_" in text or value > _MOST:
-        return "Not a number of type INT"
-    return None if value >= 1 else "Value must be at least 1"
-
-
 GROUP_CONFIGS: dict[str, ConfigKey] = {
-    name: ConfigKey(name, ConfigType.INT, default, _check, synonym=f"group.{name}")
+    name: ConfigKey(name, ConfigType.INT, default, number_between(int, 1, _MOST), synonym=f"group.{name}")
     for name, default in ((SESSION_TIMEOUT, "45000"), (HEARTBEAT_INTERVAL, "5000"))
 }
 

@@ -5,7 +5,7 @@ from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING
 
 from kohort.model.errors import KohortError
-from kohort.security.listeners import split
+from kohort.security.listeners import split_list
 
 if TYPE_CHECKING:
     from kohort.broker.connection import Connection
@@ -54,7 +54,7 @@ class PerAddress:
     def __init__(self, most: int, exceptions: str) -> None:
         self._most = most
         self._exceptions: dict[str, int] = {}
-        for item in split(exceptions):
+        for item in split_list(exceptions):
             host, _, number = item.rpartition(":")
             if not host or not number.isdecimal():
                 raise KohortError(

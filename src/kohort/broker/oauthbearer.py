@@ -14,7 +14,7 @@ from kohort.security.bearer import (
     check_token,
     read_client_initial,
 )
-from kohort.security.listeners import Listener, find_setting, is_loopback, split
+from kohort.security.listeners import Listener, find_setting, is_loopback, split_list
 
 UNSECURED = "kohort.oauthbearer.unsecured"
 _ISSUER, _AUDIENCE = "sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.expected.audience"
@@ -31,7 +31,7 @@ class BearerTokens:
 
         self._rules = TokenRules(
             issuer=get(_ISSUER),
-            audiences=frozenset(split(get(_AUDIENCE) or "")),
+            audiences=frozenset(split_list(get(_AUDIENCE) or "")),
             user_claim=get("sasl.oauthbearer.sub.claim.name") or "sub",
             scope_claim=get("sasl.oauthbearer.scope.claim.name") or "scope",
             required_scope=tuple((get("kohort.oauthbearer.required.scope") or "").split()),

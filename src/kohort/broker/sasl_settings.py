@@ -8,7 +8,7 @@ from kohort.broker.login_limits import FailedLogins, HalfOpen
 from kohort.broker.sasl_mechanisms import OAUTHBEARER, PLAIN, SCRAM, Exchange, PlainExchange, ScramExchange
 from kohort.model.errors import KohortError
 from kohort.security.jaas import parse_jaas
-from kohort.security.listeners import find_setting, split
+from kohort.security.listeners import find_setting, split_list
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -23,7 +23,7 @@ class SaslSettings:
     """What the connections of one SASL listener share."""
 
     def __init__(self, name: str, settings: Mapping[str, str]) -> None:
-        listed = split(find_setting(settings, name, "sasl.enabled.mechanisms") or "")
+        listed = split_list(find_setting(settings, name, "sasl.enabled.mechanisms") or "")
         self.mechanisms = list(dict.fromkeys(listed))
         unknown = [one for one in self.mechanisms if one not in MECHANISMS]
         if unknown or not self.mechanisms:

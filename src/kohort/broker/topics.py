@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.broker.config_values import ConfigValues, check_topic_configs
-from kohort.broker.configs import split_list
 from kohort.cluster.view import Placed, PlacedTopic
 from kohort.log.catalog import Cluster, new_topic_id
 from kohort.log.log import Cleanup, Log, LogConfig, LogSpec
@@ -28,6 +27,7 @@ from kohort.model.topics import (
     why_illegal,
 )
 from kohort.records.compression import Codec
+from kohort.security.listeners import split_list
 
 if TYPE_CHECKING:
     from kohort.broker.following import Following

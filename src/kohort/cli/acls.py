@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from kohort.cli.command_config import CommandConfig, Properties
-from kohort.cli.screen import Column, Table, counted, say, show_json, show_table
+from kohort.cli.screen import Column, Table, say, show_json, show_table
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, talk
 from kohort.client.admin import AsyncAdmin
@@ -20,6 +20,7 @@ from kohort.security.acls import (
     Permission,
     ResourceType,
 )
+from kohort.story.names import counted
 from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from kohort.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
 from kohort.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse

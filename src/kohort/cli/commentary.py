@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from kohort.cli.screen import counted, show_bytes
+from kohort.cli.screen import show_bytes
 from kohort.model.topics import TopicPartition
+from kohort.story.names import counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

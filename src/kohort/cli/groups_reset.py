@@ -24,7 +24,7 @@ from kohort.cli.groups_reset_plan import (
 )
 from kohort.cli.groups_topics import TopicParts, parse_topic_parts
 from kohort.cli.record_text import show_time
-from kohort.cli.screen import Column, Table, counted, note, say, show_json, show_table
+from kohort.cli.screen import Column, Table, note, say, show_json, show_table
 from kohort.cli.serve import FAILED, OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, talk
 from kohort.client.admin import AsyncAdmin
@@ -33,6 +33,7 @@ from kohort.client.errors import BrokerError
 from kohort.model.errors import KohortError
 from kohort.model.ids import Offset
 from kohort.model.topics import TopicPartition
+from kohort.story.names import counted
 
 _WHERE = "Where to (one of them)"
 _WHAT = "What"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kohort.cli.pipeline import UNAVAILABLE
+from kohort.cli.pipeline.options import UNAVAILABLE
 from kohort.cli.screen import (
     Column,
     Table,

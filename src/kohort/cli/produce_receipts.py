@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from kohort.cli.commentary import Commentary
 from kohort.cli.record_text import json_line
-from kohort.cli.screen import counted, say
+from kohort.cli.screen import say
 from kohort.client.producer import RecordMetadata
+from kohort.story.names import counted
 
 Delivery = asyncio.Future[RecordMetadata]
 

@@ -159,8 +159,3 @@ def show_bytes(size: int) -> str:
             break
         amount /= 1024
     return f"{size} B" if unit == "B" else f"{amount:.1f} {unit}"
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 partition``, ``2 partitions``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

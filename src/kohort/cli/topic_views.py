@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from kohort.cli.screen import Column, Table, counted, show_bytes, show_facts, show_table
+from kohort.cli.screen import Column, Table, show_bytes, show_facts, show_table
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import Config, Resource, ResourceType
 from kohort.client.admin.topics import OffsetSpec
@@ -11,6 +11,7 @@ from kohort.client.errors import ApiNotServedError, BrokerError
 from kohort.client.metadata import NO_NODE, PartitionInfo, TopicInfo
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition, show_topic_id
+from kohort.story.names import counted
 
 UNKNOWN = -1
 

@@ -8,7 +8,7 @@ import typer
 
 from kohort.cli import topic_views
 from kohort.cli.command_config import CommandConfig, Properties
-from kohort.cli.screen import counted, note, say, show_json
+from kohort.cli.screen import note, say, show_json
 from kohort.cli.serve import FAILED, OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, confirm, refuse, show_deleted, talk
 from kohort.client.admin import AsyncAdmin
@@ -18,6 +18,7 @@ from kohort.client.metadata import TopicInfo
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicName
 from kohort.model.topics import show_topic_id
+from kohort.story.names import counted
 
 _LOOKS, _LOOK_AGAIN_SECONDS = 50, 0.1
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TextIO
 
 from kohort.cli.parts import Row, own_command
-from kohort.cli.pipeline import UNAVAILABLE
+from kohort.cli.pipeline.options import UNAVAILABLE
 
 GROUP = "kohort-archive"
 ALL_TOPICS = ".*"  # internal ones are left out

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from textwrap import wrap
 
-from kohort.cli.screen import counted, is_terminal, say
+from kohort.cli.screen import is_terminal, say
 from kohort.client.admin.results import GroupInfo
+from kohort.story.names import counted
 from kohort.story.rebalance import Story
 from kohort.story.text import INDENT, ShowTime, story_lines, unowned_line
 

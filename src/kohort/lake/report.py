@@ -13,6 +13,7 @@ from kohort.client.columnar.options import MissingExtraError
 from kohort.lake import pictures
 from kohort.lake.queries import plain
 from kohort.lake.store import Lake
+from kohort.story.names import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,13 +82,13 @@ def page(found: Mapping[str, Rows]) -> str:
 def summary(found: Mapping[str, Rows]) -> list[str]:
     """What there is to know, in words."""
     rebalances, status = found["rebalances"], found["status"]
-    groups = _counted(len(found["groups"]), "group")
-    sentences = [f"{groups}, {_counted(len(rebalances), 'rebalance')}. All times are UTC."]
+    groups = counted(len(found["groups"]), "group")
+    sentences = [f"{groups}, {counted(len(rebalances), 'rebalance')}. All times are UTC."]
     if found["lost"]:
         worst = found["lost"][0]
         if worst["seconds"]:
             total = sum(row["seconds"] or 0 for row in found["lost"])
-            count = _counted(worst["rebalances"], "rebalance")
+            count = counted(worst["rebalances"], "rebalance")
             sentences.append(
                 f"Partitions had no owner for {total:,.0f} seconds in all; most of it, "
                 f"{worst['seconds']:,.0f} seconds, by {count} with the cause {worst['trigger']}."
@@ -96,7 +97,7 @@ def summary(found: Mapping[str, Rows]) -> list[str]:
     if bad:
         first = bad[0]
         sentences.append(
-            f"Status other than OK: {_counted(len(bad), 'partition')}. "
+            f"Status other than OK: {counted(len(bad), 'partition')}. "
             f"The largest lag, {first['lag']:,} records, has {first['group_id']} "
             f"in {first['topic']}-{first['partition']} ({first['status']})."
         )
@@ -105,10 +106,6 @@ def summary(found: Mapping[str, Rows]) -> list[str]:
     if any(row["inferred"] for row in rebalances):
         sentences.append("There is no journal for some rebalances: their causes are inferred.")
     return sentences
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def document(title: str, parts: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.lake.schemas import DERIVED, LANDED, TABLES, TableInfo
 from kohort.model.errors import KohortError
+from kohort.spark.pipelines.files import LocalFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -125,13 +126,7 @@ class Lake:
 
     def enter(self, load: Load) -> None:
         """From here on the load counts; then its files are moved into the tables."""
-        path = self._loads / f"{load.number:06d}.json"
-        draft = path.with_suffix(".draft")
-        with open(draft, "w") as file:
-            json.dump(load.as_json(), file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(draft, path)
+        LocalFiles(self._loads).replace(f"{load.number:06d}.json", json.dumps(load.as_json()).encode())
         self._publish(load.number)
 
     def _publish(self, number: int) -> None:

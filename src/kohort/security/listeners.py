@@ -62,7 +62,7 @@ def show(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def split(text: str) -> list[str]:
+def split_list(text: str) -> list[str]:
     """The items of a list with commas."""
     return [item.strip() for item in text.split(",") if item.strip()]
 

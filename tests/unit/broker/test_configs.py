@@ -3,9 +3,10 @@
 import pytest
 
 from kohort.broker.config_values import ConfigValues, check_topic_configs
-from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigSource, split_list
+from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigSource
 from kohort.log.catalog import CLUSTER_DEFAULT
 from kohort.model.errors import ErrorCode, RefusedError
+from kohort.security.listeners import split_list
 
 
 @pytest.mark.parametrize("key", [*TOPIC_CONFIGS.values(), *BROKER_CONFIGS.values()], ids=lambda key: key.name)

@@ -9,7 +9,6 @@ import pytest
 from kohort.cli.screen import (
     Column,
     Table,
-    counted,
     fitted,
     plain_lines,
     show_bytes,
@@ -131,11 +130,3 @@ def test_json_is_one_line_in_a_pipe_and_indented_on_a_terminal(
 )
 def test_sizes_are_shown_as_people_say_them(size: int, text: str) -> None:
     assert show_bytes(size) == text
-
-
-def test_one_is_singular() -> None:
-    assert (counted(1, "record"), counted(0, "record"), counted(2, "record")) == (
-        "1 record",
-        "0 records",
-        "2 records",
-    )

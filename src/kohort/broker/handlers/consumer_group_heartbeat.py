@@ -7,7 +7,6 @@ no broker announces it librdkafka waits, without a word and for ever. Refused wi
 gives up with a reason, and franz-go falls back to the classic protocol.
 """
 
-from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -21,6 +20,7 @@ from kohort.groups.commands import ConsumerHeartbeat, OwnedTopic
 from kohort.groups.replies import ConsumerHeartbeatReply
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, InstanceId, MemberId, Partition, ReplyTo, TopicId, TopicName
+from kohort.model.topics import show_topic_id
 from kohort.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -117,7 +117,7 @@ def _command(
         client_id=context.client_id,
         client_host=context.client_host,
         version=context.version,
-        fresh_id="" if request.member_id else _fresh_id(),
+        fresh_id="" if request.member_id else show_topic_id(TopicId(uuid4().bytes)),
         expression_error=wrong,
         principal=context.connection.principal,
     )
@@ -125,11 +125,6 @@ def _command(
 
 def _owned(topic: TopicPartitions) -> OwnedTopic:
     return OwnedTopic(TopicId(topic.topic_id), tuple(map(Partition, topic.partitions)))
-
-
-def _fresh_id() -> str:
-    """A member id in the form that Kafka gives it."""
-    return urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode()
 
 
 def _response(reply: ConsumerHeartbeatReply) -> ConsumerGroupHeartbeatResponse:

@@ -13,11 +13,11 @@ from kohort.broker.config_changes import (
     replace,
     require_list,
 )
-from kohort.broker.configs import split_list
 from kohort.broker.context import Context
 from kohort.broker.heavy_work import Slice
 from kohort.broker.notices import warn_internal
 from kohort.model.errors import ErrorCode, RefusedError
+from kohort.security.listeners import split_list
 from kohort.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,

@@ -23,6 +23,7 @@ from uuid import UUID
 
 from kohort.client.columnar.options import MissingExtraError
 from kohort.model.errors import KohortError
+from kohort.primitives.varint import VarintError, read_varint
 from kohort.spark.pipelines import json_shape
 
 Decode = Callable[[bytes], object]
@@ -274,23 +275,15 @@ def _messages(schema: Schema) -> Decode:
 
 def _indexes(content: bytes) -> tuple[list[int], int]:
     """Which message of the file it is, by a path of numbers; a single zero stands for the first."""
-    count, at = _zigzag(content, 0)
-    indexes = []
-    for _ in range(min(count, len(content))):
-        index, at = _zigzag(content, at)
-        indexes.append(index)
+    try:
+        count, at = read_varint(content, 0)
+        indexes = []
+        for _ in range(min(count, len(content))):
+            index, at = read_varint(content, at)
+            indexes.append(index)
+    except VarintError as error:
+        raise _WrongValueError(f"it ends in its message indexes: {error}") from None
     return indexes or [0], at
-
-
-def _zigzag(content: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while at < len(content):
-        number |= (content[at] & 0x7F) << shift
-        shift += 7
-        at += 1
-        if not content[at - 1] & 0x80:
-            return (number >> 1) ^ -(number & 1), at
-    raise _WrongValueError("it ends in its message indexes")
 
 
 def _message(message: Any) -> dict[str, object]:  # noqa: ANN401  # made by descriptors
