@@ -9,7 +9,7 @@ import pytest
 
 from kohort.cli.commentary import Commentary
 from kohort.cli.consume_places import StartAt
-from kohort.cli.consuming import Consuming, Wish
+from kohort.cli.consuming import ConsumeRequest, Consuming
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.fetching.chunk import ConsumerRecord
 from kohort.client.producer import AsyncProducer
@@ -38,7 +38,7 @@ def test_what_was_printed_counts_however_soon_after_it_the_run_is_interrupted(tu
         async with AsyncProducer(bootstrap_servers=broker.bootstrap) as producer:
             await asyncio.gather(*[producer.send("t", value) for value in (b"a", b"b", b"c")])
         consumer = AsyncConsumer(bootstrap_servers=broker.bootstrap)
-        wish = Wish(topics=["t"], start=StartAt())
+        wish = ConsumeRequest(topics=["t"], start=StartAt())
         run = asyncio.create_task(Consuming(consumer, wish, show, commentary).run())
         interrupter = asyncio.create_task(interrupt(run, printed))
         with pytest.raises(asyncio.CancelledError):
@@ -69,7 +69,7 @@ def test_the_time_in_which_nothing_comes_begins_when_something_can_come(
             return await end_offsets(partitions)
 
         monkeypatch.setattr(consumer, "end_offsets", slowly)
-        wish = Wish(topics=["t"], start=StartAt(), idle_seconds=30, limit=1)
+        wish = ConsumeRequest(topics=["t"], start=StartAt(), idle_seconds=30, limit=1)
         await Consuming(consumer, wish, len, commentary).run()
 
     with Broker() as broker:
@@ -103,7 +103,7 @@ def test_a_member_whose_broker_is_gone_ends_soon_and_says_what_is_missing(
             await close(timeout_ms)
 
         monkeypatch.setattr(consumer, "close", recorded)
-        wish, talk = Wish(topics=["t"], group="g"), Commentary("reading", quiet=False, draws=False)
+        wish, talk = ConsumeRequest(topics=["t"], group="g"), Commentary("reading", quiet=False, draws=False)
         run = asyncio.create_task(Consuming(consumer, wish, show, talk).run())
         await printed.wait()
         await asyncio.to_thread(stack.close)

@@ -106,8 +106,8 @@ def test_what_is_exported_can_be_set_elsewhere(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((), "say where to, once; you said nothing"),
-        (("--to-latest", "--to-earliest"), "you said --to-earliest and --to-latest"),
+        ((), "choose exactly one target"),
+        (("--to-latest", "--to-earliest"), "not --to-earliest and --to-latest"),
         (("--to-latest",), "say what to reset"),
         (("--to-latest", "--all-topics", "-t", "x"), "say what to reset"),
         (("--to-datetime", "noon", "--all-topics"), "is no time"),

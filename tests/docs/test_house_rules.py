@@ -1,5 +1,6 @@
 """Rules about the repository that a machine can check."""
 
+import ast
 import re
 import subprocess
 from pathlib import Path
@@ -48,6 +49,30 @@ def test_no_file_names_a_place_on_a_machine_or_a_package_registry() -> None:
             continue
         found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in forbidden.finditer(text)]
     assert not found
+
+
+TWO_MEANINGS = frozenset(
+    {
+        "Address", "Answer", "Append", "Broker", "CertificateError", "Client", "Cluster", "ClusterView",
+        "Columns", "Connection", "Endpoint", "Fault", "Files", "GroupInUseError", "Heartbeat",
+        "Identity", "Kind", "Landed", "ListedGroup", "Listener", "Maintenance", "NewTopic", "Node",
+        "Operation", "Outcome", "Place", "Producer", "Purpose", "Requests", "ResourceType", "Segment",
+        "SettingError", "Shard", "Slice", "Source", "Table", "TlsError", "VirtualClock", "Wanted",
+    }
+)  # fmt: skip
+"""Class names that still mean two things. Rename one of the classes and take the name out; add none."""
+
+
+def test_a_class_name_means_one_thing() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in tracked("src/kohort/*.py"):
+        if path.parent.name == "messages":  # the protocol's own names
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: where for name, where in homes.items() if len(where) > 1 and name not in TWO_MEANINGS} == {}
+    assert {name for name in TWO_MEANINGS if len(homes.get(name, ())) < 2} == set()
 
 
 def test_tests_do_not_sleep_to_wait_for_something() -> None:

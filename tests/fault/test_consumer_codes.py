@@ -21,7 +21,7 @@ from kohort.client.errors import (
     RebalanceInProgressError,
     TopicAuthorizationFailedError,
 )
-from kohort.client.membership.reactions import REACTIONS, Loss, Reaction, Then, reaction_to
+from kohort.client.membership.reactions import REACTIONS, MembershipLoss, Reaction, Then, reaction_to
 from kohort.client.membership.state import MemberGeneration
 from kohort.client.subscription import OffsetAndMetadata, Partitions
 from kohort.model.errors import ErrorCode
@@ -136,7 +136,7 @@ def expelling(stage: Stage, action: Action) -> Action:
 
 def once(stage: Stage, asked: ApiKey, code: ErrorCode) -> Rule:
     action = failing(asked, code)
-    if reaction_to(asked, code).loss is Loss.MEMBERSHIP:
+    if reaction_to(asked, code).loss is MembershipLoss.MEMBERSHIP:
         action = expelling(stage, action)
     return stage.broker.intercept(action, api=APIS[asked].name, times=1)
 
@@ -197,7 +197,7 @@ async def hears(consumer: AsyncConsumer, rule: Rule, reaction: Reaction, before:
         with pytest.raises(FencedInstanceIdError, match=r"another consumer.*group\.instance\.id of its own"):
             await until(consumer, lambda: False)
     await until(consumer, lambda: bool(rule.seen))
-    if reaction.loss is not Loss.NOTHING or reaction.rejoin:
+    if reaction.loss is not MembershipLoss.NOTHING or reaction.rejoin:
         await until(consumer, lambda: consumer.group_metadata().generation_id > before.generation_id)
         await until(consumer, lambda: bool(consumer.assignment()))
 
@@ -216,10 +216,10 @@ async def test_a_heartbeat_that_is_refused_costs_what_the_table_says(
         await stage.write(b"d")
         assert [one.value for one in await read(consumer, 1)] == [b"d"]
         after = consumer.group_metadata()
-        if reaction.loss is Loss.MEMBERSHIP:
+        if reaction.loss is MembershipLoss.MEMBERSHIP:
             assert after.member_id != before.member_id
             assert diary.heard[1:] == [("lost", 1), ("assigned", 1)]
-        elif reaction.loss is Loss.GENERATION:
+        elif reaction.loss is MembershipLoss.GENERATION:
             assert after.member_id == before.member_id
             assert diary.heard[1:] == [("lost", 1), ("assigned", 1)]
         elif reaction.rejoin:
@@ -251,7 +251,7 @@ async def test_a_commit_is_repeated_or_fails_with_a_text_that_helps(
             kind, text = REFUSED.get(reaction.then, (BrokerError, WHERE_TO_LOOK.get(code, "unexpected")))
             with pytest.raises(kind, match=text):
                 await consumer.commit()
-        if reaction.loss is not Loss.NOTHING or reaction.rejoin:
+        if reaction.loss is not MembershipLoss.NOTHING or reaction.rejoin:
             await until(consumer, lambda: consumer.group_metadata().generation_id > before.generation_id)
             await until(consumer, lambda: bool(consumer.assignment()))
         await consumer.commit({P0: 3})

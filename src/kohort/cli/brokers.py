@@ -11,7 +11,7 @@ from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, talk
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import ClusterInfo, LogDir
 from kohort.client.cluster import Role
-from kohort.client.connection import Connection
+from kohort.client.connection import ClientConnection
 from kohort.client.errors import ApiNotServedError, BrokerError
 from kohort.codec.schema import Versions
 from kohort.model.errors import KohortError
@@ -177,7 +177,7 @@ def _spoken(key: int, served: Versions) -> Versions | None:
     return common if common.first <= common.last else None
 
 
-def _show_apis(connection: Connection) -> None:
+def _show_apis(connection: ClientConnection) -> None:
     features = ", ".join(f"{name} {versions}" for name, versions in sorted(connection.features.items()))
     facts = [("apis", str(len(connection.api_versions)))]
     if features:
@@ -191,7 +191,7 @@ def _show_apis(connection: Connection) -> None:
     show_table(Table(columns, rows), empty="it serves nothing")
 
 
-def _apis_json(connection: Connection) -> dict[str, object]:
+def _apis_json(connection: ClientConnection) -> dict[str, object]:
     return {
         "address": str(connection.address),
         "apis": [

@@ -70,7 +70,7 @@ class Commentary:
         self.records += records
         self.size += size
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, completed=self.records, told=self.total())
+            self._progress.update(self._task, completed=self.records, totals=self.total())
 
     def total(self) -> str:
         """``12,000 records, 1.2 MiB in 0.8 s (15,000/s)``; the rate only where it means something."""
@@ -87,11 +87,11 @@ class Commentary:
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[totals]}"),
             console=Console(stderr=True),
             transient=True,
         )
-        self._task = self._progress.add_task(self._doing, total=self._expected, told="")
+        self._task = self._progress.add_task(self._doing, total=self._expected, totals="")
         self._progress.start()
 
 

@@ -14,7 +14,7 @@ import typer
 from kohort.cli.command_config import CommandConfig, settings_texts, warn_of_visible_secrets
 from kohort.cli.commentary import Commentary
 from kohort.cli.consume_places import GROUP, StartAt, parse_place
-from kohort.cli.consuming import Consuming, Wish
+from kohort.cli.consuming import ConsumeRequest, Consuming
 from kohort.cli.record_text import Look, Output, record_lines
 from kohort.cli.screen import is_terminal
 from kohort.cli.serve import OK
@@ -42,7 +42,7 @@ class Isolation(StrEnum):
     COMMITTED = "read_committed"
 
 
-class Assignor(StrEnum):
+class AssignorName(StrEnum):
     """The assignors Kohort has, by Kafka's names."""
 
     RANGE = "range"
@@ -137,7 +137,7 @@ def consume(
         ),
     ] = None,
     assignor: Annotated[
-        list[Assignor] | None,
+        list[AssignorName] | None,
         typer.Option(
             "--assignor", help="How partitions are shared out; may be repeated.", rich_help_panel=_JOIN
         ),
@@ -169,7 +169,7 @@ def consume(
     leaves when it stops.
     """
     try:
-        wish = Wish(
+        wish = ConsumeRequest(
             topics=tuple(topics or ()),
             pattern=_check_topics(topics, pattern),
             partitions=None if partition is None else tuple(partition),
@@ -204,7 +204,7 @@ def consume(
     raise typer.Exit(run_command(lambda: _run(consumer, wish, look, commentary)))
 
 
-async def _run(consumer: AsyncConsumer, wish: Wish, look: Look, commentary: Commentary) -> int:
+async def _run(consumer: AsyncConsumer, wish: ConsumeRequest, look: Look, commentary: Commentary) -> int:
     consuming = Consuming(consumer, wish, lambda records: _print(records, look), commentary)
     stop = _Termination()
     try:
@@ -283,8 +283,8 @@ def _needs_group(name: str, value: object, group: str | None) -> None:
         raise InputError(f"{name} needs a --group", hint="without one nothing is joined")
 
 
-def _settings(wish: Wish, bootstrap: str, texts: Sequence[str]) -> dict[str, Any]:
-    """Defaults for somebody who waits and wants to see, and what was asked for by name."""
+def _settings(wish: ConsumeRequest, bootstrap: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Defaults for a person who waits, and the options that were given."""
     commits = None if wish.group is None else wish.commits
     defaults: dict[str, Any] = {
         "auto_offset_reset": "earliest",

@@ -1,4 +1,4 @@
-"""One run of ``kohort consume``: a consumer that shows what it reads, up to where it is told."""
+"""One run of ``kohort consume``: a consumer that shows what it reads, up to the end that was asked for."""
 
 import asyncio
 import re
@@ -26,7 +26,7 @@ Records = dict[TopicPartition, list[ConsumerRecord]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ConsumeRequest:
     """What is to be read. Without ``start`` where the group is; without ``stop`` for ever."""
 
     topics: Sequence[str] = ()
@@ -51,7 +51,7 @@ class Consuming:
     def __init__(
         self,
         consumer: AsyncConsumer,
-        wish: Wish,
+        wish: ConsumeRequest,
         show: Callable[[list[ConsumerRecord]], int],
         commentary: Commentary,
     ) -> None:

@@ -1,4 +1,4 @@
-"""``kohort groups reset-offsets``: set a group back or forward, as a dry run unless told otherwise."""
+"""``kohort groups reset-offsets``: set a group back or forward, as a dry run unless --execute is given."""
 
 import time
 from collections.abc import Collection
@@ -11,10 +11,10 @@ from kohort.cli.command_config import CommandConfig, Properties
 from kohort.cli.groups_lookup import GroupInUseError, UnknownGroupError, find_group, log_ranges
 from kohort.cli.groups_reset_plan import (
     Facts,
-    Kind,
-    Reset,
-    Wish,
-    WishError,
+    OffsetReset,
+    ResetError,
+    ResetKind,
+    ResetRequest,
     export_lines,
     not_before_1970,
     parse_duration,
@@ -119,21 +119,21 @@ def reset_offsets(
     if execute + dry_run + export > 1 or (export and as_json):
         raise refuse("--execute, --dry-run and --export exclude each other, as do --export and --json")
     given = {
-        Kind.EARLIEST: to_earliest or None,
-        Kind.LATEST: to_latest or None,
-        Kind.CURRENT: to_current or None,
-        Kind.OFFSET: to_offset,
-        Kind.SHIFT: shift_by,
-        Kind.TIME: to_datetime,
-        Kind.DURATION: by_duration,
-        Kind.FILE: from_file,
+        ResetKind.EARLIEST: to_earliest or None,
+        ResetKind.LATEST: to_latest or None,
+        ResetKind.CURRENT: to_current or None,
+        ResetKind.OFFSET: to_offset,
+        ResetKind.SHIFT: shift_by,
+        ResetKind.TIME: to_datetime,
+        ResetKind.DURATION: by_duration,
+        ResetKind.FILE: from_file,
     }
     try:
         wish = _wish(name, {kind: value for kind, value in given.items() if value is not None})
-    except WishError as error:
+    except ResetError as error:
         raise refuse(str(error.args[0]), error.hint) from None
     order = _Order(name, wish, [parse_topic_parts(text) for text in topic or []], all_topics)
-    if (wish.kind is Kind.FILE) == bool(order.topics or all_topics) or (order.topics and all_topics):
+    if (wish.kind is ResetKind.FILE) == bool(order.topics or all_topics) or (order.topics and all_topics):
         raise refuse("say what to reset", "either --topic or --all-topics, and neither with --from-file")
 
     async def command(admin: AsyncAdmin) -> int:
@@ -160,27 +160,27 @@ class _Order(NamedTuple):
     """What is to be reset, and where to."""
 
     group: str
-    wish: Wish
+    wish: ResetRequest
     topics: list[TopicParts]
     all_topics: bool
 
 
-def _wish(group: str, given: dict[Kind, int | str | Path | bool]) -> Wish:
+def _wish(group: str, given: dict[ResetKind, int | str | Path | bool]) -> ResetRequest:
     if len(given) != 1:
-        said = " and ".join(given) if given else "nothing"
-        raise WishError(f"say where to, once; you said {said}", hint=f"one of {', '.join(Kind)}")
+        found = f", not {' and '.join(given)}" if given else ""
+        raise ResetError(f"choose exactly one target{found}", hint=f"one of {', '.join(ResetKind)}")
     ((kind, value),) = given.items()
     match kind, value:
-        case ((Kind.OFFSET | Kind.SHIFT), int()):
-            return Wish(kind, value)
-        case Kind.TIME, str():
-            return Wish(kind, not_before_1970(parse_time(value)))
-        case Kind.DURATION, str():
-            return Wish(kind, not_before_1970(round(time.time() * 1_000) - parse_duration(value)))
-        case Kind.FILE, Path():
-            return Wish(kind, offsets=_read(value, group))
+        case ((ResetKind.OFFSET | ResetKind.SHIFT), int()):
+            return ResetRequest(kind, value)
+        case ResetKind.TIME, str():
+            return ResetRequest(kind, not_before_1970(parse_time(value)))
+        case ResetKind.DURATION, str():
+            return ResetRequest(kind, not_before_1970(round(time.time() * 1_000) - parse_duration(value)))
+        case ResetKind.FILE, Path():
+            return ResetRequest(kind, offsets=_read(value, group))
         case _:
-            return Wish(kind)
+            return ResetRequest(kind)
 
 
 def _read(path: Path, group: str) -> dict[TopicPartition, int]:
@@ -188,20 +188,20 @@ def _read(path: Path, group: str) -> dict[TopicPartition, int]:
         offsets = parse_offsets(path.read_text().splitlines(), group)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise WishError(f"cannot read {path}: {reason}", hint="--export writes such a file") from None
+        raise ResetError(f"cannot read {path}: {reason}", hint="--export writes such a file") from None
     if not offsets:
-        raise WishError(f"{path} has no offsets for group {group!r}", hint="--export writes such a file")
+        raise ResetError(f"{path} has no offsets for group {group!r}", hint="--export writes such a file")
     return offsets
 
 
-async def _plan(admin: AsyncAdmin, order: _Order) -> list[Reset]:
+async def _plan(admin: AsyncAdmin, order: _Order) -> list[OffsetReset]:
     """Refuses while the group has members: they would not notice, and overwrite it with their next commit."""
     await _check_unused(admin, order.group)
     committed = {one: found.offset for one, found in (await admin.list_group_offsets(order.group)).items()}
     partitions = await _partitions(admin, order, committed)
     ranges = await log_ranges(admin, partitions)
     at_time: dict[TopicPartition, int] = {}
-    if order.wish.kind in (Kind.TIME, Kind.DURATION):
+    if order.wish.kind in (ResetKind.TIME, ResetKind.DURATION):
         at_time = await _offsets_at(admin, [one for one in partitions if one in ranges], order.wish.number)
     return plan_resets(order.wish, partitions, Facts(ranges, committed, at_time))
 
@@ -231,7 +231,7 @@ async def _check_unused(admin: AsyncAdmin, name: str) -> None:
 async def _partitions(
     admin: AsyncAdmin, order: _Order, committed: Collection[TopicPartition]
 ) -> list[TopicPartition]:
-    if order.wish.kind is Kind.FILE:
+    if order.wish.kind is ResetKind.FILE:
         return list(order.wish.offsets)
     if order.all_topics:
         if not committed:
@@ -254,7 +254,11 @@ async def _partitions(
 
 
 def _show(
-    order: _Order, resets: list[Reset], results: dict[TopicPartition, BrokerError | None], *, executed: bool
+    order: _Order,
+    resets: list[OffsetReset],
+    results: dict[TopicPartition, BrokerError | None],
+    *,
+    executed: bool,
 ) -> None:
     columns = (
         Column("group", rank=1),
@@ -276,7 +280,7 @@ def _show(
         for one in resets
     ]
     show_table(Table(columns, rows), empty="nothing to reset")
-    if order.wish.kind in (Kind.TIME, Kind.DURATION):
+    if order.wish.kind in (ResetKind.TIME, ResetKind.DURATION):
         note(f"that is since {show_time(order.wish.number)}, local time")
     if executed:
         done = sum(error is None for error in results.values())
@@ -286,7 +290,11 @@ def _show(
 
 
 def _json(
-    group: str, resets: list[Reset], results: dict[TopicPartition, BrokerError | None], *, executed: bool
+    group: str,
+    resets: list[OffsetReset],
+    results: dict[TopicPartition, BrokerError | None],
+    *,
+    executed: bool,
 ) -> dict[str, object]:
     return {
         "group": group,

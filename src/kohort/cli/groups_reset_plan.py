@@ -16,11 +16,11 @@ _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\
 _UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000)
 
 
-class WishError(KohortError):
+class ResetError(KohortError):
     """An option that cannot be understood, or cannot be fulfilled."""
 
 
-class Kind(StrEnum):
+class ResetKind(StrEnum):
     """The options that say where to."""
 
     EARLIEST = "--to-earliest"
@@ -33,10 +33,10 @@ class Kind(StrEnum):
     FILE = "--from-file"
 
 
-class Wish(NamedTuple):
+class ResetRequest(NamedTuple):
     """Where to: the kind, and its offset, number of offsets, or milliseconds since 1970."""
 
-    kind: Kind
+    kind: ResetKind
     number: int = 0
     offsets: Mapping[TopicPartition, int] = {}
 
@@ -50,7 +50,7 @@ class Facts:
     at_time: Mapping[TopicPartition, int] = field(default_factory=dict)  # -1: nothing is as new
 
 
-class Reset(NamedTuple):
+class OffsetReset(NamedTuple):
     """One partition's way: from what is committed to the new offset, with what is to be said about it."""
 
     partition: TopicPartition
@@ -59,39 +59,39 @@ class Reset(NamedTuple):
     note: str | None = None
 
 
-def plan_resets(wish: Wish, partitions: Iterable[TopicPartition], facts: Facts) -> list[Reset]:
-    """The new offset of each partition, within its log as Kafka's tool keeps it; raises WishError."""
+def plan_resets(wish: ResetRequest, partitions: Iterable[TopicPartition], facts: Facts) -> list[OffsetReset]:
+    """The new offset of each partition, within its log as Kafka's tool keeps it; raises ResetError."""
     resets = []
     for partition in sorted(partitions):
         if partition not in facts.ranges:
-            raise WishError(
+            raise ResetError(
                 f"{partition} cannot be asked for its offsets",
                 hint="`kohort topics describe` shows its leader",
             )
         wanted, note = _wanted(wish, partition, facts)
         offset, clamped = _within(wanted, *facts.ranges[partition])
-        resets.append(Reset(partition, facts.committed.get(partition), offset, clamped or note))
+        resets.append(OffsetReset(partition, facts.committed.get(partition), offset, clamped or note))
     return resets
 
 
-def _wanted(wish: Wish, partition: TopicPartition, facts: Facts) -> tuple[int, str | None]:
+def _wanted(wish: ResetRequest, partition: TopicPartition, facts: Facts) -> tuple[int, str | None]:
     first, end = facts.ranges[partition]
     match wish.kind:
-        case Kind.EARLIEST:
+        case ResetKind.EARLIEST:
             return first, None
-        case Kind.LATEST:
+        case ResetKind.LATEST:
             return end, None
-        case Kind.OFFSET:
+        case ResetKind.OFFSET:
             return wish.number, None
-        case Kind.FILE:
+        case ResetKind.FILE:
             return wish.offsets[partition], None
-        case Kind.SHIFT:
+        case ResetKind.SHIFT:
             return _committed(partition, facts) + wish.number, None
-        case Kind.CURRENT:
+        case ResetKind.CURRENT:
             if partition in facts.committed:
                 return facts.committed[partition], None
             return end, "nothing was committed: set to the end"
-        case Kind.TIME | Kind.DURATION:
+        case ResetKind.TIME | ResetKind.DURATION:
             found = facts.at_time[partition]
             return (found, None) if found >= 0 else (end, "no record is that new: set to the end")
         case _:
@@ -101,7 +101,7 @@ def _wanted(wish: Wish, partition: TopicPartition, facts: Facts) -> tuple[int, s
 def _committed(partition: TopicPartition, facts: Facts) -> int:
     offset = facts.committed.get(partition)
     if offset is None:
-        raise WishError(
+        raise ResetError(
             f"cannot shift {partition}: nothing is committed for it",
             hint="use --to-earliest, --to-latest or --to-offset for it",
         )
@@ -124,7 +124,7 @@ def parse_time(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise WishError(
+        raise ResetError(
             f"--to-datetime {text!r} is no time",
             hint="for example 2026-01-31T12:00:00 or 2026-01-31T11:00:00Z",
         ) from None
@@ -140,7 +140,7 @@ def parse_duration(text: str) -> int:
     """``P1DT2H30M`` in milliseconds."""
     found = _DURATION.match(text)
     if found is None or not any(found.groups()):
-        raise WishError(
+        raise ResetError(
             f"--by-duration {text!r} is no duration", hint="for example PT30M, PT2H, P1D, P7DT12H"
         )
     parts = (float(part) if part else 0.0 for part in found.groups())
@@ -161,13 +161,13 @@ def parse_offsets(lines: Iterable[str], group: str) -> dict[TopicPartition, int]
             topic, partition, offset = row
             offsets[TopicPartition(TopicName(topic), Partition(int(partition)))] = int(offset)
         except ValueError:
-            raise WishError(
+            raise ResetError(
                 f"line {number} is not topic,partition,offset: {','.join(row)!r}",
                 hint="--export writes such a file",
             ) from None
     return offsets
 
 
-def export_lines(resets: Iterable[Reset]) -> list[str]:
+def export_lines(resets: Iterable[OffsetReset]) -> list[str]:
     """The same form as ``parse_offsets`` reads, and as Kafka's tool does."""
     return [f"{one.partition.topic},{one.partition.partition},{one.new}" for one in resets]

@@ -79,7 +79,7 @@ class BrokerPart:
 
 
 def first_free_port(host: str, first: int) -> int:
-    """``first``, or the next port nobody listens on; 0 (any) if a hundred are taken."""
+    """``first``, or the next port without a listener; 0 (any) if a hundred are taken."""
     for port in range(first, first + _PORTS_TO_TRY):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

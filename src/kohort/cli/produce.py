@@ -13,7 +13,7 @@ import typer
 from kohort.cli.command_config import CommandConfig, settings_texts, warn_of_visible_secrets
 from kohort.cli.commentary import Commentary
 from kohort.cli.produce_input import Pace, Synthetic, chunks_of, records_of
-from kohort.cli.produce_receipts import Receipts
+from kohort.cli.produce_receipts import ProduceReceipts
 from kohort.cli.record_input import Input, InputRecord, InputStyle, parse_header, parse_record
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Quiet, refuse, talk
@@ -46,7 +46,7 @@ class Acks(StrEnum):
 
     ALL = "all"
     LEADER = "1"
-    NOBODY = "0"
+    NONE = "0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class Job:
     settings: dict[str, Any]
     limit: int | None = None
     rate: float | None = None
-    is_typed: bool = False  # somebody sits at a keyboard and wants an answer to every line
+    is_typed: bool = False  # a person types the lines and wants an answer to each
 
 
 def produce(
@@ -161,7 +161,7 @@ def produce(
     acks: Annotated[
         Acks,
         typer.Option(
-            "--acks", help="Who must have a record: all replicas, the leader, nobody.", rich_help_panel=_SENT
+            "--acks", help="Who must have a record: all replicas, the leader, or none.", rich_help_panel=_SENT
         ),
     ] = Acks.ALL,
     rate: Annotated[
@@ -214,7 +214,9 @@ def produce(
         else:
             rounds = records_of(chunks_of(_open(file)), style)
         job = Job(topic=topic, rounds=rounds, settings=chosen, limit=limit, rate=rate, is_typed=is_typed)
-        return await _write(admin, job, Receipts(topic, as_json=as_json, commentary=commentary), commentary)
+        return await _write(
+            admin, job, ProduceReceipts(topic, as_json=as_json, commentary=commentary), commentary
+        )
 
     # The producer has the other settings of the file.
     security = {name: value for name, value in chosen.items() if is_security_name(name)}
@@ -254,7 +256,7 @@ async def _one_round(records: list[InputRecord]) -> Rounds:
 # The work
 
 
-async def _write(admin: AsyncAdmin, job: Job, receipts: Receipts, commentary: Commentary) -> int:
+async def _write(admin: AsyncAdmin, job: Job, receipts: ProduceReceipts, commentary: Commentary) -> int:
     """Write it all; whatever ends it, what was written by then is shown."""
     try:
         with commentary:
@@ -271,7 +273,7 @@ async def _write(admin: AsyncAdmin, job: Job, receipts: Receipts, commentary: Co
     return OK
 
 
-async def _send_all(producer: AsyncProducer, job: Job, receipts: Receipts) -> None:
+async def _send_all(producer: AsyncProducer, job: Job, receipts: ProduceReceipts) -> None:
     pace = None if job.rate is None else Pace(job.rate)
     left = job.limit
     async for records in job.rounds:

@@ -14,15 +14,15 @@ from kohort.story.names import counted
 Delivery = asyncio.Future[RecordMetadata]
 
 
-class Run(NamedTuple):
-    """Records of one partition: how many, and their first and last offset; -1 if nobody confirmed it."""
+class OffsetRun(NamedTuple):
+    """Records of one partition: how many, and their first and last offset; -1 if no broker confirmed it."""
 
     records: int
     first: int
     last: int
 
 
-class Receipts:
+class ProduceReceipts:
     """Takes the outcome of every record, in the order they were sent; keeps the first failure."""
 
     def __init__(self, topic: str, *, as_json: bool, commentary: Commentary) -> None:
@@ -30,7 +30,7 @@ class Receipts:
         self._as_json = as_json
         self._commentary = commentary
         self._waiting: deque[tuple[Delivery, int]] = deque()
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, OffsetRun] = {}
         self._failure: BaseException | None = None
 
     def expect(self, delivered: Delivery, size: int) -> None:
@@ -68,14 +68,14 @@ class Receipts:
             place = {"topic": topic, "partition": partition, "offset": offset, "timestamp": timestamp}
             try:
                 say(json_line(place))
-            except BrokenPipeError as closed:  # here nobody would hear of it: this runs as a callback
+            except BrokenPipeError as closed:  # an error here would be lost: this runs as a callback
                 self._failure = self._failure or closed
             return
-        count, first, _ = self._runs.get(partition, Run(0, offset, offset))
-        self._runs[partition] = Run(count + 1, first, offset)
+        count, first, _ = self._runs.get(partition, OffsetRun(0, offset, offset))
+        self._runs[partition] = OffsetRun(count + 1, first, offset)
 
 
-def summaries(topic: str, runs: Mapping[int, Run]) -> list[str]:
+def summaries(topic: str, runs: Mapping[int, OffsetRun]) -> list[str]:
     """One line for each partition: ``orders-0: offsets 3 to 9 (7 records)``."""
     lines = []
     for partition, (count, first, last) in sorted(runs.items()):

@@ -46,7 +46,7 @@ def note(text: str) -> None:
 
 
 def stop_printing() -> None:
-    """Whoever read our output has seen enough: nothing may be flushed into the closed pipe at the exit."""
+    """The reader has closed the pipe: nothing may be flushed into it at the exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -56,7 +56,7 @@ def show_json(document: object) -> None:
 
 
 def show_json_line(document: object) -> None:
-    """One line of a stream of JSON documents, whoever reads."""
+    """One line of a stream of JSON documents, on a terminal or not."""
     print(json.dumps(document, ensure_ascii=False))
 
 

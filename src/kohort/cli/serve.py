@@ -26,7 +26,7 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 def guarded(run: Callable[[], int]) -> int:
-    """The exit code of ``run``, or of the error it ended with, told in one line."""
+    """The exit code of ``run``, or of the error it ended with, reported in one line."""
     try:
         code = run()
         sys.stdout.flush()

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kohort.cli.serve import serve
-from kohort.cli.serve_options import DESCRIPTION, OPTIONS, Option
+from kohort.cli.serve_options import DESCRIPTION, OPTIONS, ServeOption
 
 
 def command(**given: object) -> None:
@@ -25,7 +25,7 @@ def command(**given: object) -> None:
     raise typer.Exit(serve(arguments))
 
 
-def _parameter(option: Option) -> inspect.Parameter:
+def _parameter(option: ServeOption) -> inspect.Parameter:
     """An option of ``serve`` as Typer understands it."""
     kind: object = bool if option.flag else list[str] | None if option.repeated else str | None
     info = typer.Option(

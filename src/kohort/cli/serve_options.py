@@ -42,7 +42,7 @@ SIGTERM and Ctrl-C stop it cleanly; a second one stops it at once.
 """
 
 
-class Option(NamedTuple):
+class ServeOption(NamedTuple):
     """One option; ``repeated`` ones gather into a list, a ``flag`` takes no value."""
 
     name: str
@@ -59,45 +59,47 @@ class Option(NamedTuple):
 
 
 OPTIONS = (
-    Option(
+    ServeOption(
         "--listen",
         "address to listen on (127.0.0.1:9092 if none is given); port 0 takes a free one. PROTOCOL is "
         "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, or a name of listener.security.protocol.map",
         "[PROTOCOL://]HOST:PORT",
         repeated=True,
     ),
-    Option(
+    ServeOption(
         "--advertise",
         "address that clients get, if it is not the one that the broker listens on",
         "[PROTOCOL://]HOST:PORT",
         repeated=True,
     ),
-    Option(
+    ServeOption(
         "--insecure",
         "allow listeners and settings that expose passwords or records to the network",
         flag=True,
     ),
-    Option("--data", "directory of the data, made if it is not there", "DIR", DEFAULT_DATA),
-    Option("--memory", "keep everything in memory, and nothing when it stops", flag=True),
-    Option(
+    ServeOption("--data", "directory of the data, made if it is not there", "DIR", DEFAULT_DATA),
+    ServeOption("--memory", "keep everything in memory, and nothing when it stops", flag=True),
+    ServeOption(
         "--fsync",
         "when records are forced to disk (they are always written first)",
         "WHEN",
         "interval",
         POLICIES,
     ),
-    Option("--fsync-internal", "the same for committed offsets and groups", "WHEN", "commit", POLICIES),
-    Option("--fsync-interval-ms", "milliseconds between two rounds of `interval`", "MS", 1_000),
-    Option("--node-id", "number of this broker in its cluster", "N", 1),
-    Option("--set", "a broker setting by its Kafka name, e.g. num.partitions=3", "NAME=VALUE", repeated=True),
-    Option(
+    ServeOption("--fsync-internal", "the same for committed offsets and groups", "WHEN", "commit", POLICIES),
+    ServeOption("--fsync-interval-ms", "milliseconds between two rounds of `interval`", "MS", 1_000),
+    ServeOption("--node-id", "number of this broker in its cluster", "N", 1),
+    ServeOption(
+        "--set", "a broker setting by its Kafka name, e.g. num.partitions=3", "NAME=VALUE", repeated=True
+    ),
+    ServeOption(
         "--user",
         "a user who can log in, made if there is none of that name; the password is in FILE",
         "NAME:@FILE",
         repeated=True,
     ),
-    Option("--log-format", "how log lines look", "FORMAT", "human", LOG_FORMATS),
-    Option("--log-level", "the least important lines to log", "LEVEL", "info", LOG_LEVELS),
+    ServeOption("--log-format", "how log lines look", "FORMAT", "human", LOG_FORMATS),
+    ServeOption("--log-level", "the least important lines to log", "LEVEL", "info", LOG_LEVELS),
 )
 
 
@@ -174,7 +176,7 @@ def _build_parser() -> _Parser:
     return parser
 
 
-def _add_valued(parser: _Parser, option: Option) -> None:
+def _add_valued(parser: _Parser, option: ServeOption) -> None:
     details = []
     if option.choices:
         details.append(" | ".join(option.choices))

@@ -90,7 +90,7 @@ def submit(
             py_files=tuple(py_files or ()),
         )
         line = command(submission)
-        # Spark takes this process over: signals and the exit code need nobody in between.
+        # Spark takes this process over: signals and the exit code need no process in between.
         os.execve(line[0], line, environment(submission, os.environ))
 
     raise typer.Exit(guarded(start))

@@ -70,9 +70,9 @@ def _say_now(line: str) -> None:
 
 
 async def run_parts(parts: Sequence[Part], *, moved: bool, watch: "Watch | None" = None) -> int:
-    """Start the parts one after another, show them, and stop them in reverse when told to.
+    """Start the parts one after another, show them, and stop them in reverse on a signal.
 
-    ``watch`` keeps a picture of them on a terminal until it is told to stop.
+    ``watch`` keeps a picture of them on a terminal until it is asked to stop.
     """
     stopping = stop_on_signals()
     rows: list[Row] = []

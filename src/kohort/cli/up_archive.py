@@ -30,7 +30,7 @@ _KINDNESS = 5  # the broker comes first where cores are few
 _TRIGGER, _MEMORY = "5", "512m"
 
 
-class Phase(StrEnum):
+class ArchivePhase(StrEnum):
     """Where the child is in its life, in a word for people."""
 
     OFF = "off"
@@ -45,7 +45,7 @@ class Phase(StrEnum):
 class ArchiveView:
     """What is known of the child: for the screen."""
 
-    phase: Phase = Phase.OFF
+    phase: ArchivePhase = ArchivePhase.OFF
     detail: str = ""
     batches: int = 0
     rows: int = 0
@@ -75,7 +75,7 @@ class ArchivePart:
         if missing is not None:
             self.view.detail = f"{missing} is not installed: pip install 'kohort[spark]'"
             return [Row("archive", f"off: {self.view.detail}")]
-        self.view.phase = Phase.STARTING
+        self.view.phase = ArchivePhase.STARTING
         self._watching = asyncio.create_task(self._keep_running())
         kept = str(self.directory.resolve())
         return [Row("archive", f"{kept} (Spark is starting)", kept)]
@@ -84,7 +84,7 @@ class ArchivePart:
         """Let the child finish its batch, commit and leave; after a while end it: nothing is lost by that."""
         if self._watching is None:
             return
-        self._show(Phase.STOPPING)
+        self._show(ArchivePhase.STOPPING)
         self._watching.cancel()
         with suppress(asyncio.CancelledError):
             await self._watching
@@ -97,10 +97,10 @@ class ArchivePart:
                     await asyncio.wait_for(child.wait(), _STOP_SECONDS)
             end_session(child.pid)
             await child.wait()
-        self._show(Phase.STOPPED)
+        self._show(ArchivePhase.STOPPED)
 
     def suggestions(self) -> list[str]:
-        if self.view.phase is Phase.OFF:
+        if self.view.phase is ArchivePhase.OFF:
             return []
         where = os.path.relpath(self.directory)
         return [
@@ -116,16 +116,17 @@ class ArchivePart:
             began = time.monotonic()
             code = await self._run()
             if code == UNAVAILABLE:
-                self._show(Phase.OFF, self._last_error())
+                self._show(ArchivePhase.OFF, self._last_error())
                 return
             if time.monotonic() - began > _HEALTHY_SECONDS:
                 pause = _FIRST_PAUSE
             self._show(
-                Phase.RESTARTING, f"in {pause:g} s: {self._last_error() or f'it ended with code {code}'}"
+                ArchivePhase.RESTARTING,
+                f"in {pause:g} s: {self._last_error() or f'it ended with code {code}'}",
             )
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
-            self._show(Phase.STARTING)
+            self._show(ArchivePhase.STARTING)
 
     async def _run(self) -> int:
         """One life of the child; its exit code."""
@@ -168,17 +169,17 @@ class ArchivePart:
     def _heard(self, event: dict[str, object]) -> None:
         match event:
             case {"event": "started"}:
-                self._show(Phase.RUNNING)
+                self._show(ArchivePhase.RUNNING)
             case {"event": "landed", "rows": dict(rows), "bad": int(bad)}:
                 self.view.batches += 1
                 self.view.rows += sum(rows.values())
                 self.view.bad += bad
                 self.view.landed_at = time.monotonic()
-                self._show(Phase.RUNNING)
+                self._show(ArchivePhase.RUNNING)
             case {"event": "trouble", "what": str(what)}:
                 self._show(self.view.phase, what)
 
-    def _show(self, phase: Phase, detail: str = "") -> None:
+    def _show(self, phase: ArchivePhase, detail: str = "") -> None:
         self.view.phase, self.view.detail = phase, detail
         self._changed(self.view)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kohort.cli.parts import Row
-from kohort.cli.up_archive import GROUP, ArchiveView, Phase
+from kohort.cli.up_archive import GROUP, ArchivePhase, ArchiveView
 from kohort.client.admin import AsyncAdmin
 from kohort.client.errors import BrokerError
 from kohort.client.settings import ClientOptions
@@ -25,12 +25,12 @@ _LEAST = 2  # one of them, and how many more there are
 _FRAME = 4  # lines of a table beside its rows
 _CLIENT = ClientOptions(client_id="kohort-up", connect_timeout_ms=2_000, api_timeout_ms=5_000)
 _COLOURS = {
-    Phase.OFF: "dim",
-    Phase.STARTING: "yellow",
-    Phase.RUNNING: "green",
-    Phase.RESTARTING: "red",
-    Phase.STOPPING: "yellow",
-    Phase.STOPPED: "dim",
+    ArchivePhase.OFF: "dim",
+    ArchivePhase.STARTING: "yellow",
+    ArchivePhase.RUNNING: "green",
+    ArchivePhase.RESTARTING: "red",
+    ArchivePhase.STOPPING: "yellow",
+    ArchivePhase.STOPPED: "dim",
 }
 _GROUP_COLOURS = {"Stable": "green", "Empty": "dim", "Dead": "dim"}
 
@@ -185,9 +185,9 @@ def _archive_text(picture: Picture, archive: ArchiveView, now: float) -> "Text":
     from rich.text import Text
 
     facts = []
-    if archive.phase is Phase.STARTING and not archive.batches:
+    if archive.phase is ArchivePhase.STARTING and not archive.batches:
         facts.append("Spark takes some seconds")
-    if archive.phase is Phase.RUNNING:
+    if archive.phase is ArchivePhase.RUNNING:
         facts.append(f"{sum(line.archived or 0 for line in picture.topics):,} rows")
         lag = next((group.lag for group in picture.groups if group.name == GROUP), None)
         facts += [f"lag {lag:,}"] if lag is not None else []
@@ -257,7 +257,7 @@ class Sight(NamedTuple):
 async def show_until(
     stopping: asyncio.Event, picture: Picture, sight: Sight, clock: Callable[[], float] = time.monotonic
 ) -> None:
-    """Keep the picture on the terminal until told to stop; trouble with looking is shown, not raised."""
+    """Keep the picture on the terminal until ``stopping`` is set; an error of a look is shown, not raised."""
     from rich.live import Live
 
     async with AsyncAdmin(sight.bootstrap, _CLIENT) as admin:

@@ -1,4 +1,4 @@
-"""``kohort groups why``: the last rebalances of a group, told from the broker's journal."""
+"""``kohort groups why``: the last rebalances of a group, from the broker's journal."""
 
 from typing import Annotated
 

@@ -39,7 +39,7 @@ class Excerpt(NamedTuple):
 
 
 async def read_story(cluster: Cluster, group_id: str, last: int) -> Excerpt | None:
-    """The story of a group with its last ``last`` rebalances told whole, if the journal has them.
+    """The story of a group with its last ``last`` rebalances complete, if the journal has them.
 
     ``None`` if there is no journal.
     """

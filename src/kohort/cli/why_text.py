@@ -1,4 +1,4 @@
-"""How a story is printed: what the group is now, its rebalances, and what nobody has."""
+"""How a story is printed: what the group is now, its rebalances, and partitions without an owner."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -14,7 +14,7 @@ NARROWEST = 40  # columns; a narrower terminal wraps what it likes
 
 
 def show_story(story: Story, group: GroupInfo | None, *, is_all: bool) -> None:
-    """The story between how the group is now and what nobody has."""
+    """The story between how the group is now and partitions without an owner."""
     show_time, day = _clock(story)
     _print([_headline(story, group), _what_is_told(story, is_all, day, show_time), ""])
     lines = story_lines(story, show_time)
@@ -42,7 +42,7 @@ def _what_is_told(story: Story, is_all: bool, day: str, show_time: ShowTime) -> 
 
 
 def _clock(story: Story) -> tuple[ShowTime, str]:
-    """How times are shown: without the date if they are all of one day, which is told once then."""
+    """How times are shown: without the date if they are all of one day, which is shown once then."""
     days = {datetime.fromtimestamp(at / 1_000).date() for at in _times(story)}
     if len(days) != 1:
         return (lambda at: _moment(at).replace("T", " ")), ""

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
 from kohort.client.addresses import Address, parse_bootstrap
-from kohort.client.connection import Connection, Dial, dial_tcp, open_connection
+from kohort.client.connection import ClientConnection, Dial, dial_tcp, open_connection
 from kohort.client.errors import (
     BrokerError,
     ClientClosedError,
@@ -46,13 +46,13 @@ class Pool:
     def __init__(self, options: ClientOptions, dial: Dial) -> None:
         self._options = options
         self._dial = dial
-        self._open: dict[tuple[NodeId, Purpose], Connection] = {}
-        self._bootstrap: Connection | None = None
+        self._open: dict[tuple[NodeId, Purpose], ClientConnection] = {}
+        self._bootstrap: ClientConnection | None = None
         self._bootstrapping = asyncio.Lock()
         self._opening: defaultdict[tuple[NodeId, Purpose], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._is_closed = False
 
-    async def to_node(self, node: Node, purpose: Purpose = Purpose.GENERAL) -> Connection:
+    async def to_node(self, node: Node, purpose: Purpose = Purpose.GENERAL) -> ClientConnection:
         """A live connection; ConnectError says so when it is the advertised address that leads nowhere."""
         key = (node.node_id, purpose)
         async with self._opening[key]:  # of several who ask at once, one connects
@@ -66,7 +66,7 @@ class Pool:
             self._close_if_late(connection)
             return connection
 
-    def _adopted(self, node: Node, purpose: Purpose) -> Connection | None:
+    def _adopted(self, node: Node, purpose: Purpose) -> ClientConnection | None:
         """The bootstrap connection, if it turned out to lead to this node: saves a round trip."""
         found = self._bootstrap
         if found is None or not found.is_open or found.address != node.address:
@@ -76,7 +76,7 @@ class Pool:
         self._bootstrap = None
         return found
 
-    async def _connect(self, node: Node) -> Connection:
+    async def _connect(self, node: Node) -> ClientConnection:
         try:
             return await open_connection(node.address, self._options, dial=self._dial)
         except ConnectError as error:
@@ -85,7 +85,7 @@ class Pool:
                 hint="it must advertise an address that works from here (`kohort serve --advertise`)",
             ) from error
 
-    async def bootstrap(self, address: Address) -> Connection:
+    async def bootstrap(self, address: Address) -> ClientConnection:
         """A connection to an address of which only that is known; at most one is kept."""
         async with self._bootstrapping:
             found = self._bootstrap
@@ -97,13 +97,13 @@ class Pool:
             self._close_if_late(found)
             return found
 
-    def live(self) -> Connection | None:
+    def live(self) -> ClientConnection | None:
         """Any open connection that no long poll blocks."""
         general = (found for (_, purpose), found in self._open.items() if purpose is Purpose.GENERAL)
         candidates = [*general, *([self._bootstrap] if self._bootstrap is not None else [])]
         return next((found for found in candidates if found.is_open), None)
 
-    def _close_if_late(self, connection: Connection) -> None:
+    def _close_if_late(self, connection: ClientConnection) -> None:
         """A pool that was closed while a task connected, or waited for that, keeps nothing open."""
         if self._is_closed:
             connection.close()
@@ -337,7 +337,7 @@ class Cluster:
 
     # Finding nodes
 
-    async def connection(self, target: Target, purpose: Purpose = Purpose.GENERAL) -> Connection:
+    async def connection(self, target: Target, purpose: Purpose = Purpose.GENERAL) -> ClientConnection:
         """A live connection to where the target is now. One attempt: errors say whether to try again."""
         self._check_open()
         if self._stale:
@@ -364,7 +364,7 @@ class Cluster:
             raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, what, "it is not among the brokers right now")
         return node
 
-    async def _anyone(self) -> Connection:
+    async def _anyone(self) -> ClientConnection:
         """The first that answers: an open connection, a known broker, in the end a bootstrap address."""
         self._check_open()
         live = self._pool.live()

@@ -23,7 +23,7 @@ from kohort.client.errors import (
     check,
 )
 from kohort.client.security.entry import ClientSecurity
-from kohort.client.security.sasl import Session
+from kohort.client.security.sasl import SaslSession
 from kohort.client.settings import DEFAULTS, ClientOptions
 from kohort.codec.compiled import decode, encode_parts
 from kohort.codec.schema import Message, Versions
@@ -55,7 +55,7 @@ class _Awaited(NamedTuple):
     reply: asyncio.Future[Message]
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """Made by :func:`open_connection`, which also learns what the broker serves."""
 
     def __init__(self, address: Address, options: ClientOptions) -> None:
@@ -68,12 +68,12 @@ class Connection(asyncio.Protocol):
         self._correlation_id = 0
         self._transport: asyncio.Transport | None = None
         self._ended: KohortError | None = None
-        self._session: Session | None = None
+        self._session: SaslSession | None = None
         self._replies = 0
 
     def __repr__(self) -> str:
         state = "open" if self.is_open else "closed"
-        return f"<Connection to {self.address}: {state}, {len(self._awaited)} in flight>"
+        return f"<ClientConnection to {self.address}: {state}, {len(self._awaited)} in flight>"
 
     @property
     def is_open(self) -> bool:
@@ -279,7 +279,7 @@ def _is_refused_version(frame: bytes, position: int) -> bool:
 
 async def open_connection(
     address: Address, options: ClientOptions = DEFAULTS, *, dial: Dial = dial_tcp
-) -> Connection:
+) -> ClientConnection:
     """Connect, negotiate versions and log in.
 
     Raises ConnectError, SecurityError, or what went wrong after connecting.
@@ -297,10 +297,10 @@ async def open_connection(
 
 async def _open_secured(
     address: Address, options: ClientOptions, security: ClientSecurity, dial: Dial
-) -> Connection:
+) -> ClientConnection:
     """One clock for all steps; after a refusal the same client waits before it dials there again."""
     await security.pause(address)
-    connection: Connection | None = None
+    connection: ClientConnection | None = None
     try:
         async with asyncio.timeout(options.connect_timeout_ms / 1_000):
             connection = await _connected(address, options, security.dial if security.uses_tls else dial)
@@ -318,8 +318,8 @@ async def _open_secured(
     return connection
 
 
-async def _connected(address: Address, options: ClientOptions, dial: Dial) -> Connection:
-    connection = Connection(address, options)
+async def _connected(address: Address, options: ClientOptions, dial: Dial) -> ClientConnection:
+    connection = ClientConnection(address, options)
     try:
         async with asyncio.timeout(options.connect_timeout_ms / 1_000):
             await dial(connection, address)

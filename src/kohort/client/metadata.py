@@ -150,7 +150,7 @@ def merge(known: Metadata, response: MetadataResponse, *, whole: bool) -> Metada
     )
 
 
-class Leader(NamedTuple):
+class LeaderHint(NamedTuple):
     """Who leads a partition, as another node says it in its reply (KIP-951)."""
 
     node_id: NodeId
@@ -158,7 +158,7 @@ class Leader(NamedTuple):
 
 
 def adopt_leaders(
-    known: Metadata, leaders: Mapping[TopicPartition, Leader], nodes: Iterable[Node]
+    known: Metadata, leaders: Mapping[TopicPartition, LeaderHint], nodes: Iterable[Node]
 ) -> Metadata:
     """What is known after such hints: those of a newer epoch count, if the address of the leader is known."""
     all_nodes = {**known.nodes, **{node.node_id: node for node in nodes}}

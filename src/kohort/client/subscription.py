@@ -1,8 +1,8 @@
 """What a consumer wants to read, what it has been given, and how far it is. No I/O.
 
-``Subscription`` and ``Assignment`` are replaced, never edited: code that kept one across an ``await`` can
-tell that it is stale. The state of a partition (``PartitionState``) lives as long as the partition stays
-assigned, moves from one assignment to the next, and is edited by the fetcher.
+``ConsumerSubscription`` and ``PartitionAssignment`` are replaced, never edited: code that kept one across an
+``await`` can tell that it is stale. The state of a partition (``PartitionState``) lives as long as the
+partition stays assigned, moves from one assignment to the next, and is edited by the fetcher.
 """
 
 import re
@@ -61,7 +61,7 @@ class SubscriptionPattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class ConsumerSubscription:
     """What is wanted. With a pattern, ``topics`` are those that matched when metadata last changed; with a
     ``remote_pattern`` those that are assigned."""
 
@@ -77,7 +77,7 @@ class Subscription:
         return topic in self.topics
 
 
-NOTHING = Subscription()
+NOTHING = ConsumerSubscription()
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -143,7 +143,7 @@ class PartitionState:
         self.state = FetchState.AWAIT_RESET
 
 
-class Assignment(Mapping[TopicPartition, PartitionState]):
+class PartitionAssignment(Mapping[TopicPartition, PartitionState]):
     """The partitions a consumer has, in order. A new one is made for every change."""
 
     __slots__ = ("_states",)
@@ -161,16 +161,16 @@ class Assignment(Mapping[TopicPartition, PartitionState]):
         return len(self._states)
 
     def __repr__(self) -> str:
-        return f"<Assignment of {', '.join(map(str, self._states)) or 'nothing'}>"
+        return f"<PartitionAssignment of {', '.join(map(str, self._states)) or 'nothing'}>"
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
         """Sorted by topic and number."""
         return tuple(self._states)
 
-    def replaced(self, partitions: Iterable[TopicPartition]) -> "Assignment":
+    def replaced(self, partitions: Iterable[TopicPartition]) -> "PartitionAssignment":
         """Exactly these: those that stay keep their state, new ones start without a position."""
-        return Assignment({each: self._states.get(each) or PartitionState() for each in partitions})
+        return PartitionAssignment({each: self._states.get(each) or PartitionState() for each in partitions})
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What a commit of everything says: the valid positions."""
@@ -188,7 +188,7 @@ class Subscriptions:
 
     def __init__(self) -> None:
         self.subscription = NOTHING
-        self.assignment = Assignment()
+        self.assignment = PartitionAssignment()
 
     def __repr__(self) -> str:
         return f"<Subscriptions by {self.subscription.type.value}: {self.assignment}>"
@@ -202,15 +202,15 @@ class Subscriptions:
         names = frozenset(TopicName(topic) for topic in topics)
         if blank := [name for name in names if not name.strip()]:
             raise SubscriptionError(f"a topic to subscribe to has no name: {blank[0]!r}")
-        self._change(Subscription(SubscriptionType.AUTO_TOPICS, names))
+        self._change(ConsumerSubscription(SubscriptionType.AUTO_TOPICS, names))
 
     def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
         """Want every topic whose whole name matches; which those are comes with the metadata."""
-        self._change(Subscription(SubscriptionType.AUTO_PATTERN, pattern=pattern))
+        self._change(ConsumerSubscription(SubscriptionType.AUTO_PATTERN, pattern=pattern))
 
     def subscribe_remote_pattern(self, pattern: SubscriptionPattern) -> None:
         """Want every topic that the brokers say matches."""
-        self._change(Subscription(SubscriptionType.AUTO_PATTERN, remote_pattern=pattern.pattern))
+        self._change(ConsumerSubscription(SubscriptionType.AUTO_PATTERN, remote_pattern=pattern.pattern))
 
     def set_matched_topics(self, topics: Iterable[TopicName]) -> bool:
         """Take over what a pattern matches now; whether that changed anything."""
@@ -224,7 +224,7 @@ class Subscriptions:
         """Read these partitions, outside any group; those that were assigned before keep their state."""
         wanted = set(partitions)
         topics = frozenset(partition.topic for partition in wanted)
-        self._change(Subscription(SubscriptionType.USER_ASSIGNED, topics))
+        self._change(ConsumerSubscription(SubscriptionType.USER_ASSIGNED, topics))
         self.assignment = self.assignment.replaced(wanted)
 
     def assign_from_subscribed(self, partitions: Iterable[TopicPartition]) -> None:
@@ -234,7 +234,7 @@ class Subscriptions:
 
     def unsubscribe(self) -> None:
         self.subscription = NOTHING
-        self.assignment = Assignment()
+        self.assignment = PartitionAssignment()
 
     def state(self, partition: TopicPartition) -> PartitionState:
         """The state of an assigned partition; SubscriptionError for any other."""
@@ -262,7 +262,7 @@ class Subscriptions:
         for partition, state in self.assignment.items():
             state.awaits_callback = partition in added
 
-    def _change(self, wanted: Subscription) -> None:
+    def _change(self, wanted: ConsumerSubscription) -> None:
         current = self.subscription.type
         if current not in (SubscriptionType.NONE, wanted.type):
             raise SubscriptionError(

@@ -1,6 +1,6 @@
 """Spark jobs that are citizens of consumer groups: ``.format("kohort")``, its sessions and its pipelines.
 
-Imports nothing heavy: Spark's helper processes import this package, and so does whoever only wants its words.
+Imports nothing heavy: Spark's helper processes import this package, as do programs that only need names.
 ``kohort.spark.session``, ``warm_up`` and ``drain`` are imported when first asked for.
 """
 

@@ -26,7 +26,7 @@ def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
 def keep(path: Path, content: bytes, *, executable: bool = False) -> Path:
     """Make ``content`` the file at ``path``, unless it is; CacheError if that is impossible.
 
-    In one step: whoever comes at the same time sees all of it or nothing.
+    In one step: another process sees all of it or nothing.
     """
     try:
         is_there = path.is_file() and path.read_bytes() == content

@@ -34,7 +34,7 @@ def is_local(master: str) -> bool:
 
 
 def on_this_machine(master: str) -> bool:
-    """Whether nobody elsewhere has to reach the driver; the processes of ``local-cluster`` are here, too."""
+    """Whether no other machine has to reach the driver; the processes of ``local-cluster`` are here, too."""
     return is_local(master) or master.startswith("local-cluster[")
 
 

@@ -72,11 +72,11 @@ class GroupInUseError(KohortError):
 
 
 class FencedError(KohortError):
-    """The group gave partitions of ours to somebody else while a batch was running."""
+    """The group gave partitions of this query to another member while a batch was running."""
 
     def __init__(self, group_id: str, lost: Collection[TopicPartition], reason: str) -> None:
         named = ", ".join(map(str, sorted(lost)))
         super().__init__(
-            f"group {group_id!r} went on without this query and gave {named} to somebody else: {reason}",
+            f"group {group_id!r} went on without this query and gave {named} to another member: {reason}",
             hint='raise "kafka.max.poll.interval.ms" above the time of a batch, or unset "failOnFenced"',
         )

@@ -23,7 +23,7 @@ from kohort.spark.group_checkpoint import Checkpoint, NoNotes, local_path
 from kohort.spark.group_logs import accept
 from kohort.spark.group_offsets import GroupOffsetJson, Spans, from_json, ranges_of
 from kohort.spark.group_plan import of_these_topics
-from kohort.spark.group_query import GroupQuery, Surroundings
+from kohort.spark.group_query import GroupQuery, QueryInputs
 from kohort.spark.lifecycle import stop_on_sigterm
 from kohort.spark.lookup import Lookup
 from kohort.spark.member import QueryMember, assigned_in_a_group
@@ -95,9 +95,9 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not topics:
             return spans
         there = of_these_topics(spans, known_ids(self._lookup.ids_of(topics)))
-        anew = {where.topic for where in spans if where not in there}
-        if anew:
-            accept(TopicMadeAgainError(anew), self._options)
+        recreated = {where.topic for where in spans if where not in there}
+        if recreated:
+            accept(TopicMadeAgainError(recreated), self._options)
         return there
 
     def commit(self, end: GroupOffsetJson) -> None:
@@ -117,7 +117,7 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             stop_on_sigterm()
             self._checkpoint = self._known_checkpoint()
             member, logs = QueryMember(self._options), self._lookup
-            given = Surroundings(member, logs, logs.uncommitted_ends, self._checkpoint or NoNotes())
+            given = QueryInputs(member, logs, logs.uncommitted_ends, self._checkpoint or NoNotes())
             self._query = GroupQuery(self._options, given)
         return self._query
 

@@ -43,7 +43,7 @@ class Notes(Protocol):
 
 
 class NoNotes:
-    """For a query that was not told where its checkpoint is: all is forgotten with the run."""
+    """For a query without a checkpoint location: all is forgotten with the run."""
 
     def acknowledged(self, group_id: str, start: GroupOffsetJson) -> Offsets:
         return {}
@@ -51,8 +51,8 @@ class NoNotes:
     def note_acknowledged(self, group_id: str, start: GroupOffsetJson, committed: Offsets) -> None: ...
 
 
-class Acknowledged:
-    """The commits that a group is known to have had: if it has less one day, somebody has set it back."""
+class AcknowledgedOffsets:
+    """The commits that a group is known to have had: if it has less one day, its offsets were reset."""
 
     def __init__(self, group_id: str, notes: Notes) -> None:
         self._group_id = group_id
@@ -145,7 +145,7 @@ class Checkpoint:
     # --- and by the runner --------------------------------------------------------------------
 
     def drain_wanted(self) -> str | None:
-        """The token of whoever asks for it."""
+        """The token of the caller."""
         return self._read(_WANTED)
 
     def answer_drain(self, token: str) -> None:

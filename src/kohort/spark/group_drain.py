@@ -1,4 +1,4 @@
-"""``kohort.spark.drain``: end a query so that nothing it has read is read again by whoever comes next."""
+"""``kohort.spark.drain``: end a query so that nothing it has read is read again by the next reader."""
 
 import uuid
 from pathlib import Path
@@ -14,7 +14,7 @@ _LOOK_SECONDS = 0.05
 
 
 class DrainError(KohortError):
-    """The query could not be told, or did not come to rest in time. It is still running."""
+    """The request did not reach the query, or the query did not stop in time. It is still running."""
 
 
 class Query(Protocol):

@@ -12,8 +12,8 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import DataLossError
-from kohort.spark.group_plan import Loss, losses
-from kohort.spark.offsets import Offsets, Subscribe, TopicIds, known_ids, show
+from kohort.spark.group_plan import LostRecords, losses
+from kohort.spark.offsets import Offsets, SubscribeTo, TopicIds, known_ids, show
 from kohort.spark.options import SourceOptions
 from kohort.spark.positions import Logs
 
@@ -40,8 +40,8 @@ def accept(loss: DataLossError, options: SourceOptions) -> None:
     _log.warning("%s; going on without them", loss.args[0])
 
 
-class Seen(NamedTuple):
-    """One look at the topics of some partitions: ids of those that exist; ends, unless one was not told."""
+class TopicSnapshot(NamedTuple):
+    """One look at the topics of some partitions: ids of those that exist; ends, unless one is unknown."""
 
     ids: TopicIds
     ends: Offsets | None
@@ -65,12 +65,12 @@ class GroupLogs:
         """The ids of their topics now; of those that exist."""
         return self._noted(self._logs.ids_of({where.topic for where in partitions})) if partitions else {}
 
-    def look(self, partitions: Collection[TopicPartition]) -> Seen:
+    def look(self, partitions: Collection[TopicPartition]) -> TopicSnapshot:
         """Ids and ends in the time of one question."""
         if not partitions:
-            return Seen({}, {})
+            return TopicSnapshot({}, {})
         ids, ends = self._logs.ids_and_ends(partitions)
-        return Seen(self._noted(ids), ends)
+        return TopicSnapshot(self._noted(ids), ends)
 
     def _noted(self, found: Mapping[TopicName, bytes]) -> TopicIds:
         ids = known_ids(found)
@@ -80,9 +80,9 @@ class GroupLogs:
     def check_names(self, *, may_wait: bool) -> None:
         """A topic that was named and does not exist: it may be made later, or its name is wrong.
 
-        Said in the log; raises UnknownTopicError where nobody waits and ``failOnDataLoss`` is set.
+        Said in the log; raises UnknownTopicError where no call waits and ``failOnDataLoss`` is set.
         """
-        names = self._options.topics.names if isinstance(self._options.topics, Subscribe) else ()
+        names = self._options.topics.names if isinstance(self._options.topics, SubscribeTo) else ()
         missing = sorted(set(names) - self._logs.ids_of(names).keys()) if names else []
         if missing and not may_wait and self._options.fail_on_data_loss:
             raise UnknownTopicError(missing[0])
@@ -114,7 +114,7 @@ class GroupLogs:
 
     def losses(
         self, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
-    ) -> list[Loss]:
+    ) -> list[LostRecords]:
         """Which of these positions lie outside their logs."""
         if not positions:
             return []

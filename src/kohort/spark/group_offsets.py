@@ -3,7 +3,7 @@
 ``{"orders": {"0": {"from": 500, "to": 700, "epoch": 7, "id": "0TJzy7VpQPq8Z3Zb6rYWHw"}}}``: the batch that
 ends here reads 500 to 699 of orders-0, planned as a member of generation 7, of the topic with this id. A
 partition with nothing to read in the batch is carried along with ``from`` equal to ``to``: up to there this
-checkpoint has it behind itself. So a batch can be read again from its end offset alone, whoever owns its
+checkpoint has it behind itself. So a batch can be read again from its end offset alone, by any owner of its
 partitions by then, and a partition may go, come back and start anywhere without a record being read twice
 under one checkpoint. The id is left out where it is not known: checkpoints of earlier versions have none.
 """
@@ -18,7 +18,7 @@ from kohort.spark.offsets import OffsetRange, topic_partition
 GroupOffsetJson = dict[str, dict[str, dict[str, int | str]]]
 
 
-class Span(NamedTuple):
+class GroupOffsetSpan(NamedTuple):
     """One partition in one batch: records with ``start <= offset < end``."""
 
     start: int
@@ -27,7 +27,7 @@ class Span(NamedTuple):
     topic_id: str = ""  # a topic that is deleted and made again has another one; "": not known
 
 
-Spans = Mapping[TopicPartition, Span]
+Spans = Mapping[TopicPartition, GroupOffsetSpan]
 
 
 def to_json(spans: Spans) -> GroupOffsetJson:
@@ -42,7 +42,7 @@ def to_json(spans: Spans) -> GroupOffsetJson:
     return nested
 
 
-def from_json(offset: Mapping[str, Mapping[str, object]]) -> dict[TopicPartition, Span]:
+def from_json(offset: Mapping[str, Mapping[str, object]]) -> dict[TopicPartition, GroupOffsetSpan]:
     """The reverse. OptionError for the offset of a query that was no member: its checkpoint is another's."""
     return {
         topic_partition(topic, int(number)): _span(span)
@@ -51,14 +51,14 @@ def from_json(offset: Mapping[str, Mapping[str, object]]) -> dict[TopicPartition
     }
 
 
-def _span(span: object) -> Span:
+def _span(span: object) -> GroupOffsetSpan:
     if not isinstance(span, dict) or not {"from", "to", "epoch"} <= span.keys():
         raise OptionError(
             "the checkpoint was written by a query that was not a member of a group",
             hint='start with a new checkpoint; with "commit" set to "group" before, its offsets are the '
             "group's, and nothing is lost",
         )
-    return Span(span["from"], span["to"], span["epoch"], span.get("id", ""))
+    return GroupOffsetSpan(span["from"], span["to"], span["epoch"], span.get("id", ""))
 
 
 def held_in(spans: Spans) -> set[TopicPartition]:

@@ -11,7 +11,7 @@ and the checkpoint knows its own. And nothing is read twice under one checkpoint
 and the partition comes back later. A commit is due wherever the group knows less than the position.
 
 Two things overrule this. A topic that was deleted and made again, known by its id, is read from its
-beginning. And a group that once acknowledged a larger offset than it has now was set back by somebody: it
+beginning. And a group that once acknowledged a larger offset than it has now was reset: it
 alone decides then.
 """
 
@@ -21,12 +21,12 @@ from typing import NamedTuple
 
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
-from kohort.spark.group_offsets import Span, Spans
+from kohort.spark.group_offsets import GroupOffsetSpan, Spans
 from kohort.spark.offsets import Offsets, TopicIds, made_again
 from kohort.spark.planning import limit, volume
 
 
-class Assignment(NamedTuple):
+class GroupAssignment(NamedTuple):
     """What the group has given to a member; generation -1 and nothing while it is not in one."""
 
     partitions: tuple[TopicPartition, ...] = ()
@@ -34,15 +34,15 @@ class Assignment(NamedTuple):
     member_id: str = ""
 
 
-NOT_ASSIGNED = Assignment()
+NOT_ASSIGNED = GroupAssignment()
 
 
-def of_these_topics(spans: Spans, topic_ids: TopicIds) -> dict[TopicPartition, Span]:
+def of_these_topics(spans: Spans, topic_ids: TopicIds) -> dict[TopicPartition, GroupOffsetSpan]:
     """The spans without those of topics that had another id."""
     return {where: span for where, span in spans.items() if not _is_of_another(where, span, topic_ids)}
 
 
-def _is_of_another(where: TopicPartition, span: Span, topic_ids: TopicIds) -> bool:
+def _is_of_another(where: TopicPartition, span: GroupOffsetSpan, topic_ids: TopicIds) -> bool:
     return bool(span.topic_id) and topic_ids.get(where.topic, span.topic_id) != span.topic_id
 
 
@@ -54,10 +54,10 @@ class Holding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Holdings:
+class HeldPartitions:
     """What a member holds in one assignment, and what it remembers of those before."""
 
-    assignment: Assignment = NOT_ASSIGNED
+    assignment: GroupAssignment = NOT_ASSIGNED
     held: Mapping[TopicPartition, Holding] = field(default_factory=dict)
     seen: Mapping[TopicPartition, int] = field(default_factory=dict)  # positions of this run, held or not
     topic_ids: TopicIds = field(default_factory=dict)  # of the topics that all these are positions in
@@ -66,7 +66,7 @@ class Holdings:
     def positions(self) -> Offsets:
         return {where: holding.position for where, holding in self.held.items()}
 
-    def moved(self, positions: Mapping[TopicPartition, int]) -> "Holdings":
+    def moved(self, positions: Mapping[TopicPartition, int]) -> "HeldPartitions":
         """Forward to these, never back; partitions that are not held are left alone."""
         held = {
             where: holding._replace(position=max(holding.position, positions.get(where, 0)))
@@ -74,7 +74,7 @@ class Holdings:
         }
         return replace(self, held=held)
 
-    def committed(self, offsets: Mapping[TopicPartition, int]) -> "Holdings":
+    def committed(self, offsets: Mapping[TopicPartition, int]) -> "HeldPartitions":
         """The group knows these now."""
         held = {
             where: holding._replace(committed=offsets.get(where, holding.committed))
@@ -82,17 +82,17 @@ class Holdings:
         }
         return replace(self, held=held)
 
-    def dropped(self) -> "Holdings":
-        """Hold nothing more of this assignment: somebody else has it. What was seen stays known."""
+    def dropped(self) -> "HeldPartitions":
+        """Hold nothing more of this assignment: another member has it. What was seen stays known."""
         return replace(self, held={}, seen={**self.seen, **self.positions})
 
-    def restarted(self, positions: Mapping[TopicPartition, int]) -> "Holdings":
+    def restarted(self, positions: Mapping[TopicPartition, int]) -> "HeldPartitions":
         """Elsewhere, back or forth, because the records at the old place are gone."""
         held = {**self.held, **{where: Holding(position) for where, position in positions.items()}}
         seen = {where: position for where, position in self.seen.items() if where not in positions}
         return replace(self, held=held, seen=seen)
 
-    def begun_anew(self, topic_ids: TopicIds, starts: Mapping[TopicPartition, int]) -> "Holdings":
+    def begun_anew(self, topic_ids: TopicIds, starts: Mapping[TopicPartition, int]) -> "HeldPartitions":
         """These topics are others than before: nothing holds of them but where they start."""
         held = {where: holding for where, holding in self.held.items() if where.topic not in topic_ids}
         seen = {where: position for where, position in self.seen.items() if where.topic not in topic_ids}
@@ -100,12 +100,12 @@ class Holdings:
         return replace(self, held=held, seen=seen, topic_ids=known).restarted(starts)
 
 
-def caught_up(holdings: Holdings, done: Spans) -> Holdings:
+def caught_up(holdings: HeldPartitions, done: Spans) -> HeldPartitions:
     """Spark has made the batch that ends in ``done`` durable."""
     return holdings.moved({where: span.end for where, span in done.items()})
 
 
-def due_commits(holdings: Holdings) -> Offsets:
+def due_commits(holdings: HeldPartitions) -> Offsets:
     """What the group should know and does not."""
     return {
         where: holding.position
@@ -129,7 +129,9 @@ class Past(NamedTuple):
     void: frozenset[TopicPartition]  # what it has read of those
 
 
-def past_of(done: Spans, before: Holdings, acknowledged: Mapping[TopicPartition, int], now: TopicIds) -> Past:
+def past_of(
+    done: Spans, before: HeldPartitions, acknowledged: Mapping[TopicPartition, int], now: TopicIds
+) -> Past:
     """``now`` are the ids of the topics of the new assignment."""
     seen = {**before.seen, **before.positions}
     in_checkpoint = {where.topic: span.topic_id for where, span in done.items() if span.topic_id}
@@ -156,7 +158,9 @@ class Known(NamedTuple):
     behind: Offsets  # commits from before the last batch: set back, or the later ones were never made
 
 
-def known_of(assignment: Assignment, committed: Mapping[TopicPartition, int | None], past: Past) -> Known:
+def known_of(
+    assignment: GroupAssignment, committed: Mapping[TopicPartition, int | None], past: Past
+) -> Known:
     """Where the partitions of a new assignment go on."""
     positions: Offsets = {}
     set_back = []
@@ -186,8 +190,8 @@ def known_of(assignment: Assignment, committed: Mapping[TopicPartition, int | No
 
 
 def taken_over(
-    assignment: Assignment, known: Known, starts: Mapping[TopicPartition, int], past: Past
-) -> Holdings:
+    assignment: GroupAssignment, known: Known, starts: Mapping[TopicPartition, int], past: Past
+) -> HeldPartitions:
     """Hold exactly the partitions of ``assignment``; ``starts`` are those that had to be looked up."""
     positions = {**known.positions, **starts}
     held = {
@@ -195,13 +199,13 @@ def taken_over(
         for where in assignment.partitions
         if where in positions
     }
-    return Holdings(assignment, held, past.seen, past.topic_ids)
+    return HeldPartitions(assignment, held, past.seen, past.topic_ids)
 
 
 # --- records that are gone --------------------------------------------------------------------
 
 
-class Loss(NamedTuple):
+class LostRecords(NamedTuple):
     """A position the log does not reach."""
 
     where: TopicPartition
@@ -222,10 +226,10 @@ def losses(
     positions: Mapping[TopicPartition, int],
     log_starts: Mapping[TopicPartition, int],
     log_ends: Mapping[TopicPartition, int],
-) -> list[Loss]:
+) -> list[LostRecords]:
     """Positions before the start of their log, or behind its end; of logs that were asked."""
     found = [
-        Loss(where, position, log_starts[where], log_ends[where])
+        LostRecords(where, position, log_starts[where], log_ends[where])
         for where, position in sorted(positions.items())
         if where in log_starts and where in log_ends
     ]
@@ -235,7 +239,7 @@ def losses(
 # --- the next batch ---------------------------------------------------------------------------
 
 
-class Limits(NamedTuple):
+class PlanLimits(NamedTuple):
     """How much a batch may, or has to, read."""
 
     at_most: int | None = None
@@ -243,7 +247,7 @@ class Limits(NamedTuple):
 
 
 def next_batch(
-    holdings: Holdings, done: Spans, log_ends: Mapping[TopicPartition, int], limits: Limits
+    holdings: HeldPartitions, done: Spans, log_ends: Mapping[TopicPartition, int], limits: PlanLimits
 ) -> Spans | None:
     """The spans of the next batch, what is carried along included; None: nothing (or too little) is new."""
     starts, ids = holdings.positions, holdings.topic_ids
@@ -257,7 +261,7 @@ def next_batch(
     epoch = holdings.assignment.generation
     carried = {where: span._replace(start=span.end) for where, span in of_these_topics(done, ids).items()}
     own = {
-        where: Span(start, max(start, ends.get(where, start)), epoch, ids.get(where.topic, ""))
+        where: GroupOffsetSpan(start, max(start, ends.get(where, start)), epoch, ids.get(where.topic, ""))
         for where, start in starts.items()
     }
     planned = {**carried, **own}
@@ -266,7 +270,7 @@ def next_batch(
     return planned
 
 
-def _goes_back(where: TopicPartition, span: Span, holdings: Holdings) -> bool:
+def _goes_back(where: TopicPartition, span: GroupOffsetSpan, holdings: HeldPartitions) -> bool:
     """Whether the checkpoint has to learn that what it has of a partition does not hold any more."""
     return holdings.held[where].position < span.end or _is_of_another(where, span, holdings.topic_ids)
 

@@ -13,15 +13,15 @@ from kohort.model.errors import KohortError
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import DataLossError, FencedError, TopicMadeAgainError
-from kohort.spark.group_checkpoint import Acknowledged, NoNotes, Notes
+from kohort.spark.group_checkpoint import AcknowledgedOffsets, NoNotes, Notes
 from kohort.spark.group_logs import GroupLogs, QueryLogs, accept
 from kohort.spark.group_offsets import GroupOffsetJson, Spans, from_json, to_json
 from kohort.spark.group_plan import (
     NOT_ASSIGNED,
-    Assignment,
-    Holdings,
+    GroupAssignment,
+    HeldPartitions,
     Known,
-    Limits,
+    PlanLimits,
     caught_up,
     due_commits,
     known_of,
@@ -30,7 +30,7 @@ from kohort.spark.group_plan import (
     past_of,
     taken_over,
 )
-from kohort.spark.member import Member, NotJoinedError, Verdict, verdict
+from kohort.spark.member import CommitVerdict, NotJoinedError, Participant, verdict
 from kohort.spark.offsets import (
     AtOffsets,
     AtTimestamps,
@@ -57,10 +57,10 @@ _ASK_MS = 10_000  # a commit, or a question about commits; less if default.api.t
 _GOODBYE_MS = 3_000.0
 
 
-class Surroundings(NamedTuple):
+class QueryInputs(NamedTuple):
     """What a query is given besides its options."""
 
-    member: Member
+    member: Participant
     logs: QueryLogs
     uncommitted: Callable[[Collection[TopicPartition]], Offsets]  # log ends, whatever the isolation level
     notes: Notes = NoNotes()
@@ -70,17 +70,17 @@ class Surroundings(NamedTuple):
 class GroupQuery:
     """One run of a query as a member of its group."""
 
-    def __init__(self, options: SourceOptions, given: Surroundings) -> None:
+    def __init__(self, options: SourceOptions, given: QueryInputs) -> None:
         self._options = options
         self._member, self._logs, self._clock = given.member, given.logs, given.clock
         self._topics = GroupLogs(options, given.logs, given.uncommitted)
         self._ask_ms = min(_ASK_MS, self._setting("default_api_timeout_ms", _ASK_MS))
-        self._holdings = Holdings()
+        self._holdings = HeldPartitions()
         self._has_joined = False
         self._target: Offsets | None = None
         self._ends: Offsets = {}
         self._start: GroupOffsetJson | None = None
-        self._acknowledged = Acknowledged(self._group_id, given.notes)
+        self._acknowledged = AcknowledgedOffsets(self._group_id, given.notes)
         self._planned: GroupOffsetJson | None = None
         self._planned_at: float | None = None
         self._idle_since = self._clock()
@@ -130,7 +130,7 @@ class GroupQuery:
             self._commit_due()  # where the query starts, and what could not be committed before
         self._ends = ends
         readable = ends if self._target is None else newest_only(ends, self._target)
-        spans = next_batch(self._holdings, self._done(start), readable, Limits(at_most, self._at_least()))
+        spans = next_batch(self._holdings, self._done(start), readable, PlanLimits(at_most, self._at_least()))
         if spans is None:
             return start
         self._idle_since = self._planned_at = self._clock()
@@ -172,18 +172,18 @@ class GroupQuery:
     def commit(self, start: GroupOffsetJson) -> None:
         """Tell the group what is behind us, if it does not know; FencedError under ``failOnFenced``.
 
-        Nothing is committed for a topic that was made again: whoever reads it next would miss its beginning.
+        Nothing is committed for a topic that was created again: the next reader would miss its beginning.
         """
         self._commit(start, self._topics.ids_of(self._holdings.held))
 
     def _commit(self, start: GroupOffsetJson, ids: TopicIds) -> bool:
         """The same, with the ids the topics have now; whether they are those we hold."""
-        anew = self._made_again(ids)
+        recreated = self._made_again(ids)
         self._catch_up(start)
-        self._commit_due(leave_out=anew)
-        if anew:
-            self._begin_anew(anew)
-        return not anew
+        self._commit_due(leave_out=recreated)
+        if recreated:
+            self._start_over(recreated)
+        return not recreated
 
     def come_to_rest(self, start: GroupOffsetJson) -> bool:
         """Commit, and plan nothing more; whether that is done, or has to be tried again."""
@@ -192,7 +192,7 @@ class GroupQuery:
         except KohortError as error:
             if not error.retriable:
                 raise
-            _log.warning("group %r is not told of the last batch yet: %s", self._group_id, error)
+            _log.warning("group %r does not know of the last batch yet: %s", self._group_id, error)
             return False
         return True
 
@@ -223,15 +223,15 @@ class GroupQuery:
 
     def _not_committed(self, offsets: Offsets, error: KohortError) -> None:
         match verdict(error):
-            case Verdict.FENCED:
+            case CommitVerdict.FENCED:
                 self._holdings = self._holdings.dropped()
                 fenced = FencedError(self._group_id, offsets.keys(), str(error))
                 if self._options.fail_on_fenced:
                     raise fenced from error
-                _log.warning("%s; whoever has them now may process records again", fenced)
-            case Verdict.LATER:
+                _log.warning("%s; their new owners may process records again", fenced)
+            case CommitVerdict.LATER:
                 _log.warning("offsets of %s are not committed yet: %s", show(offsets), error)
-            case Verdict.FATAL:
+            case CommitVerdict.FATAL:
                 raise error
             case never:
                 assert_never(never)
@@ -264,7 +264,9 @@ class GroupQuery:
             return _JOIN_MS
         return _WHILE_HOLDING_MS if self._holdings.held else _REJOIN_MS
 
-    def _taken_over(self, assignment: Assignment, start: GroupOffsetJson, before: Holdings) -> Holdings:
+    def _taken_over(
+        self, assignment: GroupAssignment, start: GroupOffsetJson, before: HeldPartitions
+    ) -> HeldPartitions:
         """Find out where the partitions of a new assignment go on."""
         ids = self._topics.ids_of(assignment.partitions)
         past = past_of(self._done(start), before, self._acknowledged.offsets, ids)
@@ -319,11 +321,11 @@ class GroupQuery:
         """The topics that are others than those we hold."""
         return {topic: ids[topic] for topic in made_again(self._holdings.topic_ids, ids)}
 
-    def _begin_anew(self, topic_ids: TopicIds) -> None:
+    def _start_over(self, topic_ids: TopicIds) -> None:
         """Another id under the same name is another topic, however long it is: nothing goes on there."""
         accept(TopicMadeAgainError(topic_ids), self._options)
-        anew = [where for where in self._holdings.held if where.topic in topic_ids]
-        starts = self._topics.starts(anew)
+        recreated = [where for where in self._holdings.held if where.topic in topic_ids]
+        starts = self._topics.starts(recreated)
         self._acknowledged.forget(topic_ids)
         self._holdings = self._holdings.begun_anew(topic_ids, starts)
         self._commit_due()
@@ -333,10 +335,10 @@ class GroupQuery:
         positions = self._holdings.positions
         doubtful = {where: positions[where] for where, end in ends.items() if every or positions[where] > end}
         found = self._topics.losses(doubtful, ends)
-        anew = self._made_again(self._topics.ids_of([loss.where for loss in found]))
-        if anew:  # just now, since we looked at the ids
-            self._begin_anew(anew)
-        others = [loss for loss in found if loss.where.topic not in anew]
+        recreated = self._made_again(self._topics.ids_of([loss.where for loss in found]))
+        if recreated:  # just now, since we looked at the ids
+            self._start_over(recreated)
+        others = [loss for loss in found if loss.where.topic not in recreated]
         if others:
             accept(DataLossError("; ".join(map(str, others))), self._options)
             self._holdings = self._holdings.restarted({loss.where: loss.log_start for loss in others})

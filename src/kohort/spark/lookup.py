@@ -18,7 +18,7 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import Offset, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import GroupInUseError
-from kohort.spark.offsets import Assign, Offsets, Subscribe, SubscribePattern
+from kohort.spark.offsets import Assign, Offsets, SubscribePattern, SubscribeTo
 from kohort.spark.options import SourceOptions
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class Lookup:
         return sorted(found)
 
     def topic_ids(self) -> dict[TopicName, bytes]:
-        """The ids of the topics that ``partitions`` saw last: a topic made anew has another one."""
+        """The ids of the topics that ``partitions`` saw last: one created again has another."""
         return _ids(self._known[1]) if self._known else {}
 
     def ids_of(self, topics: Collection[str]) -> dict[TopicName, bytes]:
@@ -101,7 +101,7 @@ class Lookup:
     ) -> tuple[dict[TopicName, bytes], Offsets | None]:
         """``ids_of`` their topics and ``log_ends``, asked for at the same time.
 
-        No ends if one of them is not told at once: nobody waits here for a leader.
+        No ends if one of them is not known at once: this does not wait for a leader.
         """
         wanted = dict.fromkeys(partitions, OffsetSpec.LATEST)
 
@@ -139,7 +139,7 @@ class Lookup:
                     for each in everything
                     if matches(each.name) and (with_internal or not each.is_internal)
                 ]
-            case Subscribe(names):
+            case SubscribeTo(names):
                 topics = self._named(names, missing_ok)
             case Assign(partitions):
                 topics = self._named({each.topic for each in partitions}, missing_ok)

@@ -20,14 +20,14 @@ from kohort.client.errors import (
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import OptionError
-from kohort.spark.group_plan import NOT_ASSIGNED, Assignment
-from kohort.spark.offsets import Assign, Subscribe, SubscribePattern
+from kohort.spark.group_plan import NOT_ASSIGNED, GroupAssignment
+from kohort.spark.offsets import Assign, SubscribePattern, SubscribeTo
 from kohort.spark.options import SourceOptions
 
 METADATA_MAX_AGE_MS = 30_000  # new topics and partitions; Kafka's five minutes are long for a stream
 
 
-class Member(Protocol):
+class Participant(Protocol):
     """What the reader needs of a membership, whatever protocol the group speaks.
 
     In the consumer protocol heartbeats run by themselves, ``poll`` acknowledges what was revoked since the
@@ -35,7 +35,7 @@ class Member(Protocol):
     STALE_MEMBER_EPOCH.
     """
 
-    def poll(self, timeout_ms: float) -> Assignment:
+    def poll(self, timeout_ms: float) -> GroupAssignment:
         """Take part in rebalances, at most so long; what the member holds now. Raises what ends it.
 
         NOT_ASSIGNED while it is in no generation, or waits for its part of one.
@@ -65,10 +65,10 @@ class NotJoinedError(KohortError):
         )
 
 
-class Verdict(Enum):
+class CommitVerdict(Enum):
     """What an error of a commit means for the query."""
 
-    FENCED = "somebody else has the partitions: drop them"
+    FENCED = "another member has the partitions: drop them"
     LATER = "still a member: commit again after the next poll"
     FATAL = "no later attempt will do better"
 
@@ -76,39 +76,39 @@ class Verdict(Enum):
 _FENCING = (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 
 
-def verdict(error: KohortError) -> Verdict:
-    """Judge what ``Member.commit`` or ``Member.committed`` raised."""
+def verdict(error: KohortError) -> CommitVerdict:
+    """Judge what ``Participant.commit`` or ``Participant.committed`` raised."""
     if isinstance(error, CommitFailedError | FencedInstanceIdError):
-        return Verdict.FENCED
+        return CommitVerdict.FENCED
     if isinstance(error, BrokerError) and error.code in _FENCING:
-        return Verdict.FENCED
+        return CommitVerdict.FENCED
     if error.retriable or isinstance(error, RebalanceInProgressError | OffsetFetchTimeoutError):
-        return Verdict.LATER
-    return Verdict.FATAL
+        return CommitVerdict.LATER
+    return CommitVerdict.FATAL
 
 
 class QueryMember:
-    """A ``Member`` of either protocol: our consumer, with any of its settings."""
+    """A ``Participant`` of either protocol: our consumer, with any of its settings."""
 
     def __init__(self, options: SourceOptions) -> None:
         """Connects with the first poll, not here."""
         self._consumer = Consumer(**member_settings(options))
         match options.topics:
-            case Subscribe(names):
+            case SubscribeTo(names):
                 self._consumer.subscribe(names)
             case SubscribePattern(pattern):
                 self._consumer.subscribe(pattern=pattern)
             case Assign():
                 raise assigned_in_a_group()
 
-    def poll(self, timeout_ms: float) -> Assignment:
+    def poll(self, timeout_ms: float) -> GroupAssignment:
         self._consumer.start()
         has_settled = self._consumer.take_part(timeout_ms)
         current = self._consumer.group_metadata()
         held = tuple(sorted(self._consumer.assignment()))
         if current.is_unknown_to_the_group or not (has_settled or held):
             return NOT_ASSIGNED  # what it held may be anybody's by now
-        return Assignment(held, current.generation_id, current.member_id)
+        return GroupAssignment(held, current.generation_id, current.member_id)
 
     def commit(self, offsets: Mapping[TopicPartition, int], timeout_ms: float) -> None:
         self._consumer.commit(dict(offsets.items()), timeout_ms)

@@ -55,7 +55,7 @@ class OffsetRange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Subscribe:
+class SubscribeTo:
     """All partitions of these topics."""
 
     names: tuple[str, ...]
@@ -75,7 +75,7 @@ class Assign:
     partitions: tuple[TopicPartition, ...]
 
 
-Topics = Subscribe | SubscribePattern | Assign
+Topics = SubscribeTo | SubscribePattern | Assign
 
 
 # Where to start or to end

@@ -22,8 +22,8 @@ from kohort.spark.offsets import (
     FromGroup,
     Latest,
     Place,
-    Subscribe,
     SubscribePattern,
+    SubscribeTo,
     Topics,
     parse_offsets,
     parse_partitions,
@@ -268,7 +268,7 @@ def _topics(given: _Given) -> Topics:
                 raise OptionError(
                     f"subscribe names no topic: {text!r}", hint="expected for example orders,bills"
                 )
-            return Subscribe(names)
+            return SubscribeTo(names)
         case _:
             return SubscribePattern(_pattern(text))
 

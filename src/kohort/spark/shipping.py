@@ -15,7 +15,7 @@ _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
 def archive(cache: Path | None = None) -> Path:
-    """A zip of the installed packages, made anew when a file of them has changed.
+    """A zip of the installed packages, made again when a file of them has changed.
 
     Where Kohort runs from such a zip already, it is that one.
     """

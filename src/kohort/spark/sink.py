@@ -66,8 +66,8 @@ class Written(WriterCommitMessage):
         )
 
 
-class Receipts:
-    """What became of the blocks of a task. Told on the producer's thread, read on the task's."""
+class SinkReceipts:
+    """What became of the blocks of a task. Written on the producer's thread, read on the task's."""
 
     def __init__(self) -> None:
         self._stretches: dict[TopicPartition, Stretch] = {}
@@ -115,7 +115,7 @@ class BatchArrowWriter(DataSourceArrowWriter):
 class StreamArrowWriter(DataSourceStreamArrowWriter):
     """``df.writeStream.format("kohort")``; as the batch writer, once for every micro-batch.
 
-    Every output mode appends: in complete mode all rows of the result are written anew each time.
+    Every output mode appends: in complete mode all rows of the result are written again each time.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -142,11 +142,11 @@ def write_rows(options: SinkOptions, batches: "Iterable[pa.RecordBatch]") -> Wri
     """Write all rows; return when each is acknowledged. Raises ``WriteError`` at the first that cannot be."""
     from kohort.spark.encode import in_pieces
 
-    receipts = Receipts()
+    receipts = SinkReceipts()
     pieces = in_pieces(batches)
     first = next(pieces, None)
     if first is None:
-        return receipts.written()  # nobody needs to be reached for nothing
+        return receipts.written()  # without rows there is no need to connect
     try:
         producer = _connected(options)
         patience_ms: int | None = 0  # a task that failed leaves the rest unsent

@@ -35,7 +35,7 @@ _WITHOUT_EFFECT = frozenset(
 INT, FLAG, TEXT, ACKS = "int", "flag", "text", "acks"
 
 
-class Setting(NamedTuple):
+class SinkSetting(NamedTuple):
     """A setting of the Java producer that has an effect: our name for it, and what its value is."""
 
     ours: str
@@ -43,22 +43,22 @@ class Setting(NamedTuple):
 
 
 SETTINGS = {
-    "acks": Setting("acks", ACKS),
-    "batch.size": Setting("batch_size", INT),
-    "buffer.memory": Setting("max_buffered_bytes", INT),
-    "client.id": Setting("client_id", TEXT),
-    "compression.type": Setting("compression_type", TEXT),
-    "delivery.timeout.ms": Setting("delivery_timeout_ms", INT),
-    "enable.idempotence": Setting("enable_idempotence", FLAG),
-    "linger.ms": Setting("linger_ms", INT),
-    "max.block.ms": Setting("max_block_ms", INT),
-    "max.in.flight.requests.per.connection": Setting("max_in_flight_requests_per_connection", INT),
-    "max.request.size": Setting("max_request_size", INT),
-    "metadata.max.age.ms": Setting("metadata_max_age_ms", INT),
-    "request.timeout.ms": Setting("request_timeout_ms", INT),
-    "retry.backoff.ms": Setting("retry_backoff_ms", INT),
-    "retry.backoff.max.ms": Setting("retry_backoff_max_ms", INT),
-    "socket.connection.setup.timeout.ms": Setting("connect_timeout_ms", INT),
+    "acks": SinkSetting("acks", ACKS),
+    "batch.size": SinkSetting("batch_size", INT),
+    "buffer.memory": SinkSetting("max_buffered_bytes", INT),
+    "client.id": SinkSetting("client_id", TEXT),
+    "compression.type": SinkSetting("compression_type", TEXT),
+    "delivery.timeout.ms": SinkSetting("delivery_timeout_ms", INT),
+    "enable.idempotence": SinkSetting("enable_idempotence", FLAG),
+    "linger.ms": SinkSetting("linger_ms", INT),
+    "max.block.ms": SinkSetting("max_block_ms", INT),
+    "max.in.flight.requests.per.connection": SinkSetting("max_in_flight_requests_per_connection", INT),
+    "max.request.size": SinkSetting("max_request_size", INT),
+    "metadata.max.age.ms": SinkSetting("metadata_max_age_ms", INT),
+    "request.timeout.ms": SinkSetting("request_timeout_ms", INT),
+    "retry.backoff.ms": SinkSetting("retry_backoff_ms", INT),
+    "retry.backoff.max.ms": SinkSetting("retry_backoff_max_ms", INT),
+    "socket.connection.setup.timeout.ms": SinkSetting("connect_timeout_ms", INT),
 }
 """``kafka.<name>`` of these goes to our producer."""
 

@@ -40,7 +40,7 @@ class AsyncBroker:
     ``configs`` are Kafka's broker settings by name, for example
     ``{"group.initial.rebalance.delay.ms": 0}``. With ``virtual_time=True`` sessions, rebalances,
     retention and timestamps run on ``broker.clock``, which stands still until ``advance`` moves it.
-    Clients are told to go to ``advertised`` (``host:port``), where a proxy may wait for them.
+    Clients go to ``advertised`` (``host:port``), where a proxy may wait for them.
 
     With ``security={"alice": "secret"}`` it has one listener, SASL_SSL with SCRAM and PLAIN, a certificate
     for localhost, and these users; ``client_security("alice")`` has the settings of a client.
@@ -60,11 +60,11 @@ class AsyncBroker:
         self.certificate = ""  # of the authority, as PEM text; only with security
         secured = {} if security is None else self._certified()
         self.clock = VirtualClock() if virtual_time else None
-        told = parse_address(advertised) if advertised is not None else None
+        address = parse_address(advertised) if advertised is not None else None
         self._settings = Settings(
             port=port,
-            advertised_host=told.host if told is not None else None,
-            advertised_port=told.port if told is not None else None,
+            advertised_host=address.host if address is not None else None,
+            advertised_port=address.port if address is not None else None,
             data=Path(data) if data is not None else None,
             overrides=secured | {name: _as_text(value) for name, value in (configs or {}).items()},
             users={name: Secret(password) for name, password in (security or {}).items()},
@@ -90,8 +90,8 @@ class AsyncBroker:
 
     def _listeners(self, port: int) -> tuple[Listener, ...]:
         protocol, settings = SecurityProtocol.SASL_SSL, self._settings
-        told = (settings.advertised_host or settings.host, settings.advertised_port or 0)
-        return (Listener(protocol.value, protocol, settings.host, port, *told),)
+        advertised = (settings.advertised_host or settings.host, settings.advertised_port or 0)
+        return (Listener(protocol.value, protocol, settings.host, port, *advertised),)
 
     def client_security(self, user: str, mechanism: str = "SCRAM-SHA-256") -> SecurityOptions:
         """Keyword arguments for ``Consumer``, ``Producer`` and ``Admin``, to log in as this user."""

@@ -1,4 +1,4 @@
-"""A disk that fails when told to, and forgets what was never synced when the power goes.
+"""A disk that fails on demand, and forgets what was never synced when the power goes.
 
 ``FakeDisk`` keeps files in memory behind the seam of ``kohort.log.files.disk``. It is stricter than most real
 disks: bytes survive a crash only if their file was synced after they were written, a name only if its
@@ -93,7 +93,7 @@ class Suffering:
 
 
 class FaultyExecutor(Suffering, Immediately):
-    """Threads that cannot be started, and jobs that find no memory, when told to."""
+    """Threads that cannot be started, and jobs that find no memory, on demand."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
         if self.is_hit(Kind.THREAD):

@@ -1,4 +1,4 @@
-"""Ports that stay one's own while nobody listens there."""
+"""Ports that stay one's own while there is no listener."""
 
 import socket
 import sys
@@ -7,9 +7,9 @@ from typing import Self
 
 
 class HeldPort:
-    """A free port. Nobody else is given it until ``close``; who connects and finds no listener is refused.
+    """A free port. No other caller gets it until ``close``; who connects and finds no listener is refused.
 
-    A port that is only remembered may become the own port of any client on the machine before somebody
+    A port that is only remembered may become the own port of any client on the machine before the test
     listens there again. Who listens needs SO_REUSEADDR, as servers of asyncio, uvloop and Java have it. Only
     Linux shares ports this way: elsewhere it was merely free a moment ago.
     """

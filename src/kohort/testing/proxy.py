@@ -1,6 +1,6 @@
-"""A network that fails when told to: a TCP proxy between clients and a broker.
+"""A network that fails on demand: a TCP proxy between clients and a broker.
 
-Clients go where a broker says it is, not where they found it first. So the broker is told to advertise the
+Clients go where a broker says it is, not where they found it first. So the broker has to advertise the
 proxy, and every connection passes through it::
 
     async with AsyncProxy() as proxy, AsyncBroker(advertised=proxy.bootstrap) as broker:
@@ -9,7 +9,7 @@ proxy, and every connection passes through it::
         proxy.hold(Way.BACK)      # replies do not arrive
         proxy.release()           # ... until now, in order and complete
         proxy.cut()               # connections break
-        await proxy.refuse()      # and nobody listens any more
+        await proxy.refuse()      # and there is no listener any more
         await proxy.heal()
 
 Bytes are never reordered, repeated or invented: TCP does none of that. ``Proxy`` is the same for tests
@@ -47,7 +47,7 @@ class _Passage:
 
     def __init__(self, client: asyncio.StreamWriter, broker: asyncio.StreamWriter | None) -> None:
         self.client = client
-        self.broker = broker  # None: a client that talks to nobody
+        self.broker = broker  # None: a client without a connection
         self.is_spoiled = broker is None  # bytes were lost: what follows would make no sense to the peer
 
     def cut(self) -> None:
@@ -116,7 +116,7 @@ class AsyncProxy:
         return len(passages)
 
     async def refuse(self) -> None:
-        """Break every connection and refuse new ones, as a host does where nobody listens."""
+        """Break every connection and refuse new ones, as a host does without a listener."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -137,14 +137,14 @@ class AsyncProxy:
         self._dropped.update(ways or BOTH)
 
     def half_open(self) -> None:
-        """Let the broker vanish without a word: clients keep open, or open, connections to nobody."""
+        """Let the broker vanish without a word: clients keep open, or open, connections without a peer."""
         self._leads_nowhere = True
         for passage in self._passages:
             passage.is_spoiled = True
             passage.leave_broker()
 
     async def heal(self) -> None:
-        """No more faults. Connections that lost bytes are cut: nobody could use them again."""
+        """No more faults. Connections that lost bytes are cut: no client could use them again."""
         self.delay_s, self.bytes_per_s = 0.0, None
         self._dropped.clear()
         self._leads_nowhere = False

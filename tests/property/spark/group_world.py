@@ -8,15 +8,15 @@ from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.group_checkpoint import Notes
 from kohort.spark.group_offsets import GroupOffsetJson, from_json, ranges_of
-from kohort.spark.group_plan import NOT_ASSIGNED, Assignment
-from kohort.spark.group_query import GroupQuery, Surroundings
-from kohort.spark.offsets import Earliest, Offsets, Subscribe, topic_partition
+from kohort.spark.group_plan import NOT_ASSIGNED, GroupAssignment
+from kohort.spark.group_query import GroupQuery, QueryInputs
+from kohort.spark.offsets import Earliest, Offsets, SubscribeTo, topic_partition
 from kohort.spark.options import SourceOptions
 
 PARTITIONS = tuple(topic_partition("t", number) for number in range(3))
 Record = tuple[TopicPartition, int]
 OPTIONS = SourceOptions(
-    bootstrap="nowhere", topics=Subscribe(("t",)), starting=Earliest(), group_id="g", commit="member"
+    bootstrap="nowhere", topics=SubscribeTo(("t",)), starting=Earliest(), group_id="g", commit="member"
 )
 
 
@@ -111,7 +111,7 @@ class WorldMember:
         self.name = ""
         self.trouble = ""
 
-    def poll(self, timeout_ms: float) -> Assignment:
+    def poll(self, timeout_ms: float) -> GroupAssignment:
         world = self._world
         if self.name not in world.given:
             self.name, self._generation = world.join(), -1
@@ -121,7 +121,7 @@ class WorldMember:
         if world.is_preparing or self.name not in world.given:
             return NOT_ASSIGNED
         self._generation = world.generation
-        return Assignment(world.given[self.name], self._generation, self.name)
+        return GroupAssignment(world.given[self.name], self._generation, self.name)
 
     def commit(self, offsets: Mapping[TopicPartition, int], timeout_ms: float) -> None:
         trouble, self.trouble = self.trouble, ""
@@ -162,7 +162,7 @@ class Job:
     def start(self) -> None:
         """As Spark does: replay what was planned and not done, before anything else."""
         self.member = WorldMember(self._world)
-        given = Surroundings(self.member, self._world, self._world.log_ends, self._notes)
+        given = QueryInputs(self.member, self._world, self._world.log_ends, self._notes)
         self.run = GroupQuery(self._options, given)
         if len(self._offsets) > self._done:
             self._write()

@@ -11,7 +11,7 @@ from tests.scenario.client.world import GROUP, Consumer, Told, World
 
 from kohort.assign.assignor import RebalanceProtocol
 from kohort.client.membership.commands import CallbackKind
-from kohort.client.membership.state import MemberState
+from kohort.client.membership.state import ClassicMemberState
 from kohort.codec.schema import Message
 from kohort.model.ids import MemberId
 from kohort.model.topics import TopicPartition
@@ -173,7 +173,7 @@ class AnyHistory(RuleBasedStateMachine):
         seen: dict[tuple[int, TopicPartition], str] = {}
         for each in self.world.alive:
             is_done = each.membership._context.member.attempt is None
-            if each.membership.state is MemberState.STABLE and is_done and self.is_member(each):
+            if each.membership.state is ClassicMemberState.STABLE and is_done and self.is_member(each):
                 for partition in each.owned:
                     key = (each.membership.generation.generation_id, partition)
                     assert key not in seen, f"{seen[key]} and {each.name} have {partition}"

@@ -2,7 +2,7 @@
 
 from tests.scenario.client.world import GROUP, World
 
-from kohort.client.membership.state import MemberState
+from kohort.client.membership.state import ClassicMemberState
 
 COOPERATIVE = ("cooperative-sticky",)
 
@@ -67,7 +67,7 @@ def test_a_member_that_stalls_loses_and_comes_back() -> None:
     world.settle()
     b.is_polling = False
     world.sleep(31_000)
-    assert b.membership.state is MemberState.UNJOINED
+    assert b.membership.state is ClassicMemberState.UNJOINED
     world.sleep(5_000)
     assert a.owned == world.everything()
     b.is_polling = True

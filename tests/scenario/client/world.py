@@ -36,12 +36,12 @@ from kohort.client.membership.commands import (
     RequestId,
     RunCallback,
     Send,
-    SubscriptionChanged,
+    SubscriptionReplaced,
     Unsubscribe,
     Unsubscribed,
     WakePoll,
 )
-from kohort.client.membership.state import ClusterTopics, MemberState
+from kohort.client.membership.state import ClassicMemberState, ClusterTopics
 from kohort.client.subscription import Subscriptions
 from kohort.codec.schema import Message
 from kohort.groups.settings import GroupSettings
@@ -108,11 +108,11 @@ class Consumer:
         """Nothing is going on: the member is stable, and has taken over what it was given."""
         member = self.membership
         is_done = member._context.member.attempt is None and not self.is_in_call
-        return member.state is MemberState.STABLE and not member.rejoin_needed and is_done
+        return member.state is ClassicMemberState.STABLE and not member.rejoin_needed and is_done
 
     def subscribe(self, *topics: str) -> None:
         self.subscriptions.subscribe(topics)
-        self.handle(SubscriptionChanged())
+        self.handle(SubscriptionReplaced())
 
     def poll(self) -> None:
         if self.is_alive and self.is_polling and not self.is_in_call and self.subscriptions.is_group_managed:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kohort.cli.commentary import Commentary
-from kohort.cli.produce_receipts import Receipts, Run, summaries
+from kohort.cli.produce_receipts import OffsetRun, ProduceReceipts, summaries
 from kohort.client.producer import RecordMetadata
 from kohort.model.errors import KohortError
 from kohort.model.ids import Offset, Partition, TopicName
@@ -16,7 +16,7 @@ def at(partition: int, offset: int) -> RecordMetadata:
 
 
 def test_where_records_went_is_one_line_for_each_partition() -> None:
-    assert summaries("t", {1: Run(1, 5, 5), 0: Run(3, 2, 4), 2: Run(2, -1, -1)}) == [
+    assert summaries("t", {1: OffsetRun(1, 5, 5), 0: OffsetRun(3, 2, 4), 2: OffsetRun(2, -1, -1)}) == [
         "t-0: offsets 2 to 4 (3 records)",
         "t-1: offset 5 (1 record)",
         "t-2: sent, and not confirmed (2 records)",
@@ -31,14 +31,14 @@ def test_a_reader_who_has_seen_enough_ends_the_work_and_nothing_is_forgotten(
 
     monkeypatch.setattr("kohort.cli.produce_receipts.say", closed)
     commentary = Commentary("writing", quiet=True, draws=False)
-    receipts = Receipts("t", as_json=True, commentary=commentary)
+    receipts = ProduceReceipts("t", as_json=True, commentary=commentary)
     story(receipts, at(0, 1), at(0, 2))
     with pytest.raises(BrokenPipeError):
         receipts.check()
     assert commentary.records == 2
 
 
-def story(receipts: Receipts, *outcomes: RecordMetadata | KohortError | None) -> None:
+def story(receipts: ProduceReceipts, *outcomes: RecordMetadata | KohortError | None) -> None:
     """Records with these outcomes, where None is not known yet."""
 
     async def run() -> None:
@@ -56,7 +56,7 @@ def story(receipts: Receipts, *outcomes: RecordMetadata | KohortError | None) ->
 
 def test_what_was_shown_is_not_shown_again(capsys: pytest.CaptureFixture[str]) -> None:
     commentary = Commentary("writing", quiet=True, draws=False)
-    receipts = Receipts("t", as_json=False, commentary=commentary)
+    receipts = ProduceReceipts("t", as_json=False, commentary=commentary)
     story(receipts, at(0, 3), at(1, 0), at(0, 4), None, at(0, 6))
     receipts.show()
     receipts.show()
@@ -65,7 +65,7 @@ def test_what_was_shown_is_not_shown_again(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_in_json_every_record_is_a_line_in_the_order_sent(capsys: pytest.CaptureFixture[str]) -> None:
-    receipts = Receipts("t", as_json=True, commentary=Commentary("writing", quiet=True, draws=False))
+    receipts = ProduceReceipts("t", as_json=True, commentary=Commentary("writing", quiet=True, draws=False))
     story(receipts, at(1, 3), at(0, 7))
     receipts.show()
     assert capsys.readouterr().out == (
@@ -76,7 +76,7 @@ def test_in_json_every_record_is_a_line_in_the_order_sent(capsys: pytest.Capture
 
 def test_the_first_failure_is_the_one_that_is_raised() -> None:
     commentary = Commentary("writing", quiet=True, draws=False)
-    receipts = Receipts("t", as_json=False, commentary=commentary)
+    receipts = ProduceReceipts("t", as_json=False, commentary=commentary)
     receipts.check()
     story(receipts, at(0, 0), KohortError("first"), KohortError("second"), at(0, 1))
     with pytest.raises(KohortError, match="first"):

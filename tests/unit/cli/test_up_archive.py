@@ -8,7 +8,7 @@ import pytest
 
 from kohort.cli import up_archive
 from kohort.cli.parts import Row
-from kohort.cli.up_archive import ArchivePart, ArchiveView, Phase, archive_directory, command
+from kohort.cli.up_archive import ArchivePart, ArchivePhase, ArchiveView, archive_directory, command
 from kohort.cli.up_screen import changes
 
 
@@ -127,7 +127,7 @@ def test_the_archive_is_beside_the_logs_or_where_it_was_begun(tmp_path: Path) ->
 def test_where_there_is_no_terminal_changes_are_lines() -> None:
     lines: list[str] = []
     tell = changes(lines.append)
-    view = ArchiveView(phase=Phase.RUNNING)
+    view = ArchiveView(phase=ArchivePhase.RUNNING)
     tell(view)
     view.batches = 1
     tell(view)
@@ -135,7 +135,7 @@ def test_where_there_is_no_terminal_changes_are_lines() -> None:
     tell(view)
     view.batches = 3
     tell(view)
-    tell(ArchiveView(phase=Phase.RESTARTING, detail="in 1 s: no luck"))
+    tell(ArchiveView(phase=ArchivePhase.RESTARTING, detail="in 1 s: no luck"))
     assert lines == [
         "archive: running",
         "archive: running, 1,200 rows landed",

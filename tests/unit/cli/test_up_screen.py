@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from kohort.cli.parts import Row
-from kohort.cli.up_archive import ArchiveView, Phase
+from kohort.cli.up_archive import ArchivePhase, ArchiveView
 from kohort.cli.up_screen import GroupLine, Picture, TopicLine, draw
 
 
@@ -28,7 +28,7 @@ def test_broker_topics_groups_and_archive_are_on_one_screen() -> None:
     picture = Picture(
         ROWS,
         began=35.0,
-        archive=ArchiveView(phase=Phase.RUNNING, batches=2, rows=900, bad=3, landed_at=98.0),
+        archive=ArchiveView(phase=ArchivePhase.RUNNING, batches=2, rows=900, bad=3, landed_at=98.0),
         topics=[TopicLine("orders", 3, 1_200, 41.7, 900), TopicLine("users", 1, 3, 0.0, 0)],
         groups=[GroupLine("kohort-archive", "Stable", 1, 303), GroupLine("new", "Empty", 0, None)],
     )
@@ -43,7 +43,7 @@ def test_broker_topics_groups_and_archive_are_on_one_screen() -> None:
 
 
 def test_while_spark_starts_the_screen_says_so() -> None:
-    shown = lines(Picture(ROWS, 0.0, ArchiveView(phase=Phase.STARTING)))
+    shown = lines(Picture(ROWS, 0.0, ArchiveView(phase=ArchivePhase.STARTING)))
     assert "archive starting · Spark takes some seconds" in shown
 
 

@@ -15,7 +15,7 @@ from tests.unit.client.scripted import (
 )
 
 from kohort.client.addresses import Address
-from kohort.client.connection import Connection, open_connection
+from kohort.client.connection import ClientConnection, open_connection
 from kohort.client.errors import ApiNotServedError, ConnectError, DisconnectedError, RequestTimeoutError
 from kohort.client.settings import ClientOptions
 from kohort.codec.schema import Versions
@@ -30,7 +30,7 @@ from kohort.wire.messages.produce import ProduceRequest
 ADDRESS = Address("host", 9001)
 
 
-async def opened(brokers: ScriptedCluster, options: ClientOptions = HASTY) -> Connection:
+async def opened(brokers: ScriptedCluster, options: ClientOptions = HASTY) -> ClientConnection:
     return await open_connection(ADDRESS, options, dial=brokers.dial)
 
 
@@ -158,7 +158,7 @@ async def test_a_broker_that_hangs_up_fails_the_requests_in_flight() -> None:
     with pytest.raises(DisconnectedError, match="closed the connection before it answered Heartbeat v4"):
         await connection.send(HeartbeatRequest(), HeartbeatResponse)
     assert not connection.is_open
-    assert repr(connection) == "<Connection to host:9001: closed, 0 in flight>"
+    assert repr(connection) == "<ClientConnection to host:9001: closed, 0 in flight>"
 
 
 @on_loop

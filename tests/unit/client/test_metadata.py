@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.client.errors import BrokerError, UnknownTopicError
-from kohort.client.metadata import NO_NODE, Leader, Metadata, Node, adopt_leaders, coordinator_in, merge
+from kohort.client.metadata import NO_NODE, LeaderHint, Metadata, Node, adopt_leaders, coordinator_in, merge
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import LeaderEpoch, NodeId, Partition, TopicName
 from kohort.model.topics import TopicPartition
@@ -134,8 +134,8 @@ def test_partitions_with_gaps_in_their_numbers_are_still_found() -> None:
     assert merge(Metadata(), reply(gapped), whole=False).leader("t", 7) == 1
 
 
-def hint(node: int, epoch: int) -> Leader:
-    return Leader(NodeId(node), LeaderEpoch(epoch))
+def hint(node: int, epoch: int) -> LeaderHint:
+    return LeaderHint(NodeId(node), LeaderEpoch(epoch))
 
 
 def test_a_hint_of_a_newer_epoch_moves_the_leader_and_brings_its_address() -> None:
@@ -148,7 +148,7 @@ def test_a_hint_of_a_newer_epoch_moves_the_leader_and_brings_its_address() -> No
 
 
 @pytest.mark.parametrize("leader", [hint(2, 4), hint(2, 3), hint(9, 5)])
-def test_hints_that_are_old_or_lead_nowhere_change_nothing(leader: Leader) -> None:
+def test_hints_that_are_old_or_lead_nowhere_change_nothing(leader: LeaderHint) -> None:
     known = merge(Metadata(), reply(topic("t", (1, 4))), whole=False)
     assert adopt_leaders(known, {tp("t", 0): leader, tp("u", 0): leader, tp("t", 7): leader}, []) == known
 

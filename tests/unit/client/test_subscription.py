@@ -103,4 +103,4 @@ def test_assigning_by_hand_replaces_and_keeps_state() -> None:
     assert subscriptions.state(T0).position == Position(5)
     assert subscriptions.subscription.type is SubscriptionType.USER_ASSIGNED
     assert not subscriptions.is_group_managed
-    assert repr(subscriptions) == "<Subscriptions by assign(partitions): <Assignment of t-0>>"
+    assert repr(subscriptions) == "<Subscriptions by assign(partitions): <PartitionAssignment of t-0>>"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.spark.group_checkpoint import Acknowledged, Checkpoint, local_path
+from kohort.spark.group_checkpoint import AcknowledgedOffsets, Checkpoint, local_path
 from kohort.spark.group_offsets import GroupOffsetJson
 from kohort.spark.offsets import topic_partition
 
@@ -83,7 +83,7 @@ def test_a_note_holds_for_a_batch_that_went_on_and_not_for_one_that_went_back(tm
 
 def test_one_run_adds_to_what_those_before_it_knew(tmp_path: Path) -> None:
     Checkpoint(tmp_path).note_acknowledged("g", batch(1, 5), {A: 5, B: 3})
-    known = Acknowledged("g", Checkpoint(tmp_path))
+    known = AcknowledgedOffsets("g", Checkpoint(tmp_path))
     known.catch_up(batch(1, 5))
     known.add({A: 7})
     assert known.offsets == {A: 7, B: 3}

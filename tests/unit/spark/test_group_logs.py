@@ -11,8 +11,8 @@ from kohort.model.errors import ErrorCode
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import DataLossError
 from kohort.spark.group_logs import GroupLogs
-from kohort.spark.group_query import GroupQuery, Surroundings
-from kohort.spark.offsets import Offsets, Subscribe
+from kohort.spark.group_query import GroupQuery, QueryInputs
+from kohort.spark.offsets import Offsets, SubscribeTo
 
 A, B, C = PARTITIONS
 CARELESS = replace(OPTIONS, fail_on_data_loss=False)
@@ -71,7 +71,7 @@ def test_a_position_behind_what_is_committed_may_be_in_what_is_not() -> None:
 def test_a_topic_that_was_named_and_does_not_exist_is_waited_for_or_an_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world, wrong = World(), replace(OPTIONS, topics=Subscribe(("t", "u")))
+    world, wrong = World(), replace(OPTIONS, topics=SubscribeTo(("t", "u")))
     GroupLogs(OPTIONS, world, world.log_ends).check_names(may_wait=False)
     assert not caplog.text
     GroupLogs(wrong, world, world.log_ends).check_names(may_wait=True)
@@ -82,8 +82,8 @@ def test_a_topic_that_was_named_and_does_not_exist_is_waited_for_or_an_error(
 
 def test_a_new_run_that_ends_by_itself_does_not_end_without_its_topic() -> None:
     world = World()
-    wrong = replace(OPTIONS, topics=Subscribe(("u",)))
-    query = GroupQuery(wrong, Surroundings(WorldMember(world), world, world.log_ends))
+    wrong = replace(OPTIONS, topics=SubscribeTo(("u",)))
+    query = GroupQuery(wrong, QueryInputs(WorldMember(world), world, world.log_ends))
     query.take_target()
     with pytest.raises(UnknownTopicError, match="'u'"):
         query.next_end({}, None)

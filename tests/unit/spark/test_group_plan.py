@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from kohort.model.topics import TopicPartition
-from kohort.spark.group_offsets import Span, Spans
+from kohort.spark.group_offsets import GroupOffsetSpan, Spans
 from kohort.spark.group_plan import (
-    Assignment,
+    GroupAssignment,
+    HeldPartitions,
     Holding,
-    Holdings,
-    Limits,
     Past,
+    PlanLimits,
     caught_up,
     due_commits,
     known_of,
@@ -23,33 +23,35 @@ from kohort.spark.offsets import known_ids, made_again, topic_partition
 
 A, B, C = (topic_partition("t", number) for number in range(3))
 OTHER = topic_partition("other", 0)
-NOBODY = Holdings()
+NOBODY = HeldPartitions()
 
 
-def holding(**positions: tuple[int, int | None]) -> Holdings:
+def holding(**positions: tuple[int, int | None]) -> HeldPartitions:
     """Partitions by the letter, each with its position and its commit, in generation 4."""
     held = {{"a": A, "b": B, "c": C}[name]: Holding(*numbers) for name, numbers in positions.items()}
-    return Holdings(Assignment(tuple(held), 4, "me"), held)
+    return HeldPartitions(GroupAssignment(tuple(held), 4, "me"), held)
 
 
-def assigned(*partitions: TopicPartition) -> Assignment:
-    return Assignment(partitions, 5, "me")
+def assigned(*partitions: TopicPartition) -> GroupAssignment:
+    return GroupAssignment(partitions, 5, "me")
 
 
-def past(done: Spans, before: Holdings = NOBODY, **acknowledged: int) -> Past:
+def past(done: Spans, before: HeldPartitions = NOBODY, **acknowledged: int) -> Past:
     """Without ids of topics; with commits the group has had, by the letter of the partition."""
     had = {{"a": A, "b": B, "c": C}[name]: offset for name, offset in acknowledged.items()}
     return past_of(done, before, had, {})
 
 
 def test_what_spark_has_made_durable_is_committed_once() -> None:
-    held = caught_up(holding(a=(10, 10), b=(5, 5)), {A: Span(10, 25, 4), B: Span(5, 5, 4)})
+    held = caught_up(
+        holding(a=(10, 10), b=(5, 5)), {A: GroupOffsetSpan(10, 25, 4), B: GroupOffsetSpan(5, 5, 4)}
+    )
     assert due_commits(held) == {A: 25}
     assert due_commits(held.committed({A: 25})) == {}
 
 
 def test_a_partition_that_is_not_held_is_not_committed() -> None:
-    held = caught_up(holding(a=(10, 10)), {A: Span(10, 25, 4), B: Span(0, 90, 3)})
+    held = caught_up(holding(a=(10, 10)), {A: GroupOffsetSpan(10, 25, 4), B: GroupOffsetSpan(0, 90, 3)})
     assert due_commits(held) == {A: 25}
 
 
@@ -62,7 +64,7 @@ def test_a_start_that_was_looked_up_is_committed_before_anything_is_read() -> No
 
 
 def test_the_larger_of_commit_and_checkpoint_is_where_a_partition_goes_on() -> None:
-    done = {A: Span(10, 30, 1), B: Span(10, 30, 1)}
+    done = {A: GroupOffsetSpan(10, 30, 1), B: GroupOffsetSpan(10, 30, 1)}
     known = known_of(assigned(A, B), {A: 20, B: 90}, past(done))
     held = taken_over(assigned(A, B), known, {}, past(done))
     assert held.positions == {A: 30, B: 90}
@@ -70,15 +72,15 @@ def test_the_larger_of_commit_and_checkpoint_is_where_a_partition_goes_on() -> N
 
 
 def test_a_partition_that_was_fenced_and_comes_back_is_not_read_again() -> None:
-    fenced = caught_up(holding(a=(10, 10)), {A: Span(10, 25, 4)}).dropped()
+    fenced = caught_up(holding(a=(10, 10)), {A: GroupOffsetSpan(10, 25, 4)}).dropped()
     assert due_commits(fenced) == {}
-    assert next_batch(fenced, {A: Span(10, 25, 4)}, {A: 99}, Limits()) is None
+    assert next_batch(fenced, {A: GroupOffsetSpan(10, 25, 4)}, {A: 99}, PlanLimits()) is None
     known = known_of(assigned(A), {A: 10}, past({}, fenced))
     assert taken_over(assigned(A), known, {}, past({}, fenced)).positions == {A: 25}
 
 
 def test_without_a_commit_a_later_partition_of_a_known_topic_starts_at_its_beginning() -> None:
-    known = known_of(assigned(A, B, OTHER), {}, past({A: Span(0, 9, 1)}))
+    known = known_of(assigned(A, B, OTHER), {}, past({A: GroupOffsetSpan(0, 9, 1)}))
     assert (known.unknown, known.new) == ((OTHER,), (B,))
     known = known_of(assigned(A, C), {A: 3}, past({}, holding(a=(3, 3))))
     assert (known.unknown, known.new) == ((), (C,))
@@ -90,30 +92,33 @@ def test_a_position_nobody_committed_is_remembered_over_a_rebalance() -> None:
 
 
 def test_a_group_that_has_less_than_it_acknowledged_was_set_back_and_decides() -> None:
-    done = {A: Span(100, 200, 1), B: Span(100, 200, 1)}
+    done = {A: GroupOffsetSpan(100, 200, 1), B: GroupOffsetSpan(100, 200, 1)}
     known = known_of(assigned(A, B), {A: 150, B: 3}, past(done, a=200, b=200))
     assert known.positions == {A: 150, B: 3}
     assert known.set_back == (A, B)
     held = taken_over(assigned(A, B), known, {}, past(done))
     assert due_commits(held) == {}, "the group knows"
-    assert next_batch(held, done, {A: 200, B: 200}, Limits()) == {A: Span(150, 200, 5), B: Span(3, 200, 5)}
+    assert next_batch(held, done, {A: 200, B: 200}, PlanLimits()) == {
+        A: GroupOffsetSpan(150, 200, 5),
+        B: GroupOffsetSpan(3, 200, 5),
+    }
 
 
 def test_a_group_that_has_what_it_acknowledged_only_missed_the_last_commit() -> None:
-    done = {A: Span(150, 200, 1)}
+    done = {A: GroupOffsetSpan(150, 200, 1)}
     known = known_of(assigned(A), {A: 100}, past(done, a=100))
     assert (known.positions, known.set_back, known.behind) == ({A: 200}, (), {})
 
 
 def test_a_commit_from_before_the_last_batch_is_doubtful_if_nothing_is_known_of_it() -> None:
-    done = {A: Span(100, 200, 1), B: Span(100, 200, 1)}
+    done = {A: GroupOffsetSpan(100, 200, 1), B: GroupOffsetSpan(100, 200, 1)}
     known = known_of(assigned(A, B), {A: 150, B: 3}, past(done))
     assert known.behind == {B: 3}
     assert known.positions == {A: 200, B: 200}
 
 
 def test_commits_that_have_expired_are_no_reset() -> None:
-    known = known_of(assigned(A), {A: None}, past({A: Span(100, 200, 1)}, a=200))
+    known = known_of(assigned(A), {A: None}, past({A: GroupOffsetSpan(100, 200, 1)}, a=200))
     assert (known.positions, known.set_back) == ({A: 200}, ())
 
 
@@ -131,7 +136,11 @@ def test_another_id_is_another_topic() -> None:
 
 
 def test_a_checkpoint_of_another_topic_of_that_name_counts_for_nothing() -> None:
-    done = {A: Span(100, 200, 1, "x"), B: Span(100, 200, 1, "x"), OTHER: Span(5, 9, 1)}
+    done = {
+        A: GroupOffsetSpan(100, 200, 1, "x"),
+        B: GroupOffsetSpan(100, 200, 1, "x"),
+        OTHER: GroupOffsetSpan(5, 9, 1),
+    }
     old = past_of(done, NOBODY, {A: 200}, {T: "y"})
     assert old.made_again == {T}
     assert old.void == {A, B}
@@ -141,8 +150,12 @@ def test_a_checkpoint_of_another_topic_of_that_name_counts_for_nothing() -> None
     assert known.positions == {C: 7}
     held = taken_over(assigned(A, C), known, {A: 0}, old)
     assert due_commits(held) == {A: 0}
-    batch = next_batch(held, done, {A: 300, C: 7}, Limits())
-    assert batch == {A: Span(0, 300, 5, "y"), C: Span(7, 7, 5, "y"), OTHER: Span(9, 9, 1)}
+    batch = next_batch(held, done, {A: 300, C: 7}, PlanLimits())
+    assert batch == {
+        A: GroupOffsetSpan(0, 300, 5, "y"),
+        C: GroupOffsetSpan(7, 7, 5, "y"),
+        OTHER: GroupOffsetSpan(9, 9, 1),
+    }
 
 
 def test_what_a_run_has_seen_of_the_old_topic_counts_for_nothing() -> None:
@@ -157,7 +170,7 @@ def test_what_a_run_has_seen_of_the_old_topic_counts_for_nothing() -> None:
 
 
 def test_a_topic_that_is_known_to_be_another_is_not_made_again_once_more() -> None:
-    done = {A: Span(100, 200, 1, "x")}
+    done = {A: GroupOffsetSpan(100, 200, 1, "x")}
     old = past_of(done, replace(NOBODY, topic_ids={T: "y"}), {}, {T: "y"})
     assert not old.made_again | old.void
     assert not old.done
@@ -165,38 +178,40 @@ def test_a_topic_that_is_known_to_be_another_is_not_made_again_once_more() -> No
 
 
 def test_the_checkpoint_learns_the_new_id_though_there_is_nothing_to_read() -> None:
-    done = {A: Span(0, 0, 4, "x")}
+    done = {A: GroupOffsetSpan(0, 0, 4, "x")}
     held = replace(holding(a=(0, 0)), topic_ids={T: "y"})
-    assert next_batch(held, done, {A: 0}, Limits()) == {A: Span(0, 0, 4, "y")}
-    assert next_batch(held, {A: Span(0, 0, 4, "y")}, {A: 0}, Limits()) is None
-    assert next_batch(held, {A: Span(0, 0, 4)}, {A: 0}, Limits()) is None, "a checkpoint without ids"
+    assert next_batch(held, done, {A: 0}, PlanLimits()) == {A: GroupOffsetSpan(0, 0, 4, "y")}
+    assert next_batch(held, {A: GroupOffsetSpan(0, 0, 4, "y")}, {A: 0}, PlanLimits()) is None
+    assert next_batch(held, {A: GroupOffsetSpan(0, 0, 4)}, {A: 0}, PlanLimits()) is None, (
+        "a checkpoint without ids"
+    )
 
 
 def test_nothing_new_is_no_batch() -> None:
-    assert next_batch(holding(a=(10, 10)), {}, {A: 10}, Limits()) is None
-    assert next_batch(NOBODY, {A: Span(1, 2, 1)}, {}, Limits()) is None
-    assert next_batch(holding(a=(10, 10)), {}, {A: 14}, Limits(at_least=5)) is None
+    assert next_batch(holding(a=(10, 10)), {}, {A: 10}, PlanLimits()) is None
+    assert next_batch(NOBODY, {A: GroupOffsetSpan(1, 2, 1)}, {}, PlanLimits()) is None
+    assert next_batch(holding(a=(10, 10)), {}, {A: 14}, PlanLimits(at_least=5)) is None
 
 
 def test_a_batch_says_what_it_reads_and_carries_the_rest_along() -> None:
-    done = {A: Span(0, 10, 3), B: Span(0, 7, 3), OTHER: Span(5, 8, 2)}
+    done = {A: GroupOffsetSpan(0, 10, 3), B: GroupOffsetSpan(0, 7, 3), OTHER: GroupOffsetSpan(5, 8, 2)}
     held = holding(a=(10, 10), b=(7, 7), c=(4, None))
-    assert next_batch(held, done, {A: 12, B: 7, C: 9}, Limits()) == {
-        A: Span(10, 12, 4),
-        B: Span(7, 7, 4),
-        C: Span(4, 9, 4),
-        OTHER: Span(8, 8, 2),
+    assert next_batch(held, done, {A: 12, B: 7, C: 9}, PlanLimits()) == {
+        A: GroupOffsetSpan(10, 12, 4),
+        B: GroupOffsetSpan(7, 7, 4),
+        C: GroupOffsetSpan(4, 9, 4),
+        OTHER: GroupOffsetSpan(8, 8, 2),
     }
 
 
 def test_a_limit_is_shared_in_proportion() -> None:
-    spans = next_batch(holding(a=(0, 0), b=(0, 0)), {}, {A: 300, B: 100}, Limits(at_most=40))
-    assert spans == {A: Span(0, 30, 4), B: Span(0, 10, 4)}
+    spans = next_batch(holding(a=(0, 0), b=(0, 0)), {}, {A: 300, B: 100}, PlanLimits(at_most=40))
+    assert spans == {A: GroupOffsetSpan(0, 30, 4), B: GroupOffsetSpan(0, 10, 4)}
 
 
 def test_a_partition_whose_log_is_not_known_waits() -> None:
-    spans = next_batch(holding(a=(0, 0), b=(3, 3)), {}, {A: 5}, Limits())
-    assert spans == {A: Span(0, 5, 4), B: Span(3, 3, 4)}
+    spans = next_batch(holding(a=(0, 0), b=(3, 3)), {}, {A: 5}, PlanLimits())
+    assert spans == {A: GroupOffsetSpan(0, 5, 4), B: GroupOffsetSpan(3, 3, 4)}
 
 
 def test_expired_and_truncated_logs_are_losses() -> None:
@@ -208,19 +223,25 @@ def test_expired_and_truncated_logs_are_losses() -> None:
 
 
 def test_a_topic_made_again_is_read_from_its_start_and_the_checkpoint_learns_it() -> None:
-    done = {A: Span(150, 200, 3)}
+    done = {A: GroupOffsetSpan(150, 200, 3)}
     held = caught_up(holding(a=(150, 150)), done).restarted({A: 0})
     assert due_commits(held) == {A: 0}
-    assert next_batch(held, done, {A: 0}, Limits()) == {A: Span(0, 0, 4)}
-    again = caught_up(held, {A: Span(0, 0, 4)})
-    assert next_batch(again, {A: Span(0, 0, 4)}, {A: 3}, Limits()) == {A: Span(0, 3, 4)}
+    assert next_batch(held, done, {A: 0}, PlanLimits()) == {A: GroupOffsetSpan(0, 0, 4)}
+    again = caught_up(held, {A: GroupOffsetSpan(0, 0, 4)})
+    assert next_batch(again, {A: GroupOffsetSpan(0, 0, 4)}, {A: 3}, PlanLimits()) == {
+        A: GroupOffsetSpan(0, 3, 4)
+    }
 
 
 def test_a_topic_made_again_that_looks_like_the_old_one_is_read_in_the_batch_after_the_next() -> None:
-    done = {A: Span(0, 3, 4)}
+    done = {A: GroupOffsetSpan(0, 3, 4)}
     held = caught_up(holding(a=(0, 0)), done).restarted({A: 0})
-    assert next_batch(held, done, {A: 3}, Limits()) == {A: Span(0, 0, 4)}, "another end than before"
-    assert next_batch(held, {A: Span(0, 0, 4)}, {A: 3}, Limits()) == {A: Span(0, 3, 4)}
+    assert next_batch(held, done, {A: 3}, PlanLimits()) == {A: GroupOffsetSpan(0, 0, 4)}, (
+        "another end than before"
+    )
+    assert next_batch(held, {A: GroupOffsetSpan(0, 0, 4)}, {A: 3}, PlanLimits()) == {
+        A: GroupOffsetSpan(0, 3, 4)
+    }
 
 
 def test_a_query_that_ends_reads_what_was_there_of_what_it_had() -> None:

@@ -15,8 +15,8 @@ from kohort.model.topics import TopicPartition
 from kohort.spark.errors import OptionError, TopicMadeAgainError
 from kohort.spark.group_checkpoint import Checkpoint, NoNotes, Notes
 from kohort.spark.group_offsets import GroupOffsetJson
-from kohort.spark.group_plan import NOT_ASSIGNED, Assignment
-from kohort.spark.group_query import GroupQuery, Surroundings
+from kohort.spark.group_plan import NOT_ASSIGNED, GroupAssignment
+from kohort.spark.group_query import GroupQuery, QueryInputs
 from kohort.spark.member import NotJoinedError
 from kohort.spark.offsets import AtOffsets, FromGroup, Latest, Offsets, Place
 from kohort.spark.options import SourceOptions
@@ -47,7 +47,7 @@ class Waiting(WorldMember):
         self.waited: list[float] = []
         self.is_held_up = False
 
-    def poll(self, timeout_ms: float) -> Assignment:
+    def poll(self, timeout_ms: float) -> GroupAssignment:
         self.waited.append(timeout_ms)
         return NOT_ASSIGNED if self.is_held_up else super().poll(timeout_ms)
 
@@ -74,7 +74,7 @@ def started(
     """A new run, and none beside it: those before are dead."""
     world.expel_all()
     member, clock = Waiting(world), Clock()
-    given = Surroundings(member, world, world.log_ends, notes or NoNotes(), clock)
+    given = QueryInputs(member, world, world.log_ends, notes or NoNotes(), clock)
     return GroupQuery(options, given), member, clock
 
 
@@ -178,7 +178,7 @@ def test_ends_that_were_seen_before_a_rebalance_are_asked_for_again() -> None:
     end = query.next_end({}, None)
     poll = member.poll
 
-    def in_another_generation(timeout_ms: float) -> Assignment:
+    def in_another_generation(timeout_ms: float) -> GroupAssignment:
         world.ends[A] = world.offsets[A] = 9
         return poll(timeout_ms)._replace(generation=7)
 
@@ -373,7 +373,7 @@ def test_a_query_comes_to_rest_when_it_could_look_at_its_topics_and_commit(
     end = query.next_end({}, None)
     world.is_away = True
     assert not query.come_to_rest(end)
-    assert "not told of the last batch yet" in caplog.text
+    assert "does not know of the last batch yet" in caplog.text
     world.is_away = False
     assert query.come_to_rest(end)
     assert world.offsets[A] == 4

@@ -12,7 +12,7 @@ from kohort.client.errors import (
 )
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.spark.errors import OptionError
-from kohort.spark.member import QueryMember, Verdict, member_settings, verdict
+from kohort.spark.member import CommitVerdict, QueryMember, member_settings, verdict
 from kohort.spark.options import SourceOptions, parse_source_options
 
 
@@ -24,18 +24,18 @@ def options(**more: str) -> SourceOptions:
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (CommitFailedError("g"), Verdict.FENCED),
-        (FencedInstanceIdError("g", "one"), Verdict.FENCED),
-        (BrokerError(ErrorCode.STALE_MEMBER_EPOCH, "commit"), Verdict.FENCED),
-        (RebalanceInProgressError("g"), Verdict.LATER),
-        (CommitTimeoutError("g"), Verdict.LATER),
-        (OffsetFetchTimeoutError("g"), Verdict.LATER),
-        (BrokerError(ErrorCode.NOT_COORDINATOR, "commit"), Verdict.LATER),
-        (BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "commit"), Verdict.FATAL),
-        (KohortError("anything else"), Verdict.FATAL),
+        (CommitFailedError("g"), CommitVerdict.FENCED),
+        (FencedInstanceIdError("g", "one"), CommitVerdict.FENCED),
+        (BrokerError(ErrorCode.STALE_MEMBER_EPOCH, "commit"), CommitVerdict.FENCED),
+        (RebalanceInProgressError("g"), CommitVerdict.LATER),
+        (CommitTimeoutError("g"), CommitVerdict.LATER),
+        (OffsetFetchTimeoutError("g"), CommitVerdict.LATER),
+        (BrokerError(ErrorCode.NOT_COORDINATOR, "commit"), CommitVerdict.LATER),
+        (BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "commit"), CommitVerdict.FATAL),
+        (KohortError("anything else"), CommitVerdict.FATAL),
     ],
 )
-def test_every_error_of_a_commit_has_a_meaning(error: KohortError, expected: Verdict) -> None:
+def test_every_error_of_a_commit_has_a_meaning(error: KohortError, expected: CommitVerdict) -> None:
     assert verdict(error) is expected
 
 

@@ -11,8 +11,8 @@ from kohort.spark.offsets import (
     Earliest,
     FromGroup,
     Latest,
-    Subscribe,
     SubscribePattern,
+    SubscribeTo,
     topic_partition,
 )
 from kohort.spark.option_table import OPTIONS
@@ -55,7 +55,7 @@ def test_names_are_the_same_in_any_case() -> None:
 
 
 def test_topics_are_split_at_commas_without_blanks_and_repetitions() -> None:
-    assert stream(subscribe=" b, a,,b ").topics == Subscribe(("b", "a"))
+    assert stream(subscribe=" b, a,,b ").topics == SubscribeTo(("b", "a"))
 
 
 @pytest.mark.parametrize(

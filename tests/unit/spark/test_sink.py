@@ -13,7 +13,7 @@ from kohort.client.producer.records import partition_for_key
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import OptionError
-from kohort.spark.sink import BatchArrowWriter, Receipts, StreamArrowWriter, Stretch, WriteError, Written
+from kohort.spark.sink import BatchArrowWriter, SinkReceipts, StreamArrowWriter, Stretch, WriteError, Written
 from kohort.spark.source import KohortDataSource
 from kohort.testing import Broker
 from kohort.testing.intercept import cut_off, cut_off_after, swallow
@@ -205,7 +205,7 @@ def test_an_aborted_write_says_what_stays(caplog: pytest.LogCaptureFixture) -> N
 
 def test_offsets_a_broker_did_not_tell_are_not_made_up() -> None:
     place = TopicPartition(TopicName("orders"), Partition(0))
-    receipts = Receipts()
+    receipts = SinkReceipts()
     receipts.stored(place, -1, 5)
     assert receipts.written() == Written({place: Stretch(-1, -1, 5)})
     receipts.stored(place, 20, 3)

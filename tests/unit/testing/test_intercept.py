@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kohort.client.addresses import parse_address
-from kohort.client.connection import Connection, open_connection
+from kohort.client.connection import ClientConnection, open_connection
 from kohort.client.settings import ClientOptions
 from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
@@ -28,7 +28,7 @@ from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 
-async def connect(broker: AsyncBroker, client_id: str = "c", timeout_ms: int = 5_000) -> Connection:
+async def connect(broker: AsyncBroker, client_id: str = "c", timeout_ms: int = 5_000) -> ClientConnection:
     options = ClientOptions(client_id=client_id, request_timeout_ms=timeout_ms)
     return await open_connection(parse_address(broker.bootstrap), options)
 
@@ -119,7 +119,7 @@ def test_a_delayed_request_is_answered_after_the_others() -> None:
             broker.intercept(delay(0.05), api="Metadata", topic="slow")
             order: list[str] = []
 
-            async def ask(connection: Connection, name: str) -> None:
+            async def ask(connection: ClientConnection, name: str) -> None:
                 await connection.send(metadata(name), MetadataResponse)
                 order.append(name)
 

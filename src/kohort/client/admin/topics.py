@@ -18,7 +18,7 @@ from kohort.client.arguments import (
     keyed_by_partition,
 )
 from kohort.client.cluster import Cluster, Role, Target
-from kohort.client.connection import Connection
+from kohort.client.connection import ClientConnection
 from kohort.client.errors import BrokerError, check
 from kohort.client.metadata import TopicInfo
 from kohort.model.errors import ErrorCode
@@ -63,7 +63,7 @@ async def describe_cluster(cluster: Cluster) -> ClusterInfo:
     return ClusterInfo(cluster_id=metadata.cluster_id, controller_id=metadata.controller_id, nodes=nodes)
 
 
-async def connection_to(cluster: Cluster, target: Target) -> Connection:
+async def connection_to(cluster: Cluster, target: Target) -> ClientConnection:
     """A connection to one broker: what it serves (``api_versions``, ``features``), and raw requests."""
     return await cluster.retry(lambda: cluster.connection(target))
 

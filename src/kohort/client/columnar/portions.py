@@ -155,7 +155,7 @@ DecodeBatches = Callable[[BatchTable, int, int], Iterator[pa.RecordBatch]]
 """Another way to make Arrow batches of the records from a start to before an end."""
 
 
-class OffsetRange:
+class RangeReading:
     """Records from ``start`` to before ``end`` of a partition. ``position`` moves with the answers."""
 
     def __init__(
@@ -175,7 +175,7 @@ class OffsetRange:
         self._bytes_per_offset: float = _GUESSED_RECORD
 
     def __repr__(self) -> str:
-        return f"<OffsetRange of {self.partition}: {self.position} to {self.end}>"
+        return f"<RangeReading of {self.partition}: {self.position} to {self.end}>"
 
     @property
     def is_done(self) -> bool:

@@ -23,7 +23,7 @@ from kohort.wire.messages.fetch import PartitionData
 if TYPE_CHECKING:
     from pyarrow import lib as pa
 
-    from kohort.client.columnar.portions import DecodeBatches, OffsetRange
+    from kohort.client.columnar.portions import DecodeBatches, RangeReading
 
 DEFAULTS = ColumnOptions()
 
@@ -62,15 +62,15 @@ def open_range(
     end: int,
     options: ColumnOptions,
     decode: "DecodeBatches | None" = None,
-) -> "OffsetRange":
+) -> "RangeReading":
     """A range to be read; raises MissingExtraError without numpy or pyarrow."""
     arrow_module()
-    from kohort.client.columnar.portions import OffsetRange  # needs both
+    from kohort.client.columnar.portions import RangeReading  # needs both
 
-    return OffsetRange(partition, start, end, options, decode)
+    return RangeReading(partition, start, end, options, decode)
 
 
-async def next_portion(cluster: Cluster, reading: "OffsetRange", options: ColumnOptions) -> PartitionData:
+async def next_portion(cluster: Cluster, reading: "RangeReading", options: ColumnOptions) -> PartitionData:
     """An answer with records at the position of a range; tried again until the client's deadline."""
     deadline = cluster.deadline()
 
@@ -85,7 +85,7 @@ async def next_portion(cluster: Cluster, reading: "OffsetRange", options: Column
             raise ReadTimeoutError(reading.partition, reading.position, reading.end)
 
 
-async def _ask(cluster: Cluster, reading: "OffsetRange", options: ColumnOptions) -> PartitionData:
+async def _ask(cluster: Cluster, reading: "RangeReading", options: ColumnOptions) -> PartitionData:
     """One Fetch, outside any session, to the leader."""
     topic, number = reading.partition
     metadata = await cluster.topics([topic])
@@ -111,7 +111,7 @@ async def _ask(cluster: Cluster, reading: "OffsetRange", options: ColumnOptions)
 
 
 async def first_portions(
-    cluster: Cluster, readings: "Sequence[OffsetRange]", options: ColumnOptions
+    cluster: Cluster, readings: "Sequence[RangeReading]", options: ColumnOptions
 ) -> dict[TopicPartition, PartitionData]:
     """Answers with records at the positions of several ranges, by one Fetch for each leader.
 

@@ -12,14 +12,14 @@ from kohort.client.admin.topics import OffsetSpec
 from kohort.client.arguments import AnyOffset, AnyPartition, PartitionKey, as_partition, as_partitions
 from kohort.client.columnar.options import COLUMNS, take_table
 from kohort.client.connection import dial_tcp
-from kohort.client.consumer.engine import Engine, Records, Surroundings, start
+from kohort.client.consumer.engine import Engine, EngineInputs, Records, start
 from kohort.client.consumer.lookups import OffsetAndTimestamp, by_times, partitions_of, places, public_topics
 from kohort.client.consumer.member import CommitCallback, Invoke, invoke_here
 from kohort.client.consumer.settings import ConsumerOptions, consumer_settings
 from kohort.client.errors import ConcurrentUseError, ConsumerClosedError, NoGroupError
 from kohort.client.fetching.buffer import Remaining
 from kohort.client.fetching.chunk import ConsumerRecord
-from kohort.client.membership.commands import AutoCommitIfDue, EnforceRebalance, SubscriptionChanged
+from kohort.client.membership.commands import AutoCommitIfDue, EnforceRebalance, SubscriptionReplaced
 from kohort.client.membership.state import MemberGeneration
 from kohort.client.subscription import (
     OffsetAndMetadata,
@@ -54,7 +54,7 @@ class AsyncConsumer:
         self._settings = consumer_settings(settings)
         self._subscriptions = Subscriptions()
         assignors = choose_assignors(self._settings.partition_assignment_strategy)
-        self._given = Surroundings(self._subscriptions, assignors, invoke_here, dial_tcp)
+        self._given = EngineInputs(self._subscriptions, assignors, invoke_here, dial_tcp)
         self._engine: Engine | None = None
         self._listener: RebalanceListener | None = None
         self.remaining = Remaining()  # polled for an iteration, and not yet reached by it
@@ -166,7 +166,7 @@ class AsyncConsumer:
         engine = self._engine
         if engine is not None and engine.member is not None and self._subscriptions.is_group_managed:
             engine.member.listener = self._listener
-            engine.member.do(SubscriptionChanged())
+            engine.member.do(SubscriptionReplaced())
 
     async def unsubscribe(self) -> None:
         """Read nothing; leaves the group. The listener is called with what goes."""

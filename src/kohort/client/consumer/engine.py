@@ -17,7 +17,7 @@ from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.errors import NoGroupError, PositionTimeoutError, WakeupError
 from kohort.client.fetching.buffer import P, Take
 from kohort.client.fetching.chunk import Chunk, ConsumerRecord
-from kohort.client.fetching.positions import Positions
+from kohort.client.fetching.positions import FetchPositions
 from kohort.client.membership.classic.coordinator import ClassicMembership
 from kohort.client.membership.consumer.coordinator import ConsumerMembership
 from kohort.client.membership.machine import Membership
@@ -40,7 +40,7 @@ _FOREVER_MS = 2.0**53
 _GOODBYE_MS = 2_000.0  # how long a broker may take to answer that it was left
 
 
-class Surroundings(NamedTuple):
+class EngineInputs(NamedTuple):
     """What an engine is given besides its settings."""
 
     subscriptions: Subscriptions
@@ -52,7 +52,7 @@ class Surroundings(NamedTuple):
 class Engine:
     """Made by ``start``, on the loop it works on."""
 
-    def __init__(self, cluster: Cluster, settings: ConsumerSettings, given: Surroundings) -> None:
+    def __init__(self, cluster: Cluster, settings: ConsumerSettings, given: EngineInputs) -> None:
         self.cluster = cluster
         self.settings = settings
         self.tasks = Tasks()
@@ -63,7 +63,7 @@ class Engine:
         self._watch = MetadataWatch(
             cluster, settings, self.tasks, wanted=self._wanted_topics, updated=self._metadata_updated
         )
-        self.positions = Positions(
+        self.positions = FetchPositions(
             given.subscriptions, settings.reset_policy, backoff_ms=settings.retry_backoff_ms
         )
         self.member = self._new_member(given)
@@ -71,7 +71,7 @@ class Engine:
         committed = self._committed_in_time if self.member is not None else None
         self._lookups = PositionLookups(cluster, settings, self.positions, self._watch, committed)
 
-    def _new_member(self, given: Surroundings) -> GroupMember | None:
+    def _new_member(self, given: EngineInputs) -> GroupMember | None:
         if self.settings.group_id is None:
             return None
         settings, subscriptions, now = self.settings, given.subscriptions, self.tasks.now()
@@ -265,7 +265,7 @@ class Engine:
         return min(max(deadline - self.tasks.now(), 0), _GOODBYE_MS)
 
 
-async def start(settings: ConsumerSettings, given: Surroundings) -> Engine:
+async def start(settings: ConsumerSettings, given: EngineInputs) -> Engine:
     """Connect to the cluster; NoBrokerError at once if no broker answers."""
     cluster = Cluster(settings.bootstrap, settings.client(), dial=given.dial)
     await cluster.__aenter__()

@@ -10,7 +10,7 @@ from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.errors import BrokerError
 from kohort.client.fetching.buffer import Collected, FetchBuffer, P, Take
 from kohort.client.fetching.chunk import Chunk, ConsumerRecord
-from kohort.client.fetching.positions import Positions
+from kohort.client.fetching.positions import FetchPositions
 from kohort.client.fetching.requests import (
     ClientFetchSession,
     FetchLimits,
@@ -20,7 +20,7 @@ from kohort.client.fetching.requests import (
     plan_fetches,
     send_fetch,
 )
-from kohort.client.metadata import Leader, Node, adopt_leaders
+from kohort.client.metadata import LeaderHint, Node, adopt_leaders
 from kohort.client.subscription import PartitionState, Position, Subscriptions
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Instant, LeaderEpoch, NodeId
@@ -54,7 +54,7 @@ class Fetcher:
         cluster: Cluster,
         settings: ConsumerSettings,
         subscriptions: Subscriptions,
-        positions: Positions,
+        positions: FetchPositions,
         watch: MetadataWatch,
     ) -> None:
         self._cluster = cluster
@@ -188,7 +188,7 @@ class Fetcher:
     def _follow_hints(self, found: dict[TopicPartition, PartitionData], nodes: list[NodeEndpoint]) -> None:
         """Who does not lead any more may say who does: that saves asking for metadata (KIP-951)."""
         leaders = {
-            partition: Leader(NodeId(hint.leader_id), LeaderEpoch(hint.leader_epoch))
+            partition: LeaderHint(NodeId(hint.leader_id), LeaderEpoch(hint.leader_epoch))
             for partition, one in found.items()
             if one.error_code in _HINTING and (hint := one.current_leader) is not None and hint.leader_id >= 0
         }

@@ -1,4 +1,4 @@
-"""Asks for what ``Positions`` needs: committed offsets, beginnings and ends, and whether a log was cut."""
+"""Asks for what ``FetchPositions`` needs: committed offsets, beginnings, ends, and cut logs."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from kohort.client.cluster import Cluster
 from kohort.client.consumer.background import MetadataWatch, Tasks
 from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.errors import ApiNotServedError, BrokerError
-from kohort.client.fetching.positions import Positions, Reset, Validation
+from kohort.client.fetching.positions import FetchPositions, PositionReset, Validation
 from kohort.client.subscription import OffsetAndMetadata, PartitionState
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import NodeId, Partition, TopicName
@@ -85,7 +85,7 @@ class PositionLookups:
         self,
         cluster: Cluster,
         settings: ConsumerSettings,
-        positions: Positions,
+        positions: FetchPositions,
         watch: MetadataWatch,
         committed: Committed | None,
     ) -> None:
@@ -120,7 +120,7 @@ class PositionLookups:
         else:
             self._positions.committed_found(asked, found)
 
-    async def _reset(self, asked: dict[TopicPartition, Reset], tasks: Tasks) -> None:
+    async def _reset(self, asked: dict[TopicPartition, PositionReset], tasks: Tasks) -> None:
         wanted = {partition: reset.to for partition, reset in asked.items()}
         try:
             found = await list_offsets(self._cluster, wanted, read_committed=self._settings.read_committed)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from kohort.client.addresses import Address
 from kohort.client.cluster import Cluster, Role
-from kohort.client.connection import Connection, Dial, open_connection
+from kohort.client.connection import ClientConnection, Dial, open_connection
 from kohort.client.consumer.background import MetadataWatch, Tasks, Topics
 from kohort.client.errors import ApiNotServedError, ConcurrentUseError, DisconnectedError, WakeupError
 from kohort.client.membership.commands import (
@@ -116,7 +116,7 @@ class CoordinatorLink:
         self._cluster = cluster
         self._dial = dial
         self._lost = lost
-        self._opening: asyncio.Task[Connection] | None = None
+        self._opening: asyncio.Task[ClientConnection] | None = None
 
     def connect(self, node: CoordinatorNode) -> None:
         """Begin to connect; ``lost`` is called if that fails."""
@@ -128,7 +128,7 @@ class CoordinatorLink:
         self._opening = opening
         opening.add_done_callback(self._opened)
 
-    def _opened(self, opening: asyncio.Task[Connection]) -> None:
+    def _opened(self, opening: asyncio.Task[ClientConnection]) -> None:
         if opening.cancelled():
             return
         if opening.exception() is not None:
@@ -161,7 +161,7 @@ class CoordinatorLink:
             effect.request, spec.response_class, highest=effect.highest, timeout_ms=effect.timeout_ms
         )
 
-    async def _connection(self, destination: Destination) -> Connection:
+    async def _connection(self, destination: Destination) -> ClientConnection:
         if destination is Destination.LEAST_LOADED:
             return await self._cluster.connection(Role.ANY)
         opening = self._opening

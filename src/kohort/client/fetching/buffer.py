@@ -5,9 +5,9 @@ from typing import Generic, NamedTuple, TypeVar
 
 from kohort.client.fetching.chunk import BadRecordError, Chunk, ConsumerRecord
 from kohort.client.subscription import (
-    Assignment,
     FetchState,
     OffsetAndMetadata,
+    PartitionAssignment,
     PartitionState,
     Position,
     Subscriptions,
@@ -215,7 +215,9 @@ class Remaining:
         kept = [] if gone is None else [r for r in self._records[self._at :] if _partition(r) not in gone]
         self.refill([kept])
 
-    def take_back(self, assignment: Assignment, partitions: Collection[TopicPartition] | None = None) -> None:
+    def take_back(
+        self, assignment: PartitionAssignment, partitions: Collection[TopicPartition] | None = None
+    ) -> None:
         """Let positions stand before what is left of these, or of all, as if that had never been polled."""
         for partition, first in self.first_offsets().items():
             state = assignment.get(partition)

@@ -137,7 +137,7 @@ class OffsetAndEpoch(NamedTuple):
     epoch: int
 
 
-class Run(Protocol):
+class RecordRun(Protocol):
     """Records that follow each other. ``portion`` shows the next ones, ``advance`` hands them out."""
 
     end: int
@@ -218,7 +218,7 @@ class Chunk:
         self._aborted = AbortedProducers(aborted) if self.reading.read_committed else None
         self._is_fresh = True  # not yet looked at whether the batches can be read at once
         self._bulk: Bulk | None = None
-        self._run: Run | None = None
+        self._run: RecordRun | None = None
         self._cursor, self._end = 0, len(self.blob)
 
     def __repr__(self) -> str:
@@ -273,7 +273,9 @@ class Chunk:
     def _move(self, behind: OffsetAndEpoch) -> None:
         self.next_offset, self.epoch = max(self.next_offset, behind.offset), behind.epoch
 
-    def _deserialize(self, run: Run, portion: list[ConsumerRecord], taken: list[ConsumerRecord]) -> None:
+    def _deserialize(
+        self, run: RecordRun, portion: list[ConsumerRecord], taken: list[ConsumerRecord]
+    ) -> None:
         """Take records as far as the deserializers like them."""
         key_of, value_of = self.reading.key_deserializer, self.reading.value_deserializer
         for done, one in enumerate(portion):
@@ -292,7 +294,7 @@ class Chunk:
 
     # --- what comes next ----------------------------------------------------------------------
 
-    def _run_with_records(self) -> Run | None:
+    def _run_with_records(self) -> RecordRun | None:
         """One that has some left; None at the end."""
         if self._run is not None and self._run.left:
             return self._run
@@ -312,7 +314,7 @@ class Chunk:
                 self._is_fresh = False
         return self._next_batch()
 
-    def _next_of(self, bulk: "Bulk") -> Run | None:
+    def _next_of(self, bulk: "Bulk") -> RecordRun | None:
         run = next(bulk.runs, None)
         self._end = bulk.end
         if run is not None:
@@ -323,7 +325,7 @@ class Chunk:
             self._move(bulk.behind)
         return None
 
-    def _next_batch(self) -> Run | None:
+    def _next_batch(self) -> RecordRun | None:
         """The records of the next batch that has any."""
         while True:
             try:

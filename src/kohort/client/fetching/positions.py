@@ -36,7 +36,7 @@ class ResetPolicy(Enum):
     NONE = None
 
 
-class Reset(NamedTuple):
+class PositionReset(NamedTuple):
     """A place to be looked up by its timestamp."""
 
     state: PartitionState
@@ -54,12 +54,12 @@ class Lookups(NamedTuple):
     """What has to be asked, each of the right node; ``unknown`` are topics without a known leader."""
 
     committed: dict[TopicPartition, PartitionState]
-    resets: dict[TopicPartition, Reset]
+    resets: dict[TopicPartition, PositionReset]
     validations: dict[TopicPartition, Validation]
     unknown: frozenset[TopicName]
 
 
-class Positions:
+class FetchPositions:
     """The positions of one consumer's assignment."""
 
     def __init__(self, subscriptions: Subscriptions, policy: ResetPolicy, *, backoff_ms: int) -> None:
@@ -111,7 +111,7 @@ class Positions:
 
     def _add(self, partition: TopicPartition, state: PartitionState, lookups: Lookups) -> None:
         if state.state is FetchState.AWAIT_RESET and state.reset_to is not None:
-            lookups.resets[partition] = Reset(state, state.reset_to)
+            lookups.resets[partition] = PositionReset(state, state.reset_to)
         elif state.position is not None:
             lookups.validations[partition] = Validation(state, state.position)
         self._asking[partition] = state
@@ -162,7 +162,7 @@ class Positions:
         for partition in partitions:
             self._subscriptions.assignment[partition].reset(self._policy.value)
 
-    def reset_found(self, partition: TopicPartition, asked: Reset, offset: int) -> None:
+    def reset_found(self, partition: TopicPartition, asked: PositionReset, offset: int) -> None:
         """The place was found. It carries no epoch: nothing has been read there that could diverge."""
         state = asked.state
         self._done(partition, state)

@@ -4,9 +4,9 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NamedTuple
 
 from kohort.client.arguments import by_topic
-from kohort.client.connection import Connection
+from kohort.client.connection import ClientConnection
 from kohort.client.metadata import NO_NODE, Metadata
-from kohort.client.subscription import Assignment
+from kohort.client.subscription import PartitionAssignment
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID, NodeId, Partition, TopicName
 from kohort.model.topics import TopicPartition
@@ -122,7 +122,7 @@ class FetchPlan(NamedTuple):
 
 
 def plan_fetches(
-    assignment: Assignment,
+    assignment: PartitionAssignment,
     metadata: Metadata,
     *,
     buffered: Container[TopicPartition],
@@ -213,7 +213,7 @@ def fetch_request(asked: SessionRequest, limits: FetchLimits) -> FetchRequest:
 
 
 async def send_fetch(
-    connection: Connection, asked: SessionRequest, limits: FetchLimits, request_timeout_ms: int
+    connection: ClientConnection, asked: SessionRequest, limits: FetchLimits, request_timeout_ms: int
 ) -> FetchResponse:
     """One exchange; the time that the broker may wait for records comes on top of the usual timeout."""
     by_name = any(order.topic_id == NO_TOPIC_ID for order in asked.orders.values())

@@ -64,7 +64,7 @@ class FetchCommitted:
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriptionChanged:
+class SubscriptionReplaced:
     """``Subscriptions`` has another subscription; the next poll joins with it."""
 
 
@@ -124,7 +124,7 @@ Command: TypeAlias = (
     | Commit
     | AutoCommitIfDue
     | FetchCommitted
-    | SubscriptionChanged
+    | SubscriptionReplaced
     | EnforceRebalance
     | Unsubscribe
     | Close

@@ -24,10 +24,10 @@ from kohort.client.membership.commands import (
 )
 from kohort.client.membership.state import (
     AbstractMember,
+    ClassicProtocolMember,
     ClusterTopics,
-    ConsumerMember,
+    ConsumerProtocolMember,
     JoinAttempt,
-    Member,
     MemberGeneration,
     SentFields,
 )
@@ -236,7 +236,7 @@ class MemberContext:
 class ClassicContext(MemberContext):
     """Of a classic member. EAGER or COOPERATIVE by the own assignors, not by the one the group selected."""
 
-    member: Member
+    member: ClassicProtocolMember
 
     def __init__(
         self,
@@ -246,7 +246,7 @@ class ClassicContext(MemberContext):
         dice: Dice,
         now: Instant,
     ) -> None:
-        super().__init__(settings, Member(now), subscriptions, dice, now)
+        super().__init__(settings, ClassicProtocolMember(now), subscriptions, dice, now)
         self.assignors = {assignor.name: assignor for assignor in assignors}
         self.protocol = rebalance_protocol(assignors)
 
@@ -254,7 +254,7 @@ class ClassicContext(MemberContext):
 class ConsumerContext(MemberContext):
     """Of a member of the consumer protocol."""
 
-    member: ConsumerMember
+    member: ConsumerProtocolMember
 
     def __init__(
         self,
@@ -264,5 +264,5 @@ class ConsumerContext(MemberContext):
         dice: Dice,
         now: Instant,
     ) -> None:
-        super().__init__(settings, ConsumerMember(member_id), subscriptions, dice, now)
+        super().__init__(settings, ConsumerProtocolMember(member_id), subscriptions, dice, now)
         self.heartbeat_interval_ms = 0  # the coordinator says it

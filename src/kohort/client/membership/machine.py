@@ -11,7 +11,7 @@ How a shell drives it:
    until ``Polled`` or ``Raised`` comes. Then wait for records until ``WakePoll`` comes, ``poll_again_at`` is
    reached or the caller's time is up, and take the next turn. Callbacks come out of turns of poll,
    ``Unsubscribe`` and ``Close`` only, and nothing else waits for them: heartbeats go on.
-4. Change ``Subscriptions`` (subscribe) first, then say ``SubscriptionChanged``; unsubscribe through
+4. Change ``Subscriptions`` (subscribe) first, then say ``SubscriptionReplaced``; unsubscribe through
    ``Unsubscribe``, because leaving comes first.
 """
 
@@ -38,7 +38,7 @@ from kohort.client.membership.commands import (
     Raised,
     ReplyReceived,
     RequestFailed,
-    SubscriptionChanged,
+    SubscriptionReplaced,
     Unsubscribe,
     Unsubscribed,
 )
@@ -53,7 +53,12 @@ from kohort.client.membership.context import (
     PendingCommit,
 )
 from kohort.client.membership.discovery import Discovery
-from kohort.client.membership.state import ClusterTopics, ConsumerMemberState, MemberGeneration, MemberState
+from kohort.client.membership.state import (
+    ClassicMemberState,
+    ClusterTopics,
+    ConsumerMemberState,
+    MemberGeneration,
+)
 from kohort.client.subscription import SubscriptionError, SubscriptionType
 from kohort.codec.schema import Message
 from kohort.model.errors import KohortError
@@ -96,7 +101,7 @@ class Membership(ABC):
 
     @property
     @abstractmethod
-    def state(self) -> MemberState | ConsumerMemberState:
+    def state(self) -> ClassicMemberState | ConsumerMemberState:
         """How far the member is in its group."""
 
     @property
@@ -220,14 +225,14 @@ class Membership(ABC):
 
     def _call_of_application(
         self,
-        command: Poll | Unsubscribe | Close | AutoCommitIfDue | SubscriptionChanged | EnforceRebalance,
+        command: Poll | Unsubscribe | Close | AutoCommitIfDue | SubscriptionReplaced | EnforceRebalance,
     ) -> None:
         match command:
             case Poll() | Unsubscribe() | Close():
                 self._begin(command)
             case AutoCommitIfDue():
                 self.auto_commits.maybe_auto_commit_offsets_async()
-            case SubscriptionChanged():
+            case SubscriptionReplaced():
                 if (
                     not self._context.cluster.covers(self._context.wanted_topics)
                     or self.wanted_topics is None

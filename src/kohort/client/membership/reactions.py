@@ -31,7 +31,7 @@ class Then(Enum):
     NOTE = "write it to the log"
 
 
-class Loss(Enum):
+class MembershipLoss(Enum):
     """What the member forgets, if it still is in the generation the request was sent in."""
 
     NOTHING = "nothing"
@@ -44,7 +44,7 @@ class Reaction:
     """One row: what follows, what is lost, and what else is learnt."""
 
     then: Then
-    loss: Loss = Loss.NOTHING
+    loss: MembershipLoss = MembershipLoss.NOTHING
     coordinator_unknown: bool = False
     rejoin: bool = False  # ask for a rejoin at the next poll, keeping everything
     adopts_member_id: bool = False
@@ -75,7 +75,7 @@ REACTIONS: Mapping[ApiKey, Mapping[ErrorCode | Special, Reaction]] = {
     },
     ApiKey.JOIN_GROUP: {
         _E.COORDINATOR_LOAD_IN_PROGRESS: Reaction(Then.JOIN_LATER),
-        _E.UNKNOWN_MEMBER_ID: Reaction(Then.JOIN_NOW, Loss.MEMBERSHIP),
+        _E.UNKNOWN_MEMBER_ID: Reaction(Then.JOIN_NOW, MembershipLoss.MEMBERSHIP),
         _E.COORDINATOR_NOT_AVAILABLE: _UNKNOWN_THEN_JOIN,
         _E.NOT_COORDINATOR: _UNKNOWN_THEN_JOIN,
         _E.FENCED_INSTANCE_ID: _RAISE,
@@ -100,8 +100,8 @@ REACTIONS: Mapping[ApiKey, Mapping[ErrorCode | Special, Reaction]] = {
     },
     ApiKey.SYNC_GROUP: {
         _E.REBALANCE_IN_PROGRESS: Reaction(Then.JOIN_NOW),
-        _E.UNKNOWN_MEMBER_ID: Reaction(Then.JOIN_NOW, Loss.MEMBERSHIP),
-        _E.ILLEGAL_GENERATION: Reaction(Then.JOIN_NOW, Loss.GENERATION),
+        _E.UNKNOWN_MEMBER_ID: Reaction(Then.JOIN_NOW, MembershipLoss.MEMBERSHIP),
+        _E.ILLEGAL_GENERATION: Reaction(Then.JOIN_NOW, MembershipLoss.GENERATION),
         _E.COORDINATOR_NOT_AVAILABLE: _UNKNOWN_THEN_JOIN,
         _E.NOT_COORDINATOR: _UNKNOWN_THEN_JOIN,
         # Kafka's client gives up here; brokers may send it while they load a partition.
@@ -116,9 +116,9 @@ REACTIONS: Mapping[ApiKey, Mapping[ErrorCode | Special, Reaction]] = {
         _E.COORDINATOR_NOT_AVAILABLE: _UNKNOWN_THEN_BEAT,
         _E.NOT_COORDINATOR: _UNKNOWN_THEN_BEAT,
         _E.REBALANCE_IN_PROGRESS: Reaction(Then.RECEIVED, rejoin=True),
-        _E.ILLEGAL_GENERATION: Reaction(Then.BEAT_LATER, Loss.GENERATION),
-        _E.UNKNOWN_MEMBER_ID: Reaction(Then.BEAT_LATER, Loss.MEMBERSHIP),
-        _E.FENCED_INSTANCE_ID: Reaction(Then.RAISE, Loss.MEMBERSHIP),
+        _E.ILLEGAL_GENERATION: Reaction(Then.BEAT_LATER, MembershipLoss.GENERATION),
+        _E.UNKNOWN_MEMBER_ID: Reaction(Then.BEAT_LATER, MembershipLoss.MEMBERSHIP),
+        _E.FENCED_INSTANCE_ID: Reaction(Then.RAISE, MembershipLoss.MEMBERSHIP),
         _E.GROUP_AUTHORIZATION_FAILED: Reaction(Then.BEAT_LATER),
         NO_ANSWER: _UNKNOWN_THEN_BEAT,
         ANY_OTHER: Reaction(Then.BEAT_LATER),
@@ -128,31 +128,31 @@ REACTIONS: Mapping[ApiKey, Mapping[ErrorCode | Special, Reaction]] = {
         _E.COORDINATOR_NOT_AVAILABLE: _UNKNOWN_THEN_BEAT,
         _E.NOT_COORDINATOR: _UNKNOWN_THEN_BEAT,
         _E.COORDINATOR_LOAD_IN_PROGRESS: Reaction(Then.BEAT_LATER),
-        _E.FENCED_MEMBER_EPOCH: Reaction(Then.JOIN_NOW, Loss.MEMBERSHIP),
-        _E.UNKNOWN_MEMBER_ID: Reaction(Then.JOIN_NOW, Loss.MEMBERSHIP),
+        _E.FENCED_MEMBER_EPOCH: Reaction(Then.JOIN_NOW, MembershipLoss.MEMBERSHIP),
+        _E.UNKNOWN_MEMBER_ID: Reaction(Then.JOIN_NOW, MembershipLoss.MEMBERSHIP),
         _E.TOPIC_AUTHORIZATION_FAILED: _RAISE,
-        _E.GROUP_AUTHORIZATION_FAILED: Reaction(Then.RAISE, Loss.MEMBERSHIP, hint=_RIGHTS),
+        _E.GROUP_AUTHORIZATION_FAILED: Reaction(Then.RAISE, MembershipLoss.MEMBERSHIP, hint=_RIGHTS),
         _E.GROUP_MAX_SIZE_REACHED: Reaction(
-            Then.RAISE, Loss.MEMBERSHIP, hint="the broker's group.consumer.max.size is reached"
+            Then.RAISE, MembershipLoss.MEMBERSHIP, hint="the broker's group.consumer.max.size is reached"
         ),
         _E.UNSUPPORTED_ASSIGNOR: Reaction(
             Then.RAISE,
-            Loss.MEMBERSHIP,
+            MembershipLoss.MEMBERSHIP,
             hint="group.remote.assignor must be one of the broker's group.consumer.assignors",
         ),
         _E.INVALID_REGULAR_EXPRESSION: Reaction(
-            Then.RAISE, Loss.MEMBERSHIP, hint="a SubscriptionPattern is a regular expression of RE2"
+            Then.RAISE, MembershipLoss.MEMBERSHIP, hint="a SubscriptionPattern is a regular expression of RE2"
         ),
         _E.UNRELEASED_INSTANCE_ID: Reaction(
             Then.RAISE,
-            Loss.MEMBERSHIP,
+            MembershipLoss.MEMBERSHIP,
             hint="another consumer runs with this group.instance.id, or ended without leaving: then its "
             "session has to expire first",
         ),
-        _E.FENCED_INSTANCE_ID: Reaction(Then.RAISE, Loss.MEMBERSHIP),
-        _E.UNSUPPORTED_VERSION: Reaction(Then.RAISE, Loss.MEMBERSHIP),
+        _E.FENCED_INSTANCE_ID: Reaction(Then.RAISE, MembershipLoss.MEMBERSHIP),
+        _E.UNSUPPORTED_VERSION: Reaction(Then.RAISE, MembershipLoss.MEMBERSHIP),
         NO_ANSWER: _UNKNOWN_THEN_BEAT,
-        ANY_OTHER: Reaction(Then.RAISE, Loss.MEMBERSHIP),
+        ANY_OTHER: Reaction(Then.RAISE, MembershipLoss.MEMBERSHIP),
     },
     ApiKey.LEAVE_GROUP: {
         NO_ANSWER: Reaction(Then.NOTE),
@@ -172,8 +172,8 @@ REACTIONS: Mapping[ApiKey, Mapping[ErrorCode | Special, Reaction]] = {
         _E.REQUEST_TIMED_OUT: _UNKNOWN_THEN_RETRY,
         _E.FENCED_INSTANCE_ID: Reaction(Then.FAIL_FENCED),
         _E.REBALANCE_IN_PROGRESS: Reaction(Then.FAIL_REBALANCING, rejoin=True),
-        _E.UNKNOWN_MEMBER_ID: Reaction(Then.FAIL_EXPELLED, Loss.MEMBERSHIP),
-        _E.ILLEGAL_GENERATION: Reaction(Then.FAIL_EXPELLED, Loss.GENERATION),
+        _E.UNKNOWN_MEMBER_ID: Reaction(Then.FAIL_EXPELLED, MembershipLoss.MEMBERSHIP),
+        _E.ILLEGAL_GENERATION: Reaction(Then.FAIL_EXPELLED, MembershipLoss.GENERATION),
         _E.STALE_MEMBER_EPOCH: Reaction(Then.FAIL_STALE),
         NO_ANSWER: _UNKNOWN_THEN_RETRY,
         ANY_OTHER: _FAIL,

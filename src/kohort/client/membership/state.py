@@ -7,7 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kohort.client.errors import CommitFailedError, RebalanceInProgressError
-from kohort.client.membership.reactions import Loss, Then
+from kohort.client.membership.reactions import MembershipLoss, Then
 from kohort.client.metadata import Metadata
 from kohort.model.errors import KohortError
 from kohort.model.ids import Generation, Instant, MemberId, TopicId, TopicName
@@ -15,7 +15,7 @@ from kohort.wire.messages.join_group import JoinGroupResponse
 from kohort.wire.messages.sync_group import SyncGroupRequestAssignment
 
 
-class MemberState(Enum):
+class ClassicMemberState(Enum):
     """How far a member is in its group."""
 
     UNJOINED = "not in a generation"
@@ -25,21 +25,29 @@ class MemberState(Enum):
 
     @property
     def is_rebalancing(self) -> bool:
-        return self in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+        return self in (ClassicMemberState.PREPARING_REBALANCE, ClassicMemberState.COMPLETING_REBALANCE)
 
 
-HEARTBEATING = frozenset({MemberState.COMPLETING_REBALANCE, MemberState.STABLE})
+HEARTBEATING = frozenset({ClassicMemberState.COMPLETING_REBALANCE, ClassicMemberState.STABLE})
 """The states in which a member sends heartbeats: while JoinGroup is pending the broker needs none."""
 
-TRANSITIONS: Mapping[MemberState, frozenset[MemberState]] = {
-    MemberState.UNJOINED: frozenset({MemberState.PREPARING_REBALANCE, MemberState.UNJOINED}),
-    MemberState.PREPARING_REBALANCE: frozenset(
-        {MemberState.COMPLETING_REBALANCE, MemberState.PREPARING_REBALANCE, MemberState.UNJOINED}
+TRANSITIONS: Mapping[ClassicMemberState, frozenset[ClassicMemberState]] = {
+    ClassicMemberState.UNJOINED: frozenset(
+        {ClassicMemberState.PREPARING_REBALANCE, ClassicMemberState.UNJOINED}
     ),
-    MemberState.COMPLETING_REBALANCE: frozenset(
-        {MemberState.STABLE, MemberState.PREPARING_REBALANCE, MemberState.UNJOINED}
+    ClassicMemberState.PREPARING_REBALANCE: frozenset(
+        {
+            ClassicMemberState.COMPLETING_REBALANCE,
+            ClassicMemberState.PREPARING_REBALANCE,
+            ClassicMemberState.UNJOINED,
+        }
     ),
-    MemberState.STABLE: frozenset({MemberState.PREPARING_REBALANCE, MemberState.UNJOINED}),
+    ClassicMemberState.COMPLETING_REBALANCE: frozenset(
+        {ClassicMemberState.STABLE, ClassicMemberState.PREPARING_REBALANCE, ClassicMemberState.UNJOINED}
+    ),
+    ClassicMemberState.STABLE: frozenset(
+        {ClassicMemberState.PREPARING_REBALANCE, ClassicMemberState.UNJOINED}
+    ),
 }
 """What may follow what; to itself where a second attempt, or a second reset, changes nothing."""
 
@@ -200,11 +208,11 @@ class AbstractMember(ABC):
         """Join again at the next poll."""
 
     @abstractmethod
-    def lose(self, loss: Loss, sent: MemberGeneration, reason: str) -> bool:
+    def lose(self, loss: MembershipLoss, sent: MemberGeneration, reason: str) -> bool:
         """Forget what a reaction says; whether there was a reset. Nothing is lost if ``sent`` is stale."""
 
 
-class Member(AbstractMember):
+class ClassicProtocolMember(AbstractMember):
     """A member of a classic group."""
 
     __slots__ = (
@@ -222,7 +230,7 @@ class Member(AbstractMember):
 
     def __init__(self, now: Instant) -> None:
         super().__init__()
-        self.state = MemberState.UNJOINED
+        self.state = ClassicMemberState.UNJOINED
         self.rejoin_reason = ""
         self.needs_join_prepare = True
         self.attempt: JoinAttempt | None = None
@@ -234,12 +242,12 @@ class Member(AbstractMember):
         self.has_fresh_topics = False
 
     def __repr__(self) -> str:
-        return f"<Member {self.state.name}, {self.generation}>"
+        return f"<ClassicProtocolMember {self.state.name}, {self.generation}>"
 
     @property
     def has_settled(self) -> bool:
         """In a generation, with its assignment taken over, and no reason known to join again."""
-        return self.state is MemberState.STABLE and self.attempt is None and not self.rejoin_needed
+        return self.state is ClassicMemberState.STABLE and self.attempt is None and not self.rejoin_needed
 
     @property
     def state_name(self) -> str:
@@ -247,17 +255,17 @@ class Member(AbstractMember):
 
     @property
     def is_preparing_rebalance(self) -> bool:
-        return self.state is MemberState.PREPARING_REBALANCE
+        return self.state is ClassicMemberState.PREPARING_REBALANCE
 
     def commit_refusal(self, group_id: str) -> KohortError | None:
         """Between "rejoin needed" and JoinGroup a member is still STABLE, and may commit."""
-        if self.state is MemberState.STABLE:
+        if self.state is ClassicMemberState.STABLE:
             return None
         return (
             RebalanceInProgressError(group_id) if self.state.is_rebalancing else CommitFailedError(group_id)
         )
 
-    def move_to(self, state: MemberState) -> None:
+    def move_to(self, state: ClassicMemberState) -> None:
         assert state in TRANSITIONS[self.state], f"{self.state.name} is not followed by {state.name}"
         self.state = state
 
@@ -273,15 +281,15 @@ class Member(AbstractMember):
 
     def reset(self, generation: MemberGeneration, reason: str) -> None:
         """Out of the group, as ``generation``; the next poll says so to the application and joins again."""
-        self.move_to(MemberState.UNJOINED)
+        self.move_to(ClassicMemberState.UNJOINED)
         self.generation = generation
         self.needs_join_prepare = True
         self.request_rejoin(reason)
 
-    def lose(self, loss: Loss, sent: MemberGeneration, reason: str) -> bool:
-        if loss is Loss.NOTHING or sent != self.generation:
+    def lose(self, loss: MembershipLoss, sent: MemberGeneration, reason: str) -> bool:
+        if loss is MembershipLoss.NOTHING or sent != self.generation:
             return False
-        kept = sent.softly_reset() if loss is Loss.GENERATION else NO_GENERATION
+        kept = sent.softly_reset() if loss is MembershipLoss.GENERATION else NO_GENERATION
         self.reset(kept, reason)
         return True
 
@@ -295,7 +303,7 @@ PartitionsById = Mapping[TopicId, frozenset[int]]
 
 
 class ConsumerMemberState(Enum):
-    """How far a member is in its group; the names of Kafka's ``MemberState``."""
+    """How far a member is in its group; the names of Kafka's ``ClassicMemberState``."""
 
     UNSUBSCRIBED = "not in the group"
     JOINING = "a heartbeat with epoch 0 is to be sent, or on its way"
@@ -334,14 +342,14 @@ CONSUMER_TRANSITIONS: Mapping[ConsumerMemberState, frozenset[ConsumerMemberState
 
 
 class SentFields(NamedTuple):
-    """What the coordinator was last told about this member."""
+    """What the last heartbeat said about this member."""
 
     topics: frozenset[TopicName]
     pattern: str | None
     owned_changes: int
 
 
-class ConsumerMember(AbstractMember):
+class ConsumerProtocolMember(AbstractMember):
     """The member id is made by the client and kept as long as it runs (KIP-1082)."""
 
     __slots__ = ("acknowledges", "owned", "owned_changes", "state", "target")
@@ -355,7 +363,7 @@ class ConsumerMember(AbstractMember):
         self.acknowledges: PartitionsById | None = None  # the target of the last reconciliation
 
     def __repr__(self) -> str:
-        return f"<ConsumerMember {self.state.name}, {self.generation}>"
+        return f"<ConsumerProtocolMember {self.state.name}, {self.generation}>"
 
     @property
     def epoch(self) -> Generation:
@@ -414,6 +422,6 @@ class ConsumerMember(AbstractMember):
     def request_rejoin(self, reason: str) -> None:
         """Only the coordinator decides when the group rebalances."""
 
-    def lose(self, loss: Loss, sent: MemberGeneration, reason: str) -> bool:
+    def lose(self, loss: MembershipLoss, sent: MemberGeneration, reason: str) -> bool:
         """A commit that is refused changes nothing: heartbeats say whether the member was removed."""
         return False

@@ -26,7 +26,7 @@ from kohort.records.record import Fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class BatchLimits:
     """What bounds a batch and a lane; ``pause`` is the backoff after so many attempts."""
 
     batch_size: int
@@ -80,7 +80,9 @@ class Concluded(NamedTuple):
 class Accumulator:
     """All batches of one producer. ``sequences`` is None if they are not numbered."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], int], sequences: Sequences | None = None) -> None:
+    def __init__(
+        self, limits: BatchLimits, clock: Callable[[], int], sequences: Sequences | None = None
+    ) -> None:
         self.clock = clock  # asked when a batch is started, not for each record
         self.sequences = sequences
         self.buffered = 0  # bytes, of everything not settled yet

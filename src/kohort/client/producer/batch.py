@@ -355,7 +355,7 @@ def refusal(batch: Batch, part: PartitionProduceResponse) -> BrokerError:
     return error
 
 
-class Verdict(Enum):
+class BatchVerdict(Enum):
     """What becomes of a batch after its answer."""
 
     STORED = "stored, where the answer says"
@@ -368,26 +368,26 @@ class Verdict(Enum):
 
 
 _SPECIAL = {
-    ErrorCode.NONE: Verdict.STORED,
-    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: Verdict.STORED_BEFORE,
-    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Verdict.MISNUMBERED,
-    ErrorCode.UNKNOWN_PRODUCER_ID: Verdict.MISNUMBERED,
-    ErrorCode.INVALID_PRODUCER_EPOCH: Verdict.FENCED,
-    ErrorCode.PRODUCER_FENCED: Verdict.FENCED,
-    ErrorCode.MESSAGE_TOO_LARGE: Verdict.TOO_LARGE,
-    ErrorCode.RECORD_LIST_TOO_LARGE: Verdict.TOO_LARGE,
+    ErrorCode.NONE: BatchVerdict.STORED,
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: BatchVerdict.STORED_BEFORE,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: BatchVerdict.MISNUMBERED,
+    ErrorCode.UNKNOWN_PRODUCER_ID: BatchVerdict.MISNUMBERED,
+    ErrorCode.INVALID_PRODUCER_EPOCH: BatchVerdict.FENCED,
+    ErrorCode.PRODUCER_FENCED: BatchVerdict.FENCED,
+    ErrorCode.MESSAGE_TOO_LARGE: BatchVerdict.TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE: BatchVerdict.TOO_LARGE,
 }
 
 
-def verdict(code: int, *, records: int, is_numbered: bool) -> Verdict:
+def verdict(code: int, *, records: int, is_numbered: bool) -> BatchVerdict:
     """Of an error code, for a batch of so many records."""
     try:
         known = ErrorCode(code)
     except ValueError:
-        return Verdict.REFUSED  # of a newer broker: unknown whether it passes
-    found = _SPECIAL.get(known, Verdict.AGAIN if known.retriable else Verdict.REFUSED)
-    if found is Verdict.TOO_LARGE and records < 2:
-        return Verdict.REFUSED
-    if found in (Verdict.MISNUMBERED, Verdict.FENCED) and not is_numbered:
-        return Verdict.REFUSED
+        return BatchVerdict.REFUSED  # of a newer broker: unknown whether it passes
+    found = _SPECIAL.get(known, BatchVerdict.AGAIN if known.retriable else BatchVerdict.REFUSED)
+    if found is BatchVerdict.TOO_LARGE and records < 2:
+        return BatchVerdict.REFUSED
+    if found in (BatchVerdict.MISNUMBERED, BatchVerdict.FENCED) and not is_numbered:
+        return BatchVerdict.REFUSED
     return found

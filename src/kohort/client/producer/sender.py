@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kohort.client.cluster import Cluster, Role
-from kohort.client.connection import Connection
+from kohort.client.connection import ClientConnection
 from kohort.client.errors import (
     ApiNotServedError,
     BrokerError,
@@ -21,13 +21,13 @@ from kohort.client.errors import (
     DoubtfulDeliveryError,
     check,
 )
-from kohort.client.producer.accumulator import Accumulator, Limits
+from kohort.client.producer.accumulator import Accumulator, BatchLimits
 from kohort.client.producer.batch import (
     UNKNOWN_OFFSET,
     Batch,
+    BatchVerdict,
     Outgoing,
     Sequences,
-    Verdict,
     answers,
     pack,
     refusal,
@@ -46,7 +46,7 @@ from kohort.wire.messages.produce import PartitionProduceResponse, ProduceRespon
 class Link:
     """``silent_until``: the broker asked for a break (KIP-219), in the sender's milliseconds."""
 
-    connection: Connection | None = None
+    connection: ClientConnection | None = None
     in_flight: int = 0
     silent_until: float = 0.0
 
@@ -81,7 +81,7 @@ class Sender:
         self.topics: set[str] = set()  # all that were ever sent to: a topic may come back
         self._metadata_due = self.now() + settings.metadata_max_age_ms
         self.accumulator = Accumulator(
-            Limits(
+            BatchLimits(
                 batch_size=settings.batch_size,
                 linger_ms=settings.linger_ms,
                 delivery_timeout_ms=settings.delivery_timeout_ms,
@@ -240,27 +240,27 @@ class Sender:
 
     def _judge(self, batch: Batch, part: PartitionProduceResponse) -> None:
         what = verdict(part.error_code, records=batch.count, is_numbered=batch.numbering is not None)
-        if what is Verdict.STORED:
+        if what is BatchVerdict.STORED:
             self._store(batch, part.base_offset, part.log_append_time_ms)
             return
-        if what is Verdict.STORED_BEFORE:
+        if what is BatchVerdict.STORED_BEFORE:
             self._store(batch, UNKNOWN_OFFSET)
             return
         error = refusal(batch, part)
         match what:
-            case Verdict.AGAIN:
+            case BatchVerdict.AGAIN:
                 self._disturbed(batch, error)
-            case Verdict.MISNUMBERED:
+            case BatchVerdict.MISNUMBERED:
                 batch.is_misnumbered = True
                 batch.last_error = error
                 self.accumulator.come_back(batch, self.now())
-            case Verdict.TOO_LARGE:
+            case BatchVerdict.TOO_LARGE:
                 batch.last_error = error
                 self.accumulator.split(batch)
-            case Verdict.FENCED:
+            case BatchVerdict.FENCED:
                 self._refuse(batch, error)
                 self.accumulator.renounce(batch.partition)
-            case Verdict.REFUSED:
+            case BatchVerdict.REFUSED:
                 self._refuse(batch, error)
 
     def _store(self, batch: Batch, offset: int, append_time: int = -1) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kohort.client.addresses import Address
 from kohort.client.errors import ConnectError, SettingError, TlsError
-from kohort.client.security.sasl import Credentials, Peer, Session
+from kohort.client.security.sasl import Credentials, Peer, SaslSession
 from kohort.client.security.settings import SecuritySettings
 from kohort.model.errors import KohortError
 
@@ -248,11 +248,11 @@ class ClientSecurity:
         own = (settings.ssl_certfile, settings.ssl_certdata, settings.ssl_context)
         return tls_error(error, address, has_certificate=any(each is not None for each in own))
 
-    async def log_in(self, peer: Peer) -> Session | None:
+    async def log_in(self, peer: Peer) -> SaslSession | None:
         """A session, if the settings ask for one. Raises AuthenticationError."""
         if self._credentials is None:
             return None
-        session = Session(self._credentials, peer)
+        session = SaslSession(self._credentials, peer)
         await session.begin()
         return session
 

@@ -310,7 +310,7 @@ def _status(challenge: bytes) -> str:
         return "no reason given"
 
 
-class Session:
+class SaslSession:
     """The log-in of one connection. Requests call ``ready`` before they are written."""
 
     def __init__(self, credentials: Credentials, peer: Peer) -> None:

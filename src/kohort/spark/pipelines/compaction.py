@@ -13,7 +13,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from kohort.model.errors import KohortError
-from kohort.spark.pipelines.files import Entry, LocalFiles
+from kohort.spark.pipelines.files import DirectoryEntry, LocalFiles
 from kohort.spark.pipelines.parquet import count_rows, merge
 from kohort.spark.pipelines.table import PARQUET, STATE, Table
 
@@ -43,12 +43,12 @@ class Merged(NamedTuple):
     after: int
 
 
-def choose(entries: Sequence[Entry], sizes: Sizes) -> list[list[Entry]]:
+def choose(entries: Sequence[DirectoryEntry], sizes: Sizes) -> list[list[DirectoryEntry]]:
     """Which files to merge with which, in the order of their names; none if few are small."""
     small = [entry for entry in entries if entry.size < sizes.target // 2]
     if len(small) < sizes.least:
         return []
-    groups: list[list[Entry]] = [[]]
+    groups: list[list[DirectoryEntry]] = [[]]
     for entry in small:
         if groups[-1] and sum(one.size for one in groups[-1]) + entry.size > sizes.target:
             groups.append([])
@@ -57,7 +57,7 @@ def choose(entries: Sequence[Entry], sizes: Sizes) -> list[list[Entry]]:
 
 
 def compact(tables: Sequence[Table], root: Path, sizes: Sizes, go_on: Callable[[], bool]) -> list[Merged]:
-    """Merge what is small in all days of these tables, as long as ``go_on``; nothing if somebody else does.
+    """Merge what is small in all days of these tables, as long as ``go_on``; nothing if another process does.
 
     Raises CannotExchangeError where directories cannot change places.
     """
@@ -74,7 +74,9 @@ def compact(tables: Sequence[Table], root: Path, sizes: Sizes, go_on: Callable[[
     return merged
 
 
-def _compact_day(files: LocalFiles, table: Table, date: str, groups: Sequence[Sequence[Entry]]) -> Merged:
+def _compact_day(
+    files: LocalFiles, table: Table, date: str, groups: Sequence[Sequence[DirectoryEntry]]
+) -> Merged:
     """Only mergers remove files, and we are the only one: the sources stay until we let them go."""
     aside = f"{ASIDE}/{uuid4().hex[:8]}"
     os.makedirs(files.at(aside))
@@ -91,7 +93,7 @@ def _compact_day(files: LocalFiles, table: Table, date: str, groups: Sequence[Se
     return Merged(date, len(before), len(before) - len(replaced) + len(groups))
 
 
-def _merge(files: LocalFiles, date: str, group: Sequence[Entry], target: str) -> None:
+def _merge(files: LocalFiles, date: str, group: Sequence[DirectoryEntry], target: str) -> None:
     sources = [files.at(f"{date}/{entry.name}") for entry in group]
     merge(sources, files.at(target))
     wanted, found = sum(map(count_rows, sources)), count_rows(files.at(target))

@@ -62,7 +62,7 @@ def check_directory(root: Path) -> None:
         files.at(probe).unlink(missing_ok=True)
 
 
-class Entry(NamedTuple):
+class DirectoryEntry(NamedTuple):
     """One name in a directory."""
 
     name: str
@@ -95,12 +95,12 @@ class Files(Protocol):
         """Take a file away. Durable."""
         ...
 
-    def entries(self, directory: str) -> list[Entry]:
+    def entries(self, directory: str) -> list[DirectoryEntry]:
         """What is in a directory, by name; nothing if there is no such directory."""
         ...
 
     def locked(self, path: str) -> AbstractContextManager[None]:
-        """Hold the lock of this name in the block; waits for whoever has it. It ends with its process."""
+        """Hold the lock of this name in the block; waits for its holder. It ends with its process."""
         ...
 
 
@@ -150,12 +150,12 @@ class LocalFiles:
         self.at(path).unlink()
         _sync_directory(self.at(path).parent)
 
-    def entries(self, directory: str) -> list[Entry]:
+    def entries(self, directory: str) -> list[DirectoryEntry]:
         found = []
         with suppress(FileNotFoundError), os.scandir(self.at(directory)) as scanned:
             for entry in scanned:
                 with suppress(FileNotFoundError):  # it may go while we look
-                    found.append(Entry(entry.name, entry.stat().st_size, entry.is_dir()))
+                    found.append(DirectoryEntry(entry.name, entry.stat().st_size, entry.is_dir()))
         return sorted(found)
 
     @contextmanager
@@ -166,7 +166,7 @@ class LocalFiles:
 
     @contextmanager
     def locked_if_free(self, path: str) -> Iterator[bool]:
-        """Hold the lock in the block and yield True, or yield False if somebody else has it."""
+        """Hold the lock in the block and yield True, or yield False if another process has it."""
         with self._lock_file(path) as descriptor:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

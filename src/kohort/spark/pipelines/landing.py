@@ -14,7 +14,7 @@ from kohort.model.errors import KohortError
 from kohort.spark.pipelines.files import LocalFiles
 from kohort.spark.pipelines.forms import Evolve, Values
 from kohort.spark.pipelines.json_shape import Loader, load
-from kohort.spark.pipelines.ledger import Landing, Move, OverlapError, Place
+from kohort.spark.pipelines.ledger import Landing, LedgerPosition, OverlapError, PendingMove
 from kohort.spark.pipelines.spans import Span, Spans, size, subtract
 from kohort.spark.pipelines.staging import Staged, staged_files
 from kohort.spark.pipelines.table import PARQUET, STATE, Table
@@ -103,7 +103,7 @@ class Lander:
             ids = self._ids_of(topics, plan)
             ledgers = {topic: table.ledger() for topic, table in tables.items()}
             missing = {
-                (topic, number): ledgers[topic].missing(Place(ids[topic], number), span)
+                (topic, number): ledgers[topic].missing(LedgerPosition(ids[topic], number), span)
                 for (topic, number), span in planned.items()
                 if topic in ids
             }
@@ -144,7 +144,7 @@ class Lander:
         read_from = self._ids_of(cut.topics(), cut.plan)
         for topic in sorted(cut.topics()):
             if read_from.get(topic) != ids[topic]:
-                continue  # made again while it was read: nobody knows which records are of which
+                continue  # created again while it was read: which records belong to which is unknown
             part = _part(topic, ids[topic], cut, [one for one in staged if one.topic == topic])
             try:
                 tables[topic].publish(part.landings, _moves(part.files, tables[topic], name))
@@ -214,7 +214,9 @@ def _part(topic: str, topic_id: str, cut: _Cut, staged: Sequence[Staged]) -> _Pa
         (bad if one.is_bad else good).update(one.rows)
     landings = [
         Landing(
-            Place(topic_id, partition), span, *((good[partition], bad[partition]) if number == 0 else (0, 0))
+            LedgerPosition(topic_id, partition),
+            span,
+            *((good[partition], bad[partition]) if number == 0 else (0, 0)),
         )
         for partition, spans in sorted(missing.items())
         for number, span in enumerate(spans)
@@ -222,9 +224,9 @@ def _part(topic: str, topic_id: str, cut: _Cut, staged: Sequence[Staged]) -> _Pa
     return _Part(topic, landings, staged)
 
 
-def _moves(staged: Sequence[Staged], table: Table, name: str) -> list[Move]:
+def _moves(staged: Sequence[Staged], table: Table, name: str) -> list[PendingMove]:
     return [
-        Move(
+        PendingMove(
             one.path, f"{table.bad_path if one.is_bad else table.path}/{one.date}/{name}-{number:03}{PARQUET}"
         )
         for number, one in enumerate(staged)

@@ -1,7 +1,7 @@
 """The ledger of one archived topic: which offsets have landed. It is the truth; files only follow it.
 
 A batch lands in one step, the replacement of the ledger's file. The new ledger says that the batch's
-offsets are there, and names the files that are still to be moved into place; whoever opens the table next
+offsets are there, and names the files that are still to be moved into place; the next opener
 moves those that are not. So there is no moment at which a record could get lost or be taken twice.
 """
 
@@ -32,14 +32,14 @@ class OverlapError(KohortError):
         )
 
 
-class Place(NamedTuple):
-    """One partition of one life of a topic: one deleted and made again begins anew, at offset 0."""
+class LedgerPosition(NamedTuple):
+    """One partition of one life of a topic: one deleted and created again begins at offset 0."""
 
     topic_id: str
     partition: int
 
 
-class Landed(NamedTuple):
+class LandedFiles(NamedTuple):
     """What of a partition is in the table: its offsets, how many records, and how many of them were bad."""
 
     spans: Spans = ()
@@ -50,13 +50,13 @@ class Landed(NamedTuple):
 class Landing(NamedTuple):
     """A span of a partition that is about to land, and how many records there are in it."""
 
-    place: Place
+    place: LedgerPosition
     span: Span
     rows: int
     bad: int = 0
 
 
-class Move(NamedTuple):
+class PendingMove(NamedTuple):
     """A finished file, and where in the table it belongs. Paths start at the archive's root."""
 
     staged: str
@@ -74,28 +74,28 @@ class Ledger:
     topic: str
     values: str
     sequence: int = 0
-    landed: Mapping[Place, Landed] = field(default_factory=dict)
-    moves: tuple[Move, ...] = ()
+    landed: Mapping[LedgerPosition, LandedFiles] = field(default_factory=dict)
+    moves: tuple[PendingMove, ...] = ()
     removes: tuple[str, ...] = ()
 
-    def missing(self, place: Place, span: Span) -> Spans:
+    def missing(self, place: LedgerPosition, span: Span) -> Spans:
         """What of ``span`` has not landed yet."""
-        return subtract(span, self.landed.get(place, Landed()).spans)
+        return subtract(span, self.landed.get(place, LandedFiles()).spans)
 
-    def after(self, landings: Iterable[Landing], moves: Iterable[Move]) -> "Ledger":
+    def after(self, landings: Iterable[Landing], moves: Iterable[PendingMove]) -> "Ledger":
         """The ledger once these have landed; raises OverlapError if any of it has landed before."""
         landed = dict(self.landed)
         for landing in landings:
-            before = landed.get(landing.place, Landed())
+            before = landed.get(landing.place, LandedFiles())
             if subtract(landing.span, before.spans) != (landing.span,):
                 raise OverlapError(self.topic, landing.place.partition, landing.span)
-            landed[landing.place] = Landed(
+            landed[landing.place] = LandedFiles(
                 add(before.spans, landing.span), before.rows + landing.rows, before.bad + landing.bad
             )
         return replace(self, sequence=self.sequence + 1, landed=landed, moves=tuple(moves), removes=())
 
     def replayed(
-        self, counts: Mapping[Place, int], moves: Iterable[Move], removes: Iterable[str]
+        self, counts: Mapping[LedgerPosition, int], moves: Iterable[PendingMove], removes: Iterable[str]
     ) -> "Ledger":
         """The ledger once so many bad records have become good ones."""
         landed = dict(self.landed)
@@ -144,12 +144,12 @@ def decode(content: bytes) -> Ledger:
             values=document["values"],
             sequence=document["sequence"],
             landed={
-                Place(one["topic_id"], one["partition"]): Landed(
+                LedgerPosition(one["topic_id"], one["partition"]): LandedFiles(
                     tuple(Span(first, end) for first, end in one["offsets"]), one["rows"], one["bad"]
                 )
                 for one in document["landed"]
             },
-            moves=tuple(Move(staged, final) for staged, final in document["moves"]),
+            moves=tuple(PendingMove(staged, final) for staged, final in document["moves"]),
             removes=tuple(document.get("removes", ())),
         )
     except (ValueError, KeyError, TypeError) as error:

@@ -50,7 +50,7 @@ class _WrongValueError(Exception):
     """A value that does not follow its schema; never leaves this module."""
 
 
-class Schema(NamedTuple):
+class RegisteredSchema(NamedTuple):
     """A schema as it is kept: text, or for Protobuf descriptors of its file and of those it imports."""
 
     kind: str
@@ -99,12 +99,12 @@ def loader_of(registry: str | None) -> json_shape.Loader:
 # Where schemas are
 
 
-def find_schema(registry: str, number: int) -> Schema | None:
+def find_schema(registry: str, number: int) -> RegisteredSchema | None:
     """The schema of this number; None if there is none. Raises RegistryError."""
     return _from_url(registry, number) if "://" in registry else _from_directory(Path(registry), number)
 
 
-def _from_directory(directory: Path, number: int) -> Schema | None:
+def _from_directory(directory: Path, number: int) -> RegisteredSchema | None:
     if not directory.is_dir():
         raise RegistryError(f"schema {number}", f"there is no directory {directory}")
     for ending, kind in _ENDINGS.items():
@@ -112,7 +112,9 @@ def _from_directory(directory: Path, number: int) -> Schema | None:
         if path.is_file():
             content = path.read_bytes()
             return (
-                Schema(kind, files=_split(content)) if kind == _PROTOBUF else Schema(kind, content.decode())
+                RegisteredSchema(kind, files=_split(content))
+                if kind == _PROTOBUF
+                else RegisteredSchema(kind, content.decode())
             )
     return None
 
@@ -122,7 +124,7 @@ def _split(descriptor_set: bytes) -> tuple[bytes, ...]:
     return tuple(one.SerializeToString() for one in descriptors.file)
 
 
-def _from_url(registry: str, number: int) -> Schema | None:
+def _from_url(registry: str, number: int) -> RegisteredSchema | None:
     found = _get(registry, f"schemas/ids/{number}")
     if found is None:
         return None
@@ -130,8 +132,12 @@ def _from_url(registry: str, number: int) -> Schema | None:
     if kind == _PROTOBUF:
         own = _get(registry, f"schemas/ids/{number}?format=serialized")
         imported = _imported(registry, found.get("references", ()), "?format=serialized")
-        return Schema(kind, files=tuple(map(base64.b64decode, (*imported, str((own or found)["schema"])))))
-    return Schema(kind, str(found["schema"]), tuple(_imported(registry, found.get("references", ()), "")))
+        return RegisteredSchema(
+            kind, files=tuple(map(base64.b64decode, (*imported, str((own or found)["schema"]))))
+        )
+    return RegisteredSchema(
+        kind, str(found["schema"]), tuple(_imported(registry, found.get("references", ()), ""))
+    )
 
 
 def _imported(registry: str, references: Iterable[Mapping[str, Any]], form: str) -> list[str]:
@@ -172,7 +178,7 @@ def _get(registry: str, path: str) -> dict[str, Any] | None:
 # What schemas read
 
 
-def decoder(schema: Schema) -> Decode:
+def decoder(schema: RegisteredSchema) -> Decode:
     """Reads what is behind the header; raises _WrongValueError."""
     match schema.kind:
         case "AVRO":
@@ -192,7 +198,7 @@ def _json_document(content: bytes) -> object:
     return document
 
 
-def _avro(schema: Schema) -> Decode:
+def _avro(schema: RegisteredSchema) -> Decode:
     try:
         from fastavro import parse_schema, schemaless_reader
     except ModuleNotFoundError as error:
@@ -244,7 +250,7 @@ def _protobuf(module: str) -> Any:  # noqa: ANN401  # a module without types
         raise MissingExtraError("reading Protobuf", error.name, "registry") from error
 
 
-def _messages(schema: Schema) -> Decode:
+def _messages(schema: RegisteredSchema) -> Decode:
     pools, factory = (
         _protobuf("google.protobuf.descriptor_pool"),
         _protobuf("google.protobuf.message_factory"),

@@ -16,7 +16,7 @@ from kohort.spark.pipelines.compaction import LOCK
 from kohort.spark.pipelines.files import LocalFiles
 from kohort.spark.pipelines.forms import Evolve, Values
 from kohort.spark.pipelines.json_shape import Fields, Loader
-from kohort.spark.pipelines.ledger import Ledger, Move, Place
+from kohort.spark.pipelines.ledger import Ledger, LedgerPosition, PendingMove
 from kohort.spark.pipelines.parquet import NewFile, batches_of
 from kohort.spark.pipelines.registry import loader_of
 from kohort.spark.pipelines.table import PARQUET, STATE, Table, tables
@@ -96,7 +96,7 @@ class _Sorting:
         self._files, self._table, self._aside, self._parse = files, table, aside, parse
         self._name = f"replay-{uuid4().hex[:8]}"
         self.landed: Counter[tuple[int, int]] = Counter()  # by partition and offset
-        self.moves: list[Move] = []
+        self.moves: list[PendingMove] = []
         self.removes: list[str] = []
 
     def sort(self, path: str) -> None:
@@ -119,13 +119,15 @@ class _Sorting:
             for file, directory in ((good, self._table.path), (bad, self._table.bad_path)):
                 if file.rows:
                     name = f"{self._name}-{number:05}{PARQUET}"
-                    self.moves.append(Move(f"{self._aside}/{file.path.name}", f"{directory}/{date}/{name}"))
+                    self.moves.append(
+                        PendingMove(f"{self._aside}/{file.path.name}", f"{directory}/{date}/{name}")
+                    )
 
 
-def _by_place(ledger: Ledger, landed: Mapping[tuple[int, int], int]) -> Counter[Place]:
+def _by_place(ledger: Ledger, landed: Mapping[tuple[int, int], int]) -> Counter[LedgerPosition]:
     """How many records of each partition of each life of the topic. Bad records do not tell their life:
     where an offset has been in several, they are counted for one that has bad records."""
-    found: Counter[Place] = Counter()
+    found: Counter[LedgerPosition] = Counter()
     for (partition, offset), count in landed.items():
         for _ in range(count):
             places = [

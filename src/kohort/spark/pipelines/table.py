@@ -5,15 +5,23 @@
     DIR/orders/_kohort/ledger.json          which offsets have landed
     DIR/_kohort/…                           checkpoints, files being written
 
-Names that begin with ``_`` are invisible to whoever reads the table as Parquet, and ``+`` is in no topic's
+Names that begin with ``_`` are invisible to readers of the table as Parquet, and ``+`` is in no topic's
 name. Every change is made under the table's lock, which the kernel takes from a process that dies.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kohort.spark.pipelines.files import Entry, Files, LocalFiles
-from kohort.spark.pipelines.ledger import Landing, Ledger, LedgerError, Move, Place, decode, encode
+from kohort.spark.pipelines.files import DirectoryEntry, Files, LocalFiles
+from kohort.spark.pipelines.ledger import (
+    Landing,
+    Ledger,
+    LedgerError,
+    LedgerPosition,
+    PendingMove,
+    decode,
+    encode,
+)
 
 STATE = "_kohort"
 BAD = "+bad"
@@ -52,11 +60,11 @@ class Table:
             )
         return Ledger(self.topic, self._values)
 
-    def publish(self, landings: Sequence[Landing], moves: Sequence[Move]) -> Ledger:
+    def publish(self, landings: Sequence[Landing], moves: Sequence[PendingMove]) -> Ledger:
         """Land finished files. All of it counts, or, after an OverlapError, none of it.
 
         Once the ledger is replaced the batch has landed, whatever happens to this process; the moves are
-        finished here, or by whoever opens the table next.
+        finished here, or by the next process that opens the table.
         """
         with self.files.locked(self.lock):
             ledger = self._finish(self.ledger()).after(landings, moves)
@@ -65,7 +73,9 @@ class Table:
             self.files.replace(self._ledger, encode(ledger))
             return self._finish(ledger)
 
-    def replay(self, counts: Mapping[Place, int], moves: Sequence[Move], removes: Sequence[str]) -> Ledger:
+    def replay(
+        self, counts: Mapping[LedgerPosition, int], moves: Sequence[PendingMove], removes: Sequence[str]
+    ) -> Ledger:
         """Let bad records become good ones: ``moves`` bring them, ``removes`` are the files they were in.
 
         All of it counts, or nothing.
@@ -100,12 +110,12 @@ class Table:
             if entry.is_directory and entry.name.startswith(DATE)
         ]
 
-    def parquet_files(self, date: str) -> list[Entry]:
+    def parquet_files(self, date: str) -> list[DirectoryEntry]:
         """The files of a day, by name."""
         return [entry for entry in self.files.entries(date) if is_visible_parquet(entry)]
 
 
-def is_visible_parquet(entry: Entry) -> bool:
+def is_visible_parquet(entry: DirectoryEntry) -> bool:
     return entry.name.endswith(PARQUET) and not entry.is_directory and entry.name[0] not in "._"
 
 

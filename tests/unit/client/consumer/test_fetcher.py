@@ -7,7 +7,7 @@ import pytest
 from tests.unit.client.consumer.stage import Stage, on_stage, read
 from tests.unit.client.scripted import Hangup, ScriptedCluster, on_loop, topic_id_of
 
-from kohort.client.consumer.engine import Engine, Surroundings, start
+from kohort.client.consumer.engine import Engine, EngineInputs, start
 from kohort.client.consumer.member import invoke_here
 from kohort.client.consumer.settings import ConsumerOptions, ConsumerSettings
 from kohort.client.fetching.chunk import ConsumerRecord
@@ -103,7 +103,7 @@ async def engine_of(brokers: ScriptedCluster, position: Position, **more: Unpack
     subscriptions = Subscriptions()
     subscriptions.assign([T0])
     subscriptions.state(T0).seek(position)
-    return await start(settings, Surroundings(subscriptions, (), invoke_here, brokers.dial))
+    return await start(settings, EngineInputs(subscriptions, (), invoke_here, brokers.dial))
 
 
 def batch_at(offset: int) -> bytes:

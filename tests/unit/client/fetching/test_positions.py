@@ -8,7 +8,7 @@ from kohort.client.fetching.chunk import (
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
 )
-from kohort.client.fetching.positions import Positions, ResetPolicy
+from kohort.client.fetching.positions import FetchPositions, ResetPolicy
 from kohort.client.metadata import Metadata, Node, PartitionInfo, TopicInfo
 from kohort.client.subscription import FetchState, OffsetAndMetadata, PartitionState, Position, Subscriptions
 from kohort.model.errors import ErrorCode
@@ -31,7 +31,7 @@ class Reader:
     def __init__(self, policy: ResetPolicy = ResetPolicy.LATEST) -> None:
         self.subscriptions = Subscriptions()
         self.subscriptions.assign([TP])
-        self.positions = Positions(self.subscriptions, policy, backoff_ms=100)
+        self.positions = FetchPositions(self.subscriptions, policy, backoff_ms=100)
 
     @property
     def state(self) -> PartitionState:

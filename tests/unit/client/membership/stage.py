@@ -34,7 +34,7 @@ from kohort.client.membership.commands import (
     RequestFailed,
     RunCallback,
     Send,
-    SubscriptionChanged,
+    SubscriptionReplaced,
     Unsubscribe,
     Unsubscribed,
     WakePoll,
@@ -173,7 +173,7 @@ class Stage:
 
     def subscribe(self, topics: str) -> None:
         self.subscriptions.subscribe(topics.split())
-        self.handle(SubscriptionChanged())
+        self.handle(SubscriptionReplaced())
 
     def commit(self, offsets: Mapping[str, int] | None = None, *, timeout: int | None = None) -> int:
         """Commit asynchronously, or with a timeout synchronously; the id under which it will be ``done``."""

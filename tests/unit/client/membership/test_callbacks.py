@@ -11,7 +11,7 @@ from kohort.client.membership.commands import (
     EnforceRebalance,
     method_for,
 )
-from kohort.client.membership.state import MemberState
+from kohort.client.membership.state import ClassicMemberState
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.topics import TopicPartition
 from kohort.wire.messages.heartbeat import HeartbeatRequest
@@ -166,7 +166,7 @@ def test_closing_in_the_middle_of_a_rebalance_loses() -> None:
     stage = Stage(assignors=COOPERATIVE).stable("t-0")
     stage.told_to_rejoin()
     stage.poll()
-    assert stage.membership.state is MemberState.PREPARING_REBALANCE
+    assert stage.membership.state is ClassicMemberState.PREPARING_REBALANCE
     stage.close()
     assert stage.callbacks[-1] == "lost(t-0)"
     assert len(stage.requests(LeaveGroupRequest)) == 1
@@ -188,7 +188,7 @@ def test_unsubscribing_revokes_leaves_and_forgets() -> None:
     assert stage.callbacks[-1] == "revoked(t-0)"
     assert stage.requests(LeaveGroupRequest)[0].members[0].member_id == "m"
     assert stage.owned == ""
-    assert stage.membership.state is MemberState.UNJOINED
+    assert stage.membership.state is ClassicMemberState.UNJOINED
     stage.subscribe("u")
     stage.poll()
     assert stage.requests(JoinGroupRequest)[-1].member_id == ""
@@ -310,7 +310,7 @@ def test_an_application_stuck_in_a_callback_is_expelled_and_told_later() -> None
     stage.holds_callbacks = True
     stage.poll()
     stage.sleep(20_000)
-    assert stage.membership.state is MemberState.UNJOINED
+    assert stage.membership.state is ClassicMemberState.UNJOINED
     stage.holds_callbacks = False
     stage.finish()
     assert stage.requests(JoinGroupRequest)[-1].member_id == ""

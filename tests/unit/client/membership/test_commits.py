@@ -14,7 +14,7 @@ from kohort.client.errors import (
     TopicAuthorizationFailedError,
 )
 from kohort.client.membership.commands import AutoCommitIfDue, CommitDone, EnforceRebalance
-from kohort.client.membership.state import MemberState
+from kohort.client.membership.state import ClassicMemberState
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -137,7 +137,7 @@ def test_an_old_commit_during_a_new_rebalance_resets_nothing() -> None:
     stage.poll()
     stage.handle(EnforceRebalance())
     stage.poll()
-    assert stage.membership.state is MemberState.PREPARING_REBALANCE
+    assert stage.membership.state is ClassicMemberState.PREPARING_REBALANCE
     stage.answer_commit(ErrorCode.ILLEGAL_GENERATION)
     assert isinstance(stage.error_of(commit), RebalanceInProgressError)
     assert stage.membership.generation.generation_id == 3
@@ -155,7 +155,7 @@ def test_an_old_commit_in_a_new_generation_resets_nothing() -> None:
     stage.answer_commit(ErrorCode.ILLEGAL_GENERATION)
     assert isinstance(stage.error_of(commit), CommitFailedError)
     assert stage.membership.generation.generation_id == 2
-    assert stage.membership.state is MemberState.STABLE
+    assert stage.membership.state is ClassicMemberState.STABLE
 
 
 def test_a_fenced_commit_ends_everything() -> None:
@@ -270,7 +270,7 @@ def test_a_commit_that_finds_a_rebalance_asks_for_a_rejoin() -> None:
     stage.answer_commit(ErrorCode.REBALANCE_IN_PROGRESS)
     assert isinstance(stage.error_of(commit), RebalanceInProgressError)
     assert stage.membership.rejoin_needed
-    assert stage.membership.state is MemberState.STABLE
+    assert stage.membership.state is ClassicMemberState.STABLE
 
 
 def test_closing_commits_gives_back_and_leaves() -> None:

@@ -16,7 +16,7 @@ from kohort.client.errors import (
     FencedInstanceIdError,
 )
 from kohort.client.membership.commands import CallbackKind, EnforceRebalance, RequestFailed, Send
-from kohort.client.membership.reactions import ANY_OTHER, NO_ANSWER, REACTIONS, Loss, Reaction, Then
+from kohort.client.membership.reactions import ANY_OTHER, NO_ANSWER, REACTIONS, MembershipLoss, Reaction, Then
 from kohort.client.membership.state import ConsumerMemberState
 from kohort.client.subscription import SubscriptionPattern
 from kohort.codec.schema import Versions
@@ -209,7 +209,7 @@ def test_heartbeats_react_as_the_table_says(code: int, reaction: Reaction, has_j
     before = len(member.requests(Beat))
     member.reply(code=code, epoch=1)
     assert (member.membership.coordinator is None) == reaction.coordinator_unknown
-    is_out = reaction.loss is Loss.MEMBERSHIP
+    is_out = reaction.loss is MembershipLoss.MEMBERSHIP
     assert (member.membership.state in (S.FENCED, S.FATAL)) == is_out
     if reaction.then is Then.RAISE:
         with pytest.raises((BrokerError, ConsumerGroupsNotServedError)) as raised:

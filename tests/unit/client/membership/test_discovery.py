@@ -10,7 +10,7 @@ from kohort.client.membership.commands import (
     Destination,
     DisconnectCoordinator,
 )
-from kohort.client.membership.state import MemberState
+from kohort.client.membership.state import ClassicMemberState
 from kohort.client.subscription import SubscriptionError
 from kohort.model.errors import ErrorCode
 from kohort.wire.messages.find_coordinator import (
@@ -103,7 +103,7 @@ def test_a_broker_that_is_no_longer_the_coordinator_is_left_with_all_its_request
     stage.sleep(0)
     stage.find(node=2)
     assert stage.membership.generation == generation
-    assert stage.membership.state is MemberState.STABLE
+    assert stage.membership.state is ClassicMemberState.STABLE
     assert stage.poll()
 
 
@@ -133,7 +133,7 @@ def test_a_lost_connection_makes_the_coordinator_unknown_for_a_while() -> None:
     stage.sleep(100)
     assert len(stage.requests(FindCoordinatorRequest)) == 2
     stage.handle(ConnectionLost())  # twice is once
-    assert stage.membership.state is MemberState.STABLE
+    assert stage.membership.state is ClassicMemberState.STABLE
 
 
 def test_lookups_without_an_answer_are_repeated() -> None:

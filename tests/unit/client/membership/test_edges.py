@@ -11,7 +11,7 @@ from kohort.assign.protocol import Assignment
 from kohort.client.errors import CallbackFailedError, IllegalMemberStateError
 from kohort.client.membership.commands import CallbackKind, ConnectionLost, RequestFailed
 from kohort.client.membership.context import ClassicContext
-from kohort.client.membership.state import MemberState
+from kohort.client.membership.state import ClassicMemberState
 from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Generation, MemberId, TopicName
@@ -108,7 +108,7 @@ def test_a_member_that_was_reset_while_joining_starts_over() -> None:
     stage.poll()
     stage.answer_commit(ErrorCode.UNKNOWN_MEMBER_ID)
     assert stage.error_of(commit) is not None
-    assert stage.membership.state is MemberState.UNJOINED
+    assert stage.membership.state is ClassicMemberState.UNJOINED
     stage.answer_join(generation_id=2)
     assert not stage.requests(SyncGroupRequest)[1:], "an answer to somebody who is not there any more"
     stage.poll()
@@ -140,7 +140,7 @@ def test_an_answer_to_syncing_after_leaving_is_ignored() -> None:
     stage.answer_join()
     stage.unsubscribe()
     stage.answer_sync("t-0")
-    assert stage.membership.state is MemberState.UNJOINED
+    assert stage.membership.state is ClassicMemberState.UNJOINED
 
 
 def test_an_unsubscribed_member_needs_no_rejoin() -> None:
@@ -178,7 +178,7 @@ def test_a_member_tells_what_it_is() -> None:
     )
     stage.stable("t-0")
     assert repr(stage.membership) == "<Membership of 'g': STABLE, generation 1 as 'm', coordinator 1>"
-    assert repr(stage.membership._context.member) == "<Member STABLE, generation 1 as 'm'>"
+    assert repr(stage.membership._context.member) == "<ClassicProtocolMember STABLE, generation 1 as 'm'>"
     assert stage.membership.protocol is RebalanceProtocol.EAGER
     assert stage.membership.wanted_topics == frozenset({TopicName("t")})
 

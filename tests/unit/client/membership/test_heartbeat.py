@@ -9,7 +9,7 @@ from kohort.client.errors import (
     FencedInstanceIdError,
 )
 from kohort.client.membership.commands import ConnectionLost, EnforceRebalance, RequestFailed
-from kohort.client.membership.state import NO_GENERATION, MemberState
+from kohort.client.membership.state import NO_GENERATION, ClassicMemberState
 from kohort.client.settings import SettingError, backoff_ms
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import GroupId, Instant
@@ -31,7 +31,7 @@ def test_a_rebalance_waits_for_the_next_poll() -> None:
     """T31 REBALANCE_IN_PROGRESS while STABLE: heartbeats go on, JoinGroup only at the next poll."""
     stage = Stage().stable()
     stage.told_to_rejoin()
-    assert stage.membership.state is MemberState.STABLE
+    assert stage.membership.state is ClassicMemberState.STABLE
     stage.sleep(3_000)
     stage.beat(ErrorCode.REBALANCE_IN_PROGRESS)
     assert len(stage.requests(HeartbeatRequest)) == 2
@@ -69,7 +69,7 @@ def test_silence_costs_the_coordinator_not_the_generation() -> None:
     stage.sleep(3_000)
     assert len(stage.requests(HeartbeatRequest)) == before + 1
     stage.beat()
-    assert stage.membership.state is MemberState.STABLE
+    assert stage.membership.state is ClassicMemberState.STABLE
 
 
 def test_failed_heartbeats_back_off_until_one_succeeds() -> None:
@@ -99,7 +99,7 @@ def test_a_stalled_application_is_taken_out_of_the_group() -> None:
     assert len(left) == 1
     assert left[0].members[0].member_id == "m"
     assert "max.poll.interval.ms" in (left[0].members[0].reason or "")
-    assert stage.membership.state is MemberState.UNJOINED
+    assert stage.membership.state is ClassicMemberState.UNJOINED
     assert "max.poll.records" in stage.notes()[-1]
     commit = stage.commit({"t-0": 1}, timeout=1_000)
     error = stage.error_of(commit)
@@ -120,7 +120,7 @@ def test_a_stalled_static_member_says_nothing() -> None:
     answer_heartbeats(stage, 20_000, polling=False)
     assert not stage.requests(LeaveGroupRequest)
     assert stage.membership.generation == NO_GENERATION
-    assert stage.membership.state is MemberState.UNJOINED
+    assert stage.membership.state is ClassicMemberState.UNJOINED
 
 
 def test_a_member_that_stalls_without_a_coordinator_is_out_all_the_same() -> None:
@@ -129,7 +129,7 @@ def test_a_member_that_stalls_without_a_coordinator_is_out_all_the_same() -> Non
     stage.handle(ConnectionLost())
     stage.sleep(5_000)
     assert not stage.requests(LeaveGroupRequest)
-    assert stage.membership.state is MemberState.UNJOINED
+    assert stage.membership.state is ClassicMemberState.UNJOINED
 
 
 def test_a_fenced_member_hears_of_it_at_the_next_poll_and_may_come_back() -> None:
@@ -166,7 +166,7 @@ def test_an_application_that_polls_is_never_stalled() -> None:
         stage.sleep(1_000, polling=True)
         if stage.waiting(FindCoordinatorRequest):
             stage.find(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    assert stage.membership.state is MemberState.STABLE
+    assert stage.membership.state is ClassicMemberState.STABLE
     assert not any("leaving the group" in each for each in stage.notes())
 
 
@@ -224,7 +224,7 @@ def test_most_polls_of_a_settled_member_are_calm_and_keep_it_in_the_group() -> N
         stage.poll()
         calm.append(stage.was_calm)
     assert calm.count(True) > calm.count(False)
-    assert stage.membership.state is MemberState.STABLE
+    assert stage.membership.state is ClassicMemberState.STABLE
     stage.membership.handle(EnforceRebalance(), Instant(stage.now))
     stage.poll()
     assert not stage.was_calm

@@ -6,7 +6,7 @@ from tests.unit.client.membership.stage import Stage
 from kohort.assign.protocol import decode_subscription
 from kohort.client.errors import BrokerError, FencedInstanceIdError, IllegalMemberStateError
 from kohort.client.membership.commands import CallbackKind, EnforceRebalance
-from kohort.client.membership.state import MemberState
+from kohort.client.membership.state import ClassicMemberState
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.heartbeat import HeartbeatRequest
@@ -85,7 +85,7 @@ def test_an_error_about_an_older_generation_is_ignored() -> None:
     stage.answer_sync("t-0")
     stage.poll()
     stage.beat(ErrorCode.UNKNOWN_MEMBER_ID)
-    assert stage.membership.state is MemberState.STABLE
+    assert stage.membership.state is ClassicMemberState.STABLE
     assert stage.membership.generation.generation_id == 2
 
 
@@ -189,7 +189,7 @@ def test_an_assignment_of_a_lost_generation_is_discarded() -> None:
     stage.answer_join()
     stage.sleep(3_000)
     stage.beat(ErrorCode.UNKNOWN_MEMBER_ID)
-    assert stage.membership.state is MemberState.UNJOINED
+    assert stage.membership.state is ClassicMemberState.UNJOINED
     stage.answer_sync("t-0")
     stage.poll()
     assert stage.owned == ""
@@ -251,7 +251,7 @@ def test_heartbeats_begin_with_the_answer_to_joining() -> None:
     assert not stage.requests(HeartbeatRequest)
     stage.answer_join()
     stage.sleep(3_000)
-    assert stage.membership.state is MemberState.COMPLETING_REBALANCE
+    assert stage.membership.state is ClassicMemberState.COMPLETING_REBALANCE
     assert len(stage.requests(HeartbeatRequest)) == 1
 
 

@@ -9,7 +9,7 @@ from kohort.assign.assignor import ClusterView, RebalanceProtocol, Subscriptions
 from kohort.assign.cooperative import UnsafeAssignmentError
 from kohort.assign.protocol import Assignment, decode_assignment
 from kohort.client.errors import IllegalMemberStateError
-from kohort.client.membership.state import MemberState
+from kohort.client.membership.state import ClassicMemberState
 from kohort.model.errors import ErrorCode, ProtocolError
 from kohort.model.ids import Generation, MemberId, TopicName
 from kohort.wire.messages.heartbeat import HeartbeatRequest
@@ -118,7 +118,7 @@ def test_a_leader_without_a_coordinator_cannot_hand_in() -> None:
     stage.beat(ErrorCode.NOT_COORDINATOR)
     stage.metadata(t=1)
     assert not stage.requests(SyncGroupRequest)
-    assert stage.membership.state is MemberState.COMPLETING_REBALANCE
+    assert stage.membership.state is ClassicMemberState.COMPLETING_REBALANCE
     stage.poll()
     stage.find()
     stage.sleep(100)

@@ -7,8 +7,8 @@ from kohort.client.addresses import Address
 from kohort.client.membership.state import (
     NO_GENERATION,
     TRANSITIONS,
+    ClassicMemberState,
     ClusterTopics,
-    MemberState,
     cluster_topics,
 )
 from kohort.client.metadata import Metadata, Node, PartitionInfo, TopicInfo
@@ -149,9 +149,11 @@ def test_topics_nobody_asked_for_are_not_covered() -> None:
 
 
 def test_states_follow_each_other_as_the_table_says() -> None:
-    assert set(TRANSITIONS) == set(MemberState)
-    assert all(MemberState.UNJOINED in after for after in TRANSITIONS.values()), "a reset is always possible"
-    assert [each for each, after in TRANSITIONS.items() if MemberState.STABLE in after] == [
-        MemberState.COMPLETING_REBALANCE
+    assert set(TRANSITIONS) == set(ClassicMemberState)
+    assert all(ClassicMemberState.UNJOINED in after for after in TRANSITIONS.values()), (
+        "a reset is always possible"
+    )
+    assert [each for each, after in TRANSITIONS.items() if ClassicMemberState.STABLE in after] == [
+        ClassicMemberState.COMPLETING_REBALANCE
     ]
     assert str(NO_GENERATION) == "generation -1 as 'no member'"

@@ -15,13 +15,13 @@ from kohort.client.membership.reactions import (
     ANY_OTHER,
     NO_ANSWER,
     REACTIONS,
-    Loss,
+    MembershipLoss,
     Reaction,
     Then,
     reaction_to,
     reaction_to_silence,
 )
-from kohort.client.membership.state import MemberState
+from kohort.client.membership.state import ClassicMemberState
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.wire.apis import ApiKey
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -89,11 +89,11 @@ def answer(stage: Stage, asked: ApiKey, code: int | None) -> None:
 
 def check_loss(stage: Stage, reaction: Reaction, before: str) -> None:
     generation = stage.membership.generation
-    if reaction.loss is Loss.NOTHING:
+    if reaction.loss is MembershipLoss.NOTHING:
         return
     assert generation.was_reset
-    assert stage.membership.state is MemberState.UNJOINED
-    assert generation.member_id == (before if reaction.loss is Loss.GENERATION else "")
+    assert stage.membership.state is ClassicMemberState.UNJOINED
+    assert generation.member_id == (before if reaction.loss is MembershipLoss.GENERATION else "")
 
 
 @pytest.mark.parametrize(("asked", "code", "reaction"), rows(ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP), ids=name)
@@ -120,7 +120,7 @@ def test_joining_reacts_as_the_table_says(asked: ApiKey, code: int | None, react
     stage.poll()
     again = stage.requests(JoinGroupRequest)[joins:]
     assert len(again) == 1
-    kept = "" if reaction.loss is Loss.MEMBERSHIP else "given" if reaction.adopts_member_id else "m"
+    kept = "" if reaction.loss is MembershipLoss.MEMBERSHIP else "given" if reaction.adopts_member_id else "m"
     assert again[0].member_id == kept
 
 
@@ -130,7 +130,7 @@ def test_heartbeats_react_as_the_table_says(asked: ApiKey, code: int | None, rea
     stage.sleep(3_000)
     answer(stage, asked, code)
     assert (stage.membership.coordinator is None) == reaction.coordinator_unknown
-    assert stage.membership.rejoin_needed == (reaction.rejoin or reaction.loss is not Loss.NOTHING)
+    assert stage.membership.rejoin_needed == (reaction.rejoin or reaction.loss is not MembershipLoss.NOTHING)
     check_loss(stage, reaction, "m")
     if reaction.then is Then.RAISE:
         with pytest.raises(FencedInstanceIdError):
@@ -138,7 +138,7 @@ def test_heartbeats_react_as_the_table_says(asked: ApiKey, code: int | None, rea
     elif reaction.then is Then.RECEIVED:
         stage.sleep(9_999)
         assert stage.membership.coordinator is not None, "the session began anew"
-    elif reaction.loss is Loss.NOTHING and not reaction.coordinator_unknown:
+    elif reaction.loss is MembershipLoss.NOTHING and not reaction.coordinator_unknown:
         stage.sleep(100)
         assert len(stage.requests(HeartbeatRequest)) == 2
 
@@ -149,7 +149,7 @@ def test_commits_react_as_the_table_says(asked: ApiKey, code: int | None, reacti
     commit = stage.commit({"t-0": 1})
     answer(stage, asked, code)
     assert (stage.membership.coordinator is None) == reaction.coordinator_unknown
-    assert stage.membership.rejoin_needed == (reaction.rejoin or reaction.loss is not Loss.NOTHING)
+    assert stage.membership.rejoin_needed == (reaction.rejoin or reaction.loss is not MembershipLoss.NOTHING)
     check_loss(stage, reaction, "m")
     expected: dict[Then, type[KohortError]] = {
         Then.RETRY: RetriableCommitFailedError,

@@ -1,6 +1,6 @@
 """An accumulator on virtual time, with waiters that remember what they were told."""
 
-from kohort.client.producer.accumulator import Accumulator, Added, Limits
+from kohort.client.producer.accumulator import Accumulator, Added, BatchLimits
 from kohort.client.producer.batch import Batch, RecordMetadata, Sequences
 from kohort.model.ids import NodeId, Partition, TopicName
 from kohort.model.topics import TopicPartition
@@ -37,7 +37,7 @@ def accumulator(*, records: int = 2, linger_ms: int = 10, numbered: bool = True)
     if sequences is not None:
         sequences.identify(PRODUCER_ID, 0)
     return Accumulator(
-        Limits(
+        BatchLimits(
             batch_size=HEADER_SIZE + records * RECORD,
             linger_ms=linger_ms,
             delivery_timeout_ms=10_000,

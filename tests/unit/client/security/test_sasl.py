@@ -8,10 +8,10 @@ import pytest
 from tests.unit.client.scripted import HASTY, ScriptedCluster, on_loop
 
 from kohort.client.addresses import Address
-from kohort.client.connection import Connection, open_connection
+from kohort.client.connection import ClientConnection, open_connection
 from kohort.client.errors import AuthenticationError, ConnectError
 from kohort.client.security.entry import ClientSecurity
-from kohort.client.security.sasl import Session
+from kohort.client.security.sasl import SaslSession
 from kohort.client.security.settings import SecuritySettings
 from kohort.client.settings import secured
 from kohort.codec.schema import Message
@@ -84,7 +84,7 @@ class Guard:
         return SaslAuthenticateResponse(error_code=58, error_message="Authentication failed: no")
 
 
-async def enter(brokers: ScriptedCluster, **more: Any) -> Connection:  # noqa: ANN401 (any setting)
+async def enter(brokers: ScriptedCluster, **more: Any) -> ClientConnection:  # noqa: ANN401 (any setting)
     given = {
         "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_plain_username": "alice",
         "sasl_plain_password": "secret",
@@ -215,7 +215,7 @@ async def test_after_a_refusal_the_same_client_waits_before_it_dials_there_again
     await waited
 
 
-def due(connection: Connection) -> Session:
+def due(connection: ClientConnection) -> SaslSession:
     session = connection._session
     assert session is not None
     session._renew_at = session._now()

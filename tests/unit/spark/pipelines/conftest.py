@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kohort.spark.pipelines.files import LocalFiles
-from kohort.spark.pipelines.ledger import Landing, Move, Place
+from kohort.spark.pipelines.ledger import Landing, LedgerPosition, PendingMove
 from kohort.spark.pipelines.spans import Span
 from kohort.spark.pipelines.table import Table
 
@@ -31,8 +31,8 @@ def fill(tmp_path: Path) -> Fill:
             {"partition": pa.array([0] * len(offsets), pa.int32()), "offset": offsets}
         )
         write_table(content, files.at(staged))  # type: ignore[no-untyped-call]  # pyarrow has no types yet
-        landing = Landing(Place("id", 0), Span(first, end), len(offsets))
-        table.publish([landing], [Move(staged, f"orders/date={date}/{first:06}.parquet")])
+        landing = Landing(LedgerPosition("id", 0), Span(first, end), len(offsets))
+        table.publish([landing], [PendingMove(staged, f"orders/date={date}/{first:06}.parquet")])
         return table
 
     return land

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kohort.spark.pipelines.files import Entry
+from kohort.spark.pipelines.files import DirectoryEntry
 
 
 class DiedError(BaseException):
@@ -70,11 +70,11 @@ class MortalFiles:
         del self.content[path]
         self._step()
 
-    def entries(self, directory: str) -> list[Entry]:
+    def entries(self, directory: str) -> list[DirectoryEntry]:
         start = f"{directory}/" if directory else ""
         inside = {path.removeprefix(start) for path in self.content if path.startswith(start)}
         names = {path.split("/")[0]: "/" in path for path in inside}
-        return [Entry(name, 1, is_directory) for name, is_directory in sorted(names.items())]
+        return [DirectoryEntry(name, 1, is_directory) for name, is_directory in sorted(names.items())]
 
     @contextmanager
     def locked(self, path: str) -> Iterator[None]:

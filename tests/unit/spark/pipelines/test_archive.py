@@ -9,8 +9,7 @@ import pytest
 from kohort import Producer
 from kohort.client.admin import Admin
 from kohort.spark import sessions
-from kohort.spark.group_offsets import Span as PlannedSpan
-from kohort.spark.group_offsets import to_json
+from kohort.spark.group_offsets import GroupOffsetSpan, to_json
 from kohort.spark.offsets import topic_partition
 from kohort.spark.options import parse_source_options
 from kohort.spark.pipelines.archive import (
@@ -72,8 +71,8 @@ def test_spark_does_not_change_what_ctrl_c_does(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_plan_of_a_batch_is_read_from_the_checkpoint(tmp_path: Path) -> None:
     spans = {
-        topic_partition("orders", 2): PlannedSpan(5, 9, 1, "id"),
-        topic_partition("users", 0): PlannedSpan(3, 3, 1, "other"),
+        topic_partition("orders", 2): GroupOffsetSpan(5, 9, 1, "id"),
+        topic_partition("users", 0): GroupOffsetSpan(3, 3, 1, "other"),
     }
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "7").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{json.dumps(to_json(spans))}')

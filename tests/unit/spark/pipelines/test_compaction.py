@@ -8,15 +8,15 @@ from tests.unit.spark.pipelines.conftest import Fill
 
 from kohort.spark.pipelines import compaction
 from kohort.spark.pipelines.compaction import MIB, Merged, MergeError, Sizes, choose, compact
-from kohort.spark.pipelines.files import CannotExchangeError, Entry, LocalFiles
+from kohort.spark.pipelines.files import CannotExchangeError, DirectoryEntry, LocalFiles
 from kohort.spark.pipelines.parquet import count_rows, merge, read_columns
 from kohort.spark.pipelines.table import Table
 
 EAGER = Sizes(least=2)
 
 
-def entries(*sizes: int) -> list[Entry]:
-    return [Entry(f"{number:03}.parquet", size * MIB, False) for number, size in enumerate(sizes)]
+def entries(*sizes: int) -> list[DirectoryEntry]:
+    return [DirectoryEntry(f"{number:03}.parquet", size * MIB, False) for number, size in enumerate(sizes)]
 
 
 def offsets(table: Table) -> list[int]:

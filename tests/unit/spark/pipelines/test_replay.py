@@ -14,7 +14,7 @@ from kohort.spark.pipelines.compaction import Sizes, compact
 from kohort.spark.pipelines.files import LocalFiles
 from kohort.spark.pipelines.forms import Evolve
 from kohort.spark.pipelines.json_shape import Fields
-from kohort.spark.pipelines.ledger import Landing, Move, Place
+from kohort.spark.pipelines.ledger import Landing, LedgerPosition, PendingMove
 from kohort.spark.pipelines.replay import Replayed, replay_bad
 from kohort.spark.pipelines.spans import Span
 from kohort.spark.pipelines.table import Table, tables
@@ -65,9 +65,9 @@ def land(table: Table, values: list[bytes], first: int) -> None:
             staged = f"_kohort/_staging/{path}-{first}.parquet"
             files.at(staged).parent.mkdir(parents=True, exist_ok=True)
             write_table(pa.Table.from_batches([batch]), files.at(staged))  # type: ignore[no-untyped-call]  # no types yet
-            moves.append(Move(staged, f"{path}/date=2026-11-16/{first:06}.parquet"))
+            moves.append(PendingMove(staged, f"{path}/date=2026-11-16/{first:06}.parquet"))
     span = Span(first, first + len(values))
-    table.publish([Landing(Place("life", 0), span, good.num_rows, bad.num_rows)], moves)
+    table.publish([Landing(LedgerPosition("life", 0), span, good.num_rows, bad.num_rows)], moves)
 
 
 def rows(root: Path, name: str) -> list[dict[str, Any]]:

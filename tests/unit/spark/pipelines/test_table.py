@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.unit.spark.pipelines.mortal_files import DiedError, MortalFiles
 
-from kohort.spark.pipelines.ledger import Landing, LedgerError, Move, OverlapError, Place, decode, encode
+from kohort.spark.pipelines.ledger import (
+    Landing,
+    LedgerError,
+    LedgerPosition,
+    OverlapError,
+    PendingMove,
+    decode,
+    encode,
+)
 from kohort.spark.pipelines.spans import Span
 from kohort.spark.pipelines.table import Table
 
@@ -34,7 +42,7 @@ class Writer:
         self.table = Table(files, TOPIC)
         self._staged = 0
 
-    def land(self, ranges: list[tuple[Place, Span]], between: "Writer | None" = None) -> None:
+    def land(self, ranges: list[tuple[LedgerPosition, Span]], between: "Writer | None" = None) -> None:
         """What the pipeline does with a batch: cut, stage, publish; again if somebody was faster."""
         for _ in range(3):
             ledger = self.table.ledger()
@@ -54,7 +62,7 @@ class Writer:
             return
         raise AssertionError("overtaken again and again")
 
-    def _stage(self, landings: list[Landing]) -> list[Move]:
+    def _stage(self, landings: list[Landing]) -> list[PendingMove]:
         """One file for even offsets and one for odd ones, as if they were of two days."""
         moves = []
         for day in (0, 1):
@@ -68,12 +76,12 @@ class Writer:
                 self._staged += 1
                 name = f"{self.name}-{self._staged}.parquet"
                 self.files.stage(f"_kohort/_staging/{name}", json.dumps(records).encode())
-                moves.append(Move(f"_kohort/_staging/{name}", f"{TOPIC}/date={day}/{name}"))
+                moves.append(PendingMove(f"_kohort/_staging/{name}", f"{TOPIC}/date={day}/{name}"))
         return moves
 
 
-def one_range(first: int, end: int, partition: int = 0) -> list[tuple[Place, Span]]:
-    return [(Place(FIRST_LIFE, partition), Span(first, end))]
+def one_range(first: int, end: int, partition: int = 0) -> list[tuple[LedgerPosition, Span]]:
+    return [(LedgerPosition(FIRST_LIFE, partition), Span(first, end))]
 
 
 def test_a_batch_lands_in_the_files_of_its_days() -> None:
@@ -103,13 +111,13 @@ def test_an_instance_that_is_overtaken_between_writing_and_landing_lands_the_res
 def test_a_topic_made_again_under_its_name_lands_from_offset_0_again() -> None:
     files = MortalFiles()
     Writer(files, "a").land(one_range(0, 3))
-    Writer(files, "a2").land([(Place("second-life", 0), Span(0, 2))])
+    Writer(files, "a2").land([(LedgerPosition("second-life", 0), Span(0, 2))])
     assert len(rows(files)) == 5
 
 
 def test_a_table_keeps_the_form_of_its_values() -> None:
     files = MortalFiles()
-    Table(files, TOPIC, "json").publish([Landing(Place(FIRST_LIFE, 0), Span(0, 1), 0)], [])
+    Table(files, TOPIC, "json").publish([Landing(LedgerPosition(FIRST_LIFE, 0), Span(0, 1), 0)], [])
     assert Table(files, TOPIC).ledger().values == "json"
     with pytest.raises(LedgerError, match="values as json, not as utf8"):
         Table(files, TOPIC, "utf8").recover()
@@ -134,7 +142,7 @@ def test_after_a_death_at_any_step_the_batch_has_landed_whole_or_not_at_all(step
         if power:
             files.lose_power()
     files.process_died()
-    landed = Table(files, TOPIC).recover().landed[Place(FIRST_LIFE, 0)]
+    landed = Table(files, TOPIC).recover().landed[LedgerPosition(FIRST_LIFE, 0)]
     assert landed.spans in ((Span(0, 4),), (Span(0, 8),))
     assert sorted(rows(files)) == [(FIRST_LIFE, 0, offset) for offset in range(landed.spans[0].end)]
 
@@ -165,13 +173,13 @@ class AnyHistory(RuleBasedStateMachine):
         self.instances += 1
         return Writer(self.files, f"i{self.instances}")
 
-    def _ranges(self, back: int, ahead: int) -> list[tuple[Place, Span]]:
+    def _ranges(self, back: int, ahead: int) -> list[tuple[LedgerPosition, Span]]:
         return [
-            (Place(FIRST_LIFE, partition), Span(max(0, offset - back), offset + ahead))
+            (LedgerPosition(FIRST_LIFE, partition), Span(max(0, offset - back), offset + ahead))
             for partition, offset in self.committed.items()
         ]
 
-    def _commit(self, ranges: list[tuple[Place, Span]]) -> None:
+    def _commit(self, ranges: list[tuple[LedgerPosition, Span]]) -> None:
         for place, span in ranges:
             self.committed[place.partition] = max(self.committed[place.partition], span.end)
 

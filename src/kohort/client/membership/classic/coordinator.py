@@ -24,14 +24,14 @@ from kohort.client.membership.classic.heartbeat import (
     maybe_leave_group,
 )
 from kohort.client.membership.classic.join import JoinGroup, unanswered
-from kohort.client.membership.classic.rebalance import Rebalance
+from kohort.client.membership.classic.rebalance import RebalanceCallbacks
 from kohort.client.membership.commands import CallbackDone
 from kohort.client.membership.context import ClassicContext, Pending
 from kohort.client.membership.machine import Membership
 from kohort.client.membership.state import (
+    ClassicMemberState,
     ClusterTopics,
     JoinAttempt,
-    MemberState,
 )
 from kohort.client.settings import Dice
 from kohort.client.subscription import Subscriptions
@@ -64,12 +64,12 @@ class ClassicMembership(Membership):
         self.protocol = context.protocol
         self._context: ClassicContext = context
         self.heartbeats = Heartbeats(context, self.discovery)
-        self.rebalance = Rebalance(context, self.auto_commits)
+        self.rebalance = RebalanceCallbacks(context, self.auto_commits)
         self.join = JoinGroup(context, self.discovery, self.heartbeats, self.rebalance)
         self._seen: tuple[int, frozenset[TopicName]] | None = None  # behind the snapshot
 
     @property
-    def state(self) -> MemberState:
+    def state(self) -> ClassicMemberState:
         return self._context.member.state
 
     def poll_group(self) -> bool:

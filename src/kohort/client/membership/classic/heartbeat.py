@@ -10,13 +10,19 @@
 from kohort.client.errors import BrokerError, FencedInstanceIdError
 from kohort.client.membership.context import ClassicContext
 from kohort.client.membership.discovery import Discovery, PollTimer
-from kohort.client.membership.reactions import Loss, Reaction, Then, reaction_to, reaction_to_silence
+from kohort.client.membership.reactions import (
+    MembershipLoss,
+    Reaction,
+    Then,
+    reaction_to,
+    reaction_to_silence,
+)
 from kohort.client.membership.state import (
     HEARTBEATING,
     LONGEST_REASON,
     NO_GENERATION,
+    ClassicMemberState,
     MemberGeneration,
-    MemberState,
 )
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Instant
@@ -31,7 +37,7 @@ def maybe_leave_group(context: ClassicContext, discovery: Discovery, reason: str
     A static member says nothing: it may be back before its session expires, without a rebalance.
     """
     member, settings = context.member, context.settings
-    is_known = member.state is not MemberState.UNJOINED and bool(member.generation.member_id)
+    is_known = member.state is not ClassicMemberState.UNJOINED and bool(member.generation.member_id)
     if settings.group_instance_id is None and is_known and not discovery.coordinator_unknown:
         member_id = member.generation.member_id
         request = LeaveGroupRequest(
@@ -140,7 +146,7 @@ class Heartbeats(PollTimer):
         member = self._context.member
         if reaction.coordinator_unknown:
             self._discovery.mark_coordinator_unknown(reason)
-        if reaction.rejoin and member.state is MemberState.STABLE:
+        if reaction.rejoin and member.state is ClassicMemberState.STABLE:
             member.request_rejoin(reason)
             self._context.wake_poll()
         was_reset = member.lose(reaction.loss, sent, reason)
@@ -150,7 +156,7 @@ class Heartbeats(PollTimer):
             settings = self._context.settings
             self._fatal = FencedInstanceIdError(settings.group, settings.group_instance_id)
         # An error about a generation that is over is an echo: it says that the coordinator lives.
-        is_echo = reaction.loss is not Loss.NOTHING and not was_reset
+        is_echo = reaction.loss is not MembershipLoss.NOTHING and not was_reset
         if reaction.then is Then.RECEIVED or is_echo:
             self._failures = 0
             self.restart_session()

@@ -13,17 +13,17 @@ from kohort.assign.protocol import (
 )
 from kohort.client.errors import BrokerError, FencedInstanceIdError, IllegalMemberStateError
 from kohort.client.membership.classic.heartbeat import Heartbeats
-from kohort.client.membership.classic.rebalance import Leader, Rebalance
+from kohort.client.membership.classic.rebalance import GroupLeader, RebalanceCallbacks
 from kohort.client.membership.commands import CallbackDone
 from kohort.client.membership.context import ClassicContext, OpenCallback
 from kohort.client.membership.discovery import Discovery
 from kohort.client.membership.reactions import Then, reaction_to, reaction_to_silence
 from kohort.client.membership.state import (
     NO_GENERATION,
+    ClassicMemberState,
     JoinAttempt,
     JoinFailure,
     MemberGeneration,
-    MemberState,
 )
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Generation, MemberId
@@ -126,14 +126,14 @@ class SyncGroup:
                 f"{PROTOCOL_TYPE!r} {generation.protocol_name!r}",
             )
             fail_attempt(context, attempt, error, Then.RAISE)
-        elif generation.was_reset or member.state is not MemberState.COMPLETING_REBALANCE:
+        elif generation.was_reset or member.state is not ClassicMemberState.COMPLETING_REBALANCE:
             # A heartbeat has taken the generation away while the assignment was on its way.
             error = BrokerError(
                 ErrorCode.ILLEGAL_GENERATION, "use an assignment of a generation that is over"
             )
             fail_attempt(context, attempt, error, Then.JOIN_NOW)
         else:
-            member.move_to(MemberState.STABLE)
+            member.move_to(ClassicMemberState.STABLE)
             member.rejoin_needed, member.rejoin_reason = False, ""
             attempt.assignment = bytes(synced.assignment)
             context.wake_poll()
@@ -151,13 +151,17 @@ class JoinGroup:
     """Joining, from "a rejoin is needed" to a completed assignment."""
 
     def __init__(
-        self, context: ClassicContext, discovery: Discovery, heartbeats: Heartbeats, rebalance: Rebalance
+        self,
+        context: ClassicContext,
+        discovery: Discovery,
+        heartbeats: Heartbeats,
+        rebalance: RebalanceCallbacks,
     ) -> None:
         self._context = context
         self._discovery = discovery
         self._heartbeats = heartbeats
         self._rebalance = rebalance
-        self._leader = Leader(context)
+        self._leader = GroupLeader(context)
         self.sync = SyncGroup(context, discovery)
 
     def rejoin_needed_or_pending(self) -> bool:
@@ -209,7 +213,7 @@ class JoinGroup:
     def _join_succeeded(self, attempt: JoinAttempt) -> bool:
         """Take over the assignment. The attempt outlives an exception: the next poll does this again."""
         member = self._context.member
-        if member.generation.was_reset or member.state is not MemberState.STABLE:
+        if member.generation.was_reset or member.state is not ClassicMemberState.STABLE:
             member.reset(NO_GENERATION, f"{member.generation} ended before the assignment was taken over")
             self._forget_attempt()
             return True
@@ -256,7 +260,7 @@ class JoinGroup:
         member = self._context.member
         if member.attempt is None:
             member.attempt = JoinAttempt()
-            member.move_to(MemberState.PREPARING_REBALANCE)
+            member.move_to(ClassicMemberState.PREPARING_REBALANCE)
             self._send_join_group_request(member.attempt)
         return member.attempt
 
@@ -313,7 +317,7 @@ class JoinGroup:
             why = f"it is one of {joined.protocol_type!r}, not of {PROTOCOL_TYPE!r}"
             error = BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, what, why)
             fail_attempt(self._context, attempt, error, Then.RAISE)
-        elif self._context.member.state is not MemberState.PREPARING_REBALANCE:
+        elif self._context.member.state is not ClassicMemberState.PREPARING_REBALANCE:
             gone = KohortError("the member left the group while it was joining", retriable=True)
             fail_attempt(self._context, attempt, gone, Then.JOIN_LATER)
         else:
@@ -322,13 +326,13 @@ class JoinGroup:
     def _adopt_member_id(self, member_id: MemberId) -> None:
         """KIP-394: joining needs two requests, so that clients that never come back leave no members."""
         member = self._context.member
-        if member.state is MemberState.PREPARING_REBALANCE:
+        if member.state is ClassicMemberState.PREPARING_REBALANCE:
             member.generation = MemberGeneration(member_id=member_id)
             member.request_rejoin(f"need to re-join with the given member-id: {member_id}")
 
     def _joined(self, attempt: JoinAttempt, joined: JoinGroupResponse) -> None:
         member = self._context.member
-        member.move_to(MemberState.COMPLETING_REBALANCE)
+        member.move_to(ClassicMemberState.COMPLETING_REBALANCE)
         member.generation = MemberGeneration(
             Generation(joined.generation_id), MemberId(joined.member_id), joined.protocol_name
         )
@@ -372,5 +376,5 @@ class JoinGroup:
 
     def _is_still_in(self, joined: JoinGroupResponse) -> bool:
         member = self._context.member
-        is_completing = member.state is MemberState.COMPLETING_REBALANCE
+        is_completing = member.state is ClassicMemberState.COMPLETING_REBALANCE
         return is_completing and member.generation.generation_id == joined.generation_id

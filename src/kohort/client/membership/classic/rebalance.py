@@ -45,7 +45,7 @@ COOPERATIVE_BUILT_IN = "cooperative-sticky"
 BUILT_IN = frozenset({"range", "roundrobin", "sticky", COOPERATIVE_BUILT_IN})
 
 
-class Leader:
+class GroupLeader:
     """Kafka's ``onJoinLeader`` as far as it goes without sending anything."""
 
     def __init__(self, context: ClassicContext) -> None:
@@ -147,13 +147,13 @@ class TakingOver(NamedTuple):
     errors: list[BaseException]
 
 
-class Rebalance:
+class RebalanceCallbacks:
     """Prepare, complete, release. All of it runs inside calls of the application."""
 
     def __init__(self, context: ClassicContext, auto_commits: AutoCommits) -> None:
         self._context = context
         self._auto_commits = auto_commits
-        self._leader = Leader(context)
+        self._leader = GroupLeader(context)
         self._prepare: RebalanceCommit | None = None
         self._revocation: RebalanceCommit | None = None
         self._taking_over: TakingOver | None = None

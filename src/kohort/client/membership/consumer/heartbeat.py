@@ -19,7 +19,7 @@ from kohort.client.errors import (
 from kohort.client.membership.commits import Commits
 from kohort.client.membership.context import ConsumerContext, Pending
 from kohort.client.membership.discovery import Discovery, PollTimer
-from kohort.client.membership.reactions import Loss, Then, reaction_to, reaction_to_silence
+from kohort.client.membership.reactions import MembershipLoss, Then, reaction_to, reaction_to_silence
 from kohort.client.membership.state import (
     LEAVE_EPOCH,
     LEAVE_FOR_A_WHILE_EPOCH,
@@ -28,7 +28,7 @@ from kohort.client.membership.state import (
     PartitionsById,
     SentFields,
 )
-from kohort.client.subscription import Subscription
+from kohort.client.subscription import ConsumerSubscription
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Instant, TopicId, TopicName
 from kohort.wire.apis import ApiKey
@@ -204,7 +204,7 @@ class ConsumerHeartbeats(PollTimer):
             self._back_off()  # Kafka's client does not: a broker whose log loads slowly gets many requests
         elif reaction.then is Then.BEAT_LATER:
             self._back_off()
-        elif reaction.loss is Loss.NOTHING:
+        elif reaction.loss is MembershipLoss.NOTHING:
             self._fatal = error
             self._back_off()
             self._context.wake_poll()
@@ -244,7 +244,7 @@ class ConsumerHeartbeats(PollTimer):
         self._failures += 1
 
 
-def _names(wanted: Subscription) -> frozenset[TopicName]:
+def _names(wanted: ConsumerSubscription) -> frozenset[TopicName]:
     """The names to send; topics that a broker's regular expression found are no names."""
     return frozenset() if wanted.remote_pattern is not None else wanted.topics
 
