@@ -4,13 +4,15 @@ import argparse
 import os
 import platform
 import sys
+import time
+import traceback
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from benchmarks import capacity, clients, codec, groups, holds, requests, spark, startup, throughput
+from benchmarks import capacity, clients, codec, groups, holds, requests, rolling, spark, startup, throughput
 from benchmarks.processes import processor_seconds
 from benchmarks.rounds import Table, alternate
 from benchmarks.targets import LOAD_CORE, Target, kohort, peers, pin, settle
@@ -43,18 +45,30 @@ def request_tables(targets: list[Target], relaxed: Target, seconds: float, round
     return tables
 
 
-def storm_tables(targets: list[Target], rounds: int) -> list[Table]:
-    clock = Table("1,000 members join one group at once, until all are in one generation", "ms", "", False)
+def storm_tables(targets: list[Target], rounds: int, members: int) -> list[Table]:
+    """Both protocols. kfake has the classic one only."""
+    found = _storm_tables(
+        "join one group at once, until all are in one generation", groups.storm, targets, rounds, members
+    )
+    modern = [target for target in targets if "kfake" not in target.name]
+    title = "join a consumer group (KIP-848) at once, until each has its partition in one epoch"
+    return found + _storm_tables(title, groups.consumer_storm, modern, rounds, members)
+
+
+def _storm_tables(
+    title: str, measure: Callable[[Target, int], float], targets: list[Target], rounds: int, members: int
+) -> list[Table]:
+    clock = Table(f"{members:,} members {title}", "ms", "", False)
     processor = Table("The same: processor time of the broker", "ms", "", False)
 
     def storm(target: Target) -> float:
         before = processor_seconds(target.pid)
-        elapsed = groups.storm(target, 1_000)
+        elapsed = measure(target, members)
         processor.add(target.name, 1_000 * (processor_seconds(target.pid) - before))
         return elapsed
 
     for target in targets:
-        groups.storm(target, 1_000)  # one more to warm up: compilers take their time
+        measure(target, members)  # one more to warm up: compilers take their time
     each(clock, targets, storm, rounds)
     for samples in processor.samples.values():
         del samples[0]  # of the warm-up
@@ -143,38 +157,96 @@ def report(tables: list[Table], missing: list[str], rounds: int) -> str:
     return "\n".join(head) + "\n" + "\n".join(table.as_markdown() for table in tables)
 
 
+class Plan:
+    """The parts of a run, one after another. What one of them found is written before the next begins.
+
+    A part that fails, or that there is no time left for, is named in the report; the others are not lost.
+    When half of the time is over, parts do with two rounds.
+    """
+
+    def __init__(self, output: Path, rounds: int, minutes: float) -> None:
+        self.failed = False
+        self.missing: list[str] = []
+        self._output = output
+        self._rounds = rounds
+        self._started = time.monotonic()
+        self._minutes = minutes
+        self._tables: list[Table] = []
+
+    def run(self, name: str, part: Callable[[int], list[Table]], takes_minutes: float = 1.0) -> None:
+        """``part`` is given the number of rounds it may take."""
+        spent = (time.monotonic() - self._started) / 60
+        if spent + takes_minutes > self._minutes:
+            self.missing.append(
+                f"{name} (there was no time left: {spent:.0f} of {self._minutes:.0f} minutes)"
+            )
+        else:
+            log(f"{name} (minute {spent:.0f})")
+            try:
+                self._tables += part(self._rounds if spent < self._minutes / 2 else min(self._rounds, 2))
+            except Exception as error:
+                self.failed = True
+                traceback.print_exc()
+                self.missing.append(f"{name} (it failed: {type(error).__name__}: {error})")
+        self._output.write_text(report(self._tables, self.missing, self._rounds))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each rate measurement")
+    parser.add_argument("--minutes", type=float, default=30.0, help="no part begins that would take longer")
+    parser.add_argument("--only", default="", help="run the parts whose name has this text")
     parser.add_argument("--quick", action="store_true", help="one short round, to see that everything runs")
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
-    rounds, seconds = (1, 0.3) if options.quick else (options.rounds, options.seconds)
-    members, offsets = (2_000, 20_000) if options.quick else (100_000, 1_000_000)
+    plan = Plan(options.output, 1 if options.quick else options.rounds, options.minutes)
+    parts = _parts(plan, quick=options.quick, seconds=0.3 if options.quick else options.seconds)
     with ExitStack() as stack:
         others, missing = peers(stack)
+        plan.missing += missing
         ours = stack.enter_context(kohort())
         relaxed = stack.enter_context(kohort("Kohort, --fsync-internal never", "--fsync-internal", "never"))
         pin(os.getpid(), LOAD_CORE)
-        tables = []
-        if (reason := requests.missing()) is not None:
-            missing.append(reason)
-        else:
-            tables += request_tables([ours, *others], relaxed, seconds, rounds)
-        tables += storm_tables([ours, *others], rounds)
-        tables += data_tables([ours, *others], seconds, rounds)
-        log("  client libraries")
-        tables += clients.tables(ours, rounds, records=20_000 if options.quick else clients.RECORDS)
-        if (reason := spark.missing()) is not None:
-            missing.append(reason)
-        else:
-            log("  Spark, three minutes")
-            tables += spark.tables(ours, rounds)
-    tables += own_tables(rounds, members, offsets)
-    options.output.write_text(report(tables, missing, rounds))
+        for name, minutes, part in parts:
+            if options.only in name:
+                plan.run(name, partial(part, [ours, *others], relaxed), 0 if options.quick else minutes)
     log(f"written: {options.output}")
-    return 0
+    return 1 if plan.failed else 0
+
+
+Part = Callable[[list[Target], Target, int], list[Table]]
+
+
+def _parts(plan: Plan, *, quick: bool, seconds: float) -> list[tuple[str, float, Part]]:
+    """What is measured, with the minutes that it takes at least: the comparisons of brokers first."""
+    members, offsets = (2_000, 20_000) if quick else (100_000, 1_000_000)
+    parts: list[tuple[str, float, Part]] = []
+    if (reason := requests.missing()) is not None:
+        plan.missing.append(reason)
+    else:
+        parts.append(("requests per second", 4, lambda t, relaxed, n: request_tables(t, relaxed, seconds, n)))
+    joining, restarted = (50, 4) if quick else (1_000, rolling.MEMBERS)
+    parts += [
+        ("members that join", 3, lambda t, _, n: storm_tables(t, n, joining)),
+        (
+            "rolling restarts",
+            3,
+            lambda t, _, n: rolling.tables([t[0], *(o for o in t if o.is_kafka)], min(n, 2), restarted),
+        ),
+        ("produce and fetch", 3, lambda t, _, n: data_tables(t, seconds, n)),
+        ("start, codec, capacity", 2, lambda _t, _r, n: own_tables(n, members, offsets)),
+        (
+            "client libraries",
+            3,
+            lambda t, _, n: clients.tables(t[0], n, records=20_000 if quick else clients.RECORDS),
+        ),
+    ]
+    if (reason := spark.missing()) is not None:
+        plan.missing.append(reason)
+    else:
+        parts.append(("Spark", 8, lambda t, _, n: spark.tables(t[0], n)))
+    return parts
 
 
 if __name__ == "__main__":

@@ -15,7 +15,13 @@ from tools.peers.fetch import available, go_programs
 from tools.peers.kafka_broker import kafka_broker
 from tools.peers.pins import KAFKA_VERSION, Peer
 
-SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+HEARTBEAT_MS = 200  # of members that wait for a rebalance: short, or all that is measured is the interval
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": str(HEARTBEAT_MS),
+    "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
+}
 BROKER_CORE, LOAD_CORE = 0, 1
 
 
@@ -30,6 +36,10 @@ class Target(NamedTuple):
     @property
     def bootstrap(self) -> str:
         return f"{self.host}:{self.port}"
+
+    @property
+    def is_kafka(self) -> bool:
+        return self.name.startswith("Apache Kafka")
 
 
 def pin(pid: int, core: int) -> None:
