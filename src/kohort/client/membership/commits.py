@@ -4,7 +4,9 @@ Each is a ``PendingCommit``, which is sent when the coordinator is known, in the
 of a group's member carry its generation, and only a STABLE member has one.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from typing import Generic, TypeVar
 
 from kohort.client.committed_offsets import (
     OFFSETS_BY_NAME,
@@ -26,10 +28,11 @@ from kohort.client.errors import (
 )
 from kohort.client.membership.commands import Commit, CommitDone, CommittedFetched, FetchCommitted
 from kohort.client.membership.context import (
+    CallStage,
     CommitPurpose,
-    CommitStage,
     CommittedQuestion,
     MemberContext,
+    PendingCall,
     PendingCommit,
 )
 from kohort.client.membership.discovery import Discovery
@@ -130,14 +133,101 @@ class CommitJudge:
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
-class Commits:
-    """All commits of one consumer that are not over yet, in the order of the calls."""
+C = TypeVar("C", bound=PendingCall)
+
+
+class CoordinatorCalls(ABC, Generic[C]):
+    """Calls of one kind that are not over yet, in their order: sent, repeated and given up in one way."""
+
+    api: ApiKey
 
     def __init__(self, context: MemberContext, discovery: Discovery) -> None:
         self._context = context
         self._discovery = discovery
+        self._pending: list[C] = []
+
+    @abstractmethod
+    def _send(self, call: C) -> None:
+        """Send it to the coordinator, which is known."""
+
+    @abstractmethod
+    def _finish(self, call: C, error: KohortError | None) -> None:
+        """It is over; tell the one who waits."""
+
+    @abstractmethod
+    def _late(self, last: KohortError | None) -> KohortError:
+        """What a call ends with that did not succeed in time."""
+
+    def submit(self, call: C) -> None:
+        """Send it as soon as the coordinator is known."""
+        self._pending.append(call)
+        self._send_or_wait(call)
+
+    def _at(self, stage: CallStage) -> list[C]:
+        return [each for each in self._pending if each.stage is stage]
+
+    def tick(self) -> None:
+        """Give up what is late, repeat what is due, look for the coordinator as long as a call waits."""
+        now = self._context.now
+        for call in list(self._pending):
+            if call.deadline is not None and now >= call.deadline:
+                late = self._late(call.error)
+                late.__cause__ = call.error
+                self._finish(call, late)
+            elif call.stage is CallStage.BACKING_OFF and now >= call.retry_at:
+                self._send_or_wait(call)
+        if self._at(CallStage.WAITING):
+            self._discovery.lookup_coordinator()
+
+    def next_deadline(self) -> Instant | None:
+        times = [each.deadline for each in self._pending if each.deadline is not None]
+        times += [each.retry_at for each in self._at(CallStage.BACKING_OFF)]
+        if self._at(CallStage.WAITING) and not self._discovery.is_looking:
+            times.append(self._discovery.not_before)
+        return min(times, default=None)
+
+    def _send_or_wait(self, call: C) -> None:
+        if self._discovery.coordinator_unknown:
+            call.stage = CallStage.WAITING
+            self._discovery.lookup_coordinator()
+        else:
+            self._send(call)
+
+    def send_waiting(self) -> None:
+        for call in self._at(CallStage.WAITING):
+            self._send_or_wait(call)
+
+    def lookup_failed(self, error: KohortError) -> None:
+        for call in self._at(CallStage.WAITING):
+            call.error = error
+            if call.deadline is None or not error.retriable:
+                self._finish(call, error)
+
+    def unanswered(self, call: C, error: KohortError) -> None:
+        if error.retriable and reaction_to_silence(self.api).coordinator_unknown:
+            self._discovery.mark_coordinator_unknown(str(error))
+        self._settle(call, error)
+
+    def _settle(self, call: C, error: KohortError | None) -> None:
+        if call.is_done:
+            return  # it was late, and was reported as that
+        if error is None or not error.retriable or call.deadline is None:
+            self._finish(call, error)
+            return
+        call.error = error
+        call.stage = CallStage.BACKING_OFF
+        call.retry_at = self._context.after_backoff(call.failures)
+        call.failures += 1
+
+
+class Commits(CoordinatorCalls[PendingCommit]):
+    """All commits of one consumer that are not over yet, in the order of the calls."""
+
+    api = ApiKey.OFFSET_COMMIT
+
+    def __init__(self, context: MemberContext, discovery: Discovery) -> None:
+        super().__init__(context, discovery)
         self._judge = CommitJudge(context, discovery)
-        self._pending: list[PendingCommit] = []
         self.async_commit_fenced = False
 
     # --- of the application -------------------------------------------------------------------
@@ -176,18 +266,9 @@ class Commits:
             self._finish(commit, None)
         else:
             self._pending.append(commit)
-            commit.stage, commit.after = CommitStage.IN_FLIGHT, earlier
+            commit.stage, commit.after = CallStage.IN_FLIGHT, earlier
 
     # --- any commit ---------------------------------------------------------------------------
-
-    def submit(self, commit: PendingCommit) -> None:
-        """Send it as soon as the coordinator is known."""
-        self._pending.append(commit)
-        self._send_or_wait(commit)
-
-    @property
-    def is_waiting_for_coordinator(self) -> bool:
-        return any(each.stage is CommitStage.WAITING for each in self._pending)
 
     def asynchronous(self) -> tuple[PendingCommit, ...]:
         """The commits under way that no call waits for."""
@@ -195,77 +276,30 @@ class Commits:
 
     def expelled(self) -> None:
         """The member was fenced: what it could not commit so far may be others' by now."""
-        for commit in [each for each in self._pending if each.stage is CommitStage.BACKING_OFF]:
+        for commit in self._at(CallStage.BACKING_OFF):
             self._finish(commit, CommitFailedError(self._context.settings.group))
 
     def abandon_all(self) -> None:
         """The consumer is closed: nothing is sent any more, and no commit is reported."""
         self._pending.clear()
 
-    def tick(self) -> None:
-        """Give up what is late, repeat what is due, look for the coordinator as long as a commit waits."""
-        now = self._context.now
-        for commit in list(self._pending):
-            if commit.deadline is not None and now >= commit.deadline:
-                late = CommitTimeoutError(self._context.settings.group, commit.error)
-                late.__cause__ = commit.error
-                self._finish(commit, late)
-            elif commit.stage is CommitStage.BACKING_OFF and now >= commit.retry_at:
-                self._send_or_wait(commit)
-        if self.is_waiting_for_coordinator:
-            self._discovery.lookup_coordinator()
+    def _late(self, last: KohortError | None) -> KohortError:
+        return CommitTimeoutError(self._context.settings.group, last)
 
-    def next_deadline(self) -> Instant | None:
-        times = [each.deadline for each in self._pending if each.deadline is not None]
-        times += [each.retry_at for each in self._pending if each.stage is CommitStage.BACKING_OFF]
-        if self.is_waiting_for_coordinator and not self._discovery.is_looking:
-            times.append(self._discovery.not_before)
-        return min(times, default=None)
-
-    def _send_or_wait(self, commit: PendingCommit) -> None:
-        if self._discovery.coordinator_unknown:
-            commit.stage = CommitStage.WAITING
-            self._discovery.lookup_coordinator()
-            return
+    def _send(self, commit: PendingCommit) -> None:
         refusal = self._judge.refusal(commit.offsets)
         if refusal is not None:
             self._finish(commit, refusal)
             return
-        commit.stage = CommitStage.IN_FLIGHT
+        commit.stage = CallStage.IN_FLIGHT
         self._context.send(commit_request(self._context, commit.offsets), commit, highest=OFFSETS_BY_NAME)
-
-    def send_waiting(self) -> None:
-        for commit in [each for each in self._pending if each.stage is CommitStage.WAITING]:
-            self._send_or_wait(commit)
-
-    def lookup_failed(self, error: KohortError) -> None:
-        for commit in [each for each in self._pending if each.stage is CommitStage.WAITING]:
-            commit.error = error
-            if commit.deadline is None or not error.retriable:
-                self._finish(commit, error)
 
     def replied(self, commit: PendingCommit, sent: MemberGeneration, response: OffsetCommitResponse) -> None:
         self._discovery.coordinator_answered()
         self._settle(commit, self._judge.judge(response, sent))
 
-    def unanswered(self, commit: PendingCommit, error: KohortError) -> None:
-        if error.retriable and reaction_to_silence(ApiKey.OFFSET_COMMIT).coordinator_unknown:
-            self._discovery.mark_coordinator_unknown(str(error))
-        self._settle(commit, error)
-
-    def _settle(self, commit: PendingCommit, error: KohortError | None) -> None:
-        if commit.is_done:
-            return  # it was late, and was reported as that
-        if error is None or not error.retriable or commit.deadline is None:
-            self._finish(commit, error)
-            return
-        commit.error = error
-        commit.stage = CommitStage.BACKING_OFF
-        commit.retry_at = self._context.after_backoff(commit.failures)
-        commit.failures += 1
-
     def _finish(self, commit: PendingCommit, error: KohortError | None) -> None:
-        commit.stage, commit.error = CommitStage.DONE, error
+        commit.stage, commit.error = CallStage.DONE, error
         if commit in self._pending:
             self._pending.remove(commit)
         if commit.deadline is None and isinstance(error, FencedInstanceIdError):
@@ -358,103 +392,49 @@ class AutoCommits:
             self._context.note(f"auto-commit failed: {commit.error}", is_warning=True)
 
 
-class CommittedOffsets:
-    """The questions that are not answered yet."""
+class CommittedOffsets(CoordinatorCalls[CommittedQuestion]):
+    """What the group has committed: OffsetFetch. The questions that are not answered yet."""
 
-    def __init__(self, context: MemberContext, discovery: Discovery) -> None:
-        self._context = context
-        self._discovery = discovery
-        self._questions: list[CommittedQuestion] = []
+    api = ApiKey.OFFSET_FETCH
 
     def fetch(self, command: FetchCommitted) -> None:
-        self._questions.append(CommittedQuestion(command, self._context.now))
-        self.tick()
+        self.submit(CommittedQuestion(command))
 
-    def tick(self) -> None:
-        """Give up what is late, send what is due, look for the coordinator as long as a call waits."""
-        for question in list(self._questions):
-            if self._context.now >= question.command.deadline:
-                late = OffsetFetchTimeoutError(self._context.settings.group, question.error)
-                late.__cause__ = question.error
-                self._finish(question, {}, late)
-            elif not question.is_in_flight and self._context.now >= question.retry_at:
-                self._send_or_look_up(question)
+    def _late(self, last: KohortError | None) -> KohortError:
+        return OffsetFetchTimeoutError(self._context.settings.group, last)
 
-    def next_deadline(self) -> Instant | None:
-        times = [each.command.deadline for each in self._questions]
-        for each in self._questions:
-            if not each.is_in_flight and not self._discovery.coordinator_unknown:
-                times.append(each.retry_at)
-            elif not each.is_in_flight and not self._discovery.is_looking:
-                times.append(max(each.retry_at, self._discovery.not_before))
-        return min(times, default=None)
-
-    def _send_or_look_up(self, question: CommittedQuestion) -> None:
-        if self._discovery.coordinator_unknown:
-            self._discovery.lookup_coordinator()
-            return
-        question.is_in_flight = True
+    def _send(self, question: CommittedQuestion) -> None:
+        question.stage = CallStage.IN_FLIGHT
         partitions = sorted(question.command.partitions)
         request = offset_fetch_request(self._context.settings.group, partitions, require_stable=True)
         self._context.send(request, question, highest=OFFSETS_BY_NAME)
 
-    def lookup_failed(self, error: KohortError) -> None:
-        for question in [each for each in self._questions if not each.is_in_flight]:
-            question.error = error
-            if not error.retriable:
-                self._finish(question, {}, error)
-
-    def unanswered(self, question: CommittedQuestion, error: KohortError) -> None:
-        if not error.retriable:
-            self._finish(question, {}, error)
-            return
-        if reaction_to_silence(ApiKey.OFFSET_FETCH).coordinator_unknown:
-            self._discovery.mark_coordinator_unknown(str(error))
-        self._try_later(question, error)
-
     def replied(self, question: CommittedQuestion, fetched: OffsetFetchResponse) -> None:
         self._discovery.coordinator_answered()
-        if code := fetched_code(fetched):
-            self._failed(question, code)
-            return
         rows = dict(fetched_rows(fetched))
-        failed = [each.error_code for each in rows.values() if each.error_code]
-        if failed:
-            self._failed(question, failed[0], rows)
-        else:
-            offsets = {each: _offset(rows.get(each)) for each in question.command.partitions}
-            self._finish(question, offsets, None)
+        code = fetched_code(fetched) or next((row.error_code for row in rows.values() if row.error_code), 0)
+        if not code:
+            question.offsets = {each: _offset(rows.get(each)) for each in question.command.partitions}
+        self._settle(question, self._error(code, rows) if code else None)
 
-    def _failed(
-        self, question: CommittedQuestion, code: int, rows: Mapping[TopicPartition, FetchedRow] | None = None
-    ) -> None:
+    def _error(self, code: int, rows: Mapping[TopicPartition, FetchedRow]) -> KohortError:
         what = f"fetch committed offsets of group {self._context.settings.group!r}"
         reaction = reaction_to(ApiKey.OFFSET_FETCH, code)
         error = BrokerError(code, what)
         if reaction.coordinator_unknown:
             self._discovery.mark_coordinator_unknown(str(error))
-        if reaction.then is Then.RETRY:
-            self._try_later(question, error)
-        elif reaction.then is Then.FAIL_TOPICS:
-            topics = {each.topic for each, row in (rows or {}).items() if row.error_code == code}
-            self._finish(question, {}, TopicAuthorizationFailedError(what, topics))
-        else:
-            error.retriable, error.hint = False, reaction.hint or error.hint
-            self._finish(question, {}, error)
+        if reaction.then is Then.FAIL_TOPICS:
+            topics = {each.topic for each, row in rows.items() if row.error_code == code}
+            return TopicAuthorizationFailedError(what, topics)
+        error.retriable = reaction.then is Then.RETRY
+        error.hint = reaction.hint or error.hint
+        return error
 
-    def _try_later(self, question: CommittedQuestion, error: KohortError) -> None:
-        question.error, question.is_in_flight = error, False
-        question.retry_at = self._context.after_backoff(question.failures)
-        question.failures += 1
-
-    def _finish(
-        self,
-        question: CommittedQuestion,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | None],
-        error: KohortError | None,
-    ) -> None:
-        if question in self._questions:
-            self._questions.remove(question)
+    def _finish(self, question: CommittedQuestion, error: KohortError | None) -> None:
+        question.stage = CallStage.DONE
+        if question in self._pending:
+            self._pending.remove(question)
+            offsets = question.offsets if error is None else {}
             self._context.emit(CommittedFetched(question.command.fetch_id, offsets, error))
 
 

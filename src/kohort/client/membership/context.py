@@ -50,8 +50,8 @@ class CommitPurpose(Enum):
     CLOSE = "the consumer is closed"
 
 
-class CommitStage(Enum):
-    """How far a commit is."""
+class CallStage(Enum):
+    """How far a call to the coordinator is."""
 
     WAITING = "for the coordinator to be found"
     IN_FLIGHT = "sent"
@@ -59,12 +59,31 @@ class CommitStage(Enum):
     DONE = "over"
 
 
-class PendingCommit:
-    """One commit. With a deadline it is retried until then, otherwise it has one attempt."""
+class PendingCall:
+    """A call to the coordinator. With a deadline it is retried until then, otherwise it has one attempt."""
 
-    __slots__ = (
-        "after", "commit_id", "deadline", "error", "failures", "offsets", "purpose", "retry_at", "stage",
-    )  # fmt: skip
+    __slots__ = ("deadline", "error", "failures", "retry_at", "stage")
+
+    def __init__(self, deadline: Instant | None) -> None:
+        self.deadline = deadline
+        self.stage = CallStage.WAITING
+        self.error: KohortError | None = None  # of the last attempt; of the call when it is done
+        self.failures = 0
+        self.retry_at = Instant(0)
+
+    @property
+    def is_done(self) -> bool:
+        return self.stage is CallStage.DONE
+
+    @property
+    def may_be_repeated(self) -> bool:
+        return self.error is not None and self.error.retriable
+
+
+class PendingCommit(PendingCall):
+    """One commit."""
+
+    __slots__ = ("after", "commit_id", "offsets", "purpose")
 
     def __init__(
         self,
@@ -73,36 +92,22 @@ class PendingCommit:
         purpose: CommitPurpose,
         commit_id: CommitId | None = None,
     ) -> None:
+        super().__init__(deadline)
         self.offsets = offsets
-        self.deadline = deadline
         self.purpose = purpose
         self.commit_id = commit_id  # of the application
-        self.stage = CommitStage.WAITING
         self.after: tuple[PendingCommit, ...] = ()  # sent nothing, and is over when these are
-        self.error: KohortError | None = None  # of the last attempt; of the commit when it is done
-        self.failures = 0
-        self.retry_at = Instant(0)
-
-    @property
-    def is_done(self) -> bool:
-        return self.stage is CommitStage.DONE
-
-    @property
-    def may_be_repeated(self) -> bool:
-        return self.error is not None and self.error.retriable
 
 
-class CommittedQuestion:
-    """A question for committed offsets, with all its repetitions."""
+class CommittedQuestion(PendingCall):
+    """A question for committed offsets."""
 
-    __slots__ = ("command", "error", "failures", "is_in_flight", "retry_at")
+    __slots__ = ("command", "offsets")
 
-    def __init__(self, command: FetchCommitted, now: Instant) -> None:
+    def __init__(self, command: FetchCommitted) -> None:
+        super().__init__(command.deadline)
         self.command = command
-        self.is_in_flight = False
-        self.retry_at = now
-        self.failures = 0
-        self.error: KohortError | None = None
+        self.offsets: Mapping[TopicPartition, OffsetAndMetadata | None] = {}  # the answer
 
 
 class CallbackStep(Enum):

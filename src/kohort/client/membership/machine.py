@@ -465,7 +465,7 @@ class Membership(ABC):
 
     def coordinator_found(self) -> None:
         self.commits.send_waiting()
-        self.committed.tick()
+        self.committed.send_waiting()
 
     def lookup_failed(self, error: KohortError) -> None:
         self.commits.lookup_failed(error)
