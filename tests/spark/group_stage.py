@@ -19,6 +19,7 @@ from kohort.spark.group import GroupStreamReader
 from kohort.spark.group_offsets import GroupOffsetJson
 from kohort.spark.offsets import OffsetRange, Offsets, topic_partition
 from kohort.spark.options import parse_source_options
+from kohort.spark.progress import ABOUT
 from kohort.spark.tasks import RangePartition
 from kohort.testing.plugin import Kohort
 
@@ -80,8 +81,9 @@ class Driven:
     def holds(self) -> Offsets:
         """The log ends of what it holds."""
         reported = self.reader.reportLatestOffset() or {}
-        return {topic_partition(topic, int(number)): end for topic in reported for number, end in
-                reported[topic].items()}  # fmt: skip
+        logs = {topic: ends for topic, ends in reported.items() if topic != ABOUT}
+        return {topic_partition(topic, int(number)): end for topic, ends in logs.items() for number, end in
+                ends.items()}  # fmt: skip
 
     @property
     def offsets(self) -> list[tuple[TopicPartition, int]]:

@@ -1,7 +1,7 @@
 """Spark jobs that are citizens of consumer groups: ``.format("kohort")``, its sessions and its pipelines.
 
 Imports nothing heavy: Spark's helper processes import this package, as do programs that only need names.
-``kohort.spark.session``, ``warm_up`` and ``drain`` are imported when first asked for.
+``kohort.spark.session``, ``warm_up``, ``drain`` and ``watch_lag`` are imported when first asked for.
 """
 
 from typing import TYPE_CHECKING
@@ -10,9 +10,10 @@ from kohort import import_on_demand
 
 if TYPE_CHECKING:
     from kohort.spark.group_drain import drain
+    from kohort.spark.lag_events import watch_lag
     from kohort.spark.sessions import session, warm_up
 
-__all__ = ["drain", "session", "warm_up"]
+__all__ = ["drain", "session", "warm_up", "watch_lag"]
 
 __getattr__ = import_on_demand(
     __name__,
@@ -20,5 +21,6 @@ __getattr__ = import_on_demand(
         "drain": "kohort.spark.group_drain",
         "session": "kohort.spark.sessions",
         "warm_up": "kohort.spark.sessions",
+        "watch_lag": "kohort.spark.lag_events",
     },
 )

@@ -17,7 +17,6 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from kohort.spark import offsets
 from kohort.spark.errors import TopicMadeAgainError
 from kohort.spark.group_checkpoint import Checkpoint, NoNotes, local_path
 from kohort.spark.group_logs import accept
@@ -77,8 +76,8 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return query.next_end(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  (Spark's name)
-        """The log ends of what the query holds, in the connector's form."""
-        return offsets.to_json(self._query.log_ends) if self._query is not None else None
+        """The log ends of what the query holds, in the connector's form, its lag and its membership."""
+        return self._query.report() if self._query is not None else None
 
     def partitions(self, start: GroupOffsetJson, end: GroupOffsetJson) -> Sequence[InputPartition]:
         """The ranges that ``end`` describes, cut for tasks. Without the group: a replay comes before it."""

@@ -7,7 +7,7 @@ the group rebalancing or a broker away returns without news, and the next one tr
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from kohort.model.errors import KohortError
 from kohort.model.ids import TopicName
@@ -46,6 +46,7 @@ from kohort.spark.offsets import (
 )
 from kohort.spark.options import SourceOptions
 from kohort.spark.positions import resolve
+from kohort.spark.progress import reported
 
 _log = logging.getLogger(__name__)
 
@@ -92,10 +93,13 @@ class GroupQuery:
     def _group_id(self) -> str:
         return self._options.group_id or ""
 
-    @property
-    def log_ends(self) -> Offsets:
-        """Of what the query holds, as last seen."""
-        return self._ends
+    def report(self) -> dict[str, Any]:
+        """What Spark's progress events show: log ends, lag and membership."""
+        planned = {where: span.end for where, span in from_json(self._planned or {}).items()}
+        held = self._holdings
+        reached = {where: max(at, planned.get(where, at)) for where, at in held.positions.items()}
+        generation = held.assignment.generation if self._has_joined else -1
+        return reported(self._ends, reached, group=self._group_id, generation=generation)
 
     def has_planned(self, end: GroupOffsetJson) -> bool:
         """Whether this run has, and so has looked at the topics just now."""

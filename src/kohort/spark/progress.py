@@ -1,10 +1,23 @@
 """How a stream gets on: what was lost since the last batch, and whether it pays to start another. Pure."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kohort.model.topics import TopicPartition
-from kohort.spark.offsets import Offsets, TopicIds, made_again
+from kohort.spark.offsets import Offsets, TopicIds, made_again, to_json
+
+ABOUT: Final = "@kohort"
+"""Beside the topics in what a source reports as its latest offset; no topic can have this name."""
+
+
+def reported(ends: Offsets, reached: Offsets, **about: str | int) -> dict[str, Any]:
+    """What ``query.lastProgress`` shows as ``latestOffset``: log ends, and how far the query is behind them.
+
+    ``reached``: where the batch that is planned ends, or the one before if there is none.
+    """
+    behind = [max(end - reached.get(where, end), 0) for where, end in ends.items()]
+    numbers = {"lag": sum(behind), "largest_lag": max(behind, default=0), "partitions": len(behind)}
+    return {**to_json(ends), ABOUT: {**numbers, **about}}
 
 
 class Survey(NamedTuple):

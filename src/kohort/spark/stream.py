@@ -7,7 +7,7 @@ topic that is deleted and made again while the query is stopped is another one, 
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import (
@@ -38,7 +38,7 @@ from kohort.spark.offsets import (
 )
 from kohort.spark.options import SourceOptions
 from kohort.spark.positions import resolve
-from kohort.spark.progress import Patience, Survey, compare
+from kohort.spark.progress import Patience, Survey, compare, reported
 from kohort.spark.tasks import RangePartition, read_ranges, task_shares
 
 if TYPE_CHECKING:
@@ -100,9 +100,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planned = to_json(reached, {**ids, **self._topic_ids})
         return start if self._planned == start else self._planned
 
-    def reportLatestOffset(self) -> OffsetJson | None:  # noqa: N802  (Spark's name)
-        """The log ends as of the last batch, for lag in Spark's progress reports."""
-        return to_json(self._ends) if self._ends else None
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  (Spark's name)
+        """The log ends as of the last batch and the lag behind it, for Spark's progress reports."""
+        return reported(self._ends, from_json(self._planned)) if self._ends else None
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[RangePartition]:
         """From the two alone, for a replay; a partition that is new in ``end`` starts at its beginning."""

@@ -184,7 +184,7 @@ def test_ends_that_were_seen_before_a_rebalance_are_asked_for_again() -> None:
 
     member.poll = in_another_generation  # type: ignore[method-assign]  # once
     assert query.next_end(end, None) == end, "all of it was read by somebody"
-    assert query.log_ends[A] == 9
+    assert query.report()[A.topic][str(A.partition)] == 9
 
 
 def test_too_few_records_wait_for_more_or_for_the_delay() -> None:

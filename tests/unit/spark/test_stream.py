@@ -104,7 +104,8 @@ def test_a_batch_reads_what_came_since_the_last(streams: Streams, topic: str, fe
     feed(topic, 2, partition=1)
     second = reader.latestOffset(first, EVERYTHING)
     assert read(reader, first, second) == [(1, 0), (1, 1)]
-    assert reader.reportLatestOffset() == plain(second)
+    about = {"@kohort": {"lag": 0, "largest_lag": 0, "partitions": 2}}
+    assert reader.reportLatestOffset() == plain(second) | about
 
 
 def test_without_news_the_offset_stays_the_very_same(streams: Streams) -> None:
@@ -141,7 +142,8 @@ def test_a_limit_is_shared_by_volume(streams: Streams, topic: str, feed: Feed) -
     reader = streams()
     end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(8))
     assert plain(end) == {topic: {"0": 2, "1": 6}}
-    assert reader.reportLatestOffset() == {topic: {"0": 10, "1": 30}}
+    about = {"lag": 32, "largest_lag": 24, "partitions": 2}  # behind the batch of 2 and 6
+    assert reader.reportLatestOffset() == {topic: {"0": 10, "1": 30}, "@kohort": about}
 
 
 def test_limited_batches_read_everything_once(streams: Streams, topic: str, feed: Feed) -> None:
