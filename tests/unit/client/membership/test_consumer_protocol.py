@@ -133,7 +133,9 @@ def test_what_goes_is_revoked_before_it_is_acknowledged_and_what_comes_waits_for
     assert (member.last.member_epoch, owned(member.last)) == (2, {"t": [1, 3]})
 
 
-def test_positions_of_what_goes_are_committed_first_and_nothing_more_is_handed_out() -> None:
+def test_all_positions_are_committed_before_a_revocation_and_nothing_more_of_what_goes_is_handed_out() -> (
+    None
+):
     member = Member(enable_auto_commit=True, auto_commit_interval_ms=60_000).joined("t-0 t-1")
     member.read_to(t0=5, t1=6)
     member.callbacks.clear()
@@ -141,7 +143,7 @@ def test_positions_of_what_goes_are_committed_first_and_nothing_more_is_handed_o
     assert member.poll()
     (commit,) = member.requests(OffsetCommitRequest)
     assert (commit.generation_id_or_member_epoch, commit.member_id) == (1, "m")
-    assert [each.partition_index for each in commit.topics[0].partitions] == [0]
+    assert [each.partition_index for each in commit.topics[0].partitions] == [0, 1]
     assert member.callbacks == []
     assert not member.subscriptions.assignment[tp("t-0")].is_fetchable
     member.answer_commit(ErrorCode.STALE_MEMBER_EPOCH)

@@ -84,7 +84,7 @@ class Reconciler:
         owned = frozenset(context.subscriptions.assignment)
         going = owned - partitions
         self._mark(going)
-        if going and not self._has_committed(going):
+        if going and not self._has_committed(owned):
             return
         self._commit = None
         self._current = Reconciliation(member.target, partitions, by_id, owned)
@@ -102,11 +102,11 @@ class Reconciler:
             context.refresh_metadata()
         return found
 
-    def _has_committed(self, going: frozenset[TopicPartition]) -> bool:
+    def _has_committed(self, owned: frozenset[TopicPartition]) -> bool:
         if self._commit is None:
             limit = self._context.settings.max_poll_interval_ms
             self._commit = RebalanceCommit(self._context.now, self._context.after(limit))
-        return self._auto_commits.commit_before_rebalance(self._commit, sorted(going))
+        return self._auto_commits.commit_before_rebalance(self._commit, sorted(owned))
 
     def _take_over(self, current: Reconciliation) -> None:
         subscriptions = self._context.subscriptions
