@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NO_EPOCH = -1
 NO_NODE = -1
+_NO_LEADER = int(ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 class Leader(NamedTuple):
@@ -88,17 +89,19 @@ def add_endpoint(endpoints: list[E], make: Callable[..., E], node: Node) -> None
 
 def leaders(
     broker: "Broker", topic: ServedTopic, partitions: Iterable[int] | None = None
-) -> Iterator[tuple[list[int], int]]:
-    """For each partition the node that leads it, in a list that is empty if there is none, and the epoch."""
-    view, logs = broker.catalog.view, topic.logs
-    last, here = None, list[int]()
-    for index in range(topic.partitions) if partitions is None else partitions:
-        placed = topic.placed[index]
-        if placed.leader != last:
-            node = view.leader_of(placed)
-            last, here = placed.leader, [] if node is None else [node.node_id]
+) -> Iterator[tuple[int, int, list[int], int]]:
+    """For each partition an error code, the id of its leader, the same in a list, and the epoch."""
+    view, placed, logs = broker.catalog.view, topic.placed, topic.logs
+    session, error, leader, here = None, _NO_LEADER, NO_NODE, list[int]()
+    for index in range(len(placed)) if partitions is None else partitions:
+        each = placed[index]
+        if each.leader != session:
+            session, node = each.leader, view.leader_of(each)
+            error, leader, here = (
+                (_NO_LEADER, NO_NODE, []) if node is None else (0, node.node_id, [node.node_id])
+            )
         log = logs.get(index)
-        yield here, placed.leader_epoch if log is None else log.leader_epoch
+        yield error, leader, here, each.leader_epoch if log is None else log.leader_epoch
 
 
 def nodes(broker: "Broker", context: Context) -> list[Node]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
 from kohort.broker.handlers.metadata import ALL_TOPIC_OPERATIONS
-from kohort.broker.leadership import NO_NODE, leaders
+from kohort.broker.leadership import leaders
 from kohort.broker.topics import ServedTopic
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.topics import is_legal_name
@@ -85,16 +85,16 @@ def _describe(
         is_internal=topic.is_internal,
         partitions=[
             DescribeTopicPartitionsResponsePartition(
-                error_code=ErrorCode.NONE if leader else ErrorCode.LEADER_NOT_AVAILABLE,
+                error_code=error,
                 partition_index=index,
-                leader_id=leader[0] if leader else NO_NODE,
+                leader_id=leader,
                 leader_epoch=epoch,
-                replica_nodes=leader,
-                isr_nodes=leader,
+                replica_nodes=here,
+                isr_nodes=here,
                 eligible_leader_replicas=[],  # null would be legal, but breaks the Java Admin
                 last_known_elr=[],
             )
-            for index, (leader, epoch) in zip(partitions, found, strict=True)
+            for index, (error, leader, here, epoch) in zip(partitions, found, strict=True)
         ],
         topic_authorized_operations=ALL_TOPIC_OPERATIONS,
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context, Result
 from kohort.broker.heavy_work import Slice, Steps
-from kohort.broker.leadership import NO_NODE, controller_id, leaders, nodes
+from kohort.broker.leadership import controller_id, leaders, nodes
 from kohort.broker.topics import NewTopic, ServedTopic, offsets_topic
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import NO_TOPIC_ID
@@ -169,14 +169,14 @@ def _describe(broker: "Broker", topic: ServedTopic, operations: int) -> Metadata
         is_internal=topic.is_internal,
         partitions=[
             MetadataResponsePartition(
-                error_code=ErrorCode.NONE if leader else ErrorCode.LEADER_NOT_AVAILABLE,
+                error_code=error,
                 partition_index=index,
-                leader_id=leader[0] if leader else NO_NODE,
+                leader_id=leader,
                 leader_epoch=epoch,
-                replica_nodes=leader,
-                isr_nodes=leader,
+                replica_nodes=here,
+                isr_nodes=here,
             )
-            for index, (leader, epoch) in enumerate(leaders(broker, topic))
+            for index, (error, leader, here, epoch) in enumerate(leaders(broker, topic))
         ],
         topic_authorized_operations=operations,
     )
