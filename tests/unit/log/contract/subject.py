@@ -1,0 +1,71 @@
+"""One log, reached by the Protocols alone."""
+
+from collections.abc import Awaitable, Callable
+
+from tests.unit.log.bench import EPOCH, PARTITION, TOPIC_ID, append_of
+
+from kohort.log.log import Appended, Log, LogConfig, LogSpec, Slice, Storage
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import LeaderEpoch, Offset
+from kohort.records.batch import Record, batches, read_records
+
+
+class Subject:
+    """The log under test and its storage."""
+
+    def __init__(self, open_storage: Callable[[], Awaitable[Storage]]) -> None:
+        self._open_storage = open_storage
+        self.storage: Storage
+        self.log: Log
+
+    async def start(self, epoch: int = EPOCH) -> None:
+        self.storage = await self._open_storage()
+        await self.open(epoch)
+
+    async def open(self, epoch: int = EPOCH) -> None:
+        spec = LogSpec(
+            partition=PARTITION, topic_id=TOPIC_ID, leader_epoch=LeaderEpoch(epoch), config=LogConfig()
+        )
+        (log,) = await self.storage.open([spec])
+        assert not isinstance(log, RefusedError), log
+        self.log = log
+
+    async def restart(self, epoch: int) -> None:
+        """Close the storage and open the log in another, at the next epoch."""
+        await self.storage.close()
+        await self.start(epoch)
+
+    async def append(self, *contents: bytes) -> list[Appended]:
+        epoch = self.log.leader_epoch
+        results = await self.storage.append([append_of(content, epoch=epoch) for content in contents])
+        done = [result for result in results if isinstance(result, Appended)]
+        assert len(done) == len(contents), results
+        return done
+
+    async def refused(self, content: bytes, epoch: int | None = None) -> ErrorCode:
+        claimed = self.log.leader_epoch if epoch is None else epoch
+        (result,) = await self.storage.append([append_of(content, epoch=claimed)])
+        assert isinstance(result, RefusedError), result
+        return result.code
+
+    async def read(self, offset: int = 0, max_bytes: int = 1 << 20, *, at_least_one: bool = True) -> Slice:
+        found = self.log.read(
+            Offset(offset), max_bytes, limit=self.log.high_watermark, at_least_one=at_least_one
+        )
+        return found if isinstance(found, Slice) else await found
+
+    async def records(self, offset: int = 0) -> list[Record]:
+        """What a consumer reads from ``offset`` on."""
+        found: list[Record] = []
+        while offset < self.log.high_watermark:
+            piece = await self.read(offset)
+            if not piece.size:
+                break
+            content = b"".join(piece.buffers)
+            for position, header in batches(content):
+                found += [each for each in read_records(content, position, header) if each.offset >= offset]
+            offset = piece.next_offset
+        return found
+
+    async def values(self, offset: int = 0) -> list[bytes | None]:
+        return [record.value for record in await self.records(offset)]
