@@ -152,14 +152,20 @@ SELECT partition_id, leader_epoch, start_offset FROM leader_epochs WHERE partiti
 ORDER BY partition_id, leader_epoch
 """
 HEADERS_SINCE = """
-SELECT partition_id, substring(records, 1, 61) AS header FROM batches
- WHERE partition_id = $1 AND base_offset >= $2 ORDER BY base_offset LIMIT $3
+SELECT w.partition_id, b.header FROM unnest($1::bigint[], $2::bigint[]) AS w (partition_id, up_to)
+CROSS JOIN LATERAL (SELECT base_offset, substring(records, 1, 61) AS header FROM batches
+                    WHERE partition_id = w.partition_id AND base_offset >= w.up_to) b
+ORDER BY w.partition_id, b.base_offset
+"""
+PAGE_SIZES = """
+SELECT base_offset, last_offset, size FROM batches
+ WHERE partition_id = $1 AND base_offset < $3 AND last_offset >= $2 AND base_offset >= coalesce(
+   (SELECT base_offset FROM batches WHERE partition_id = $1 AND base_offset <= $2 ORDER BY base_offset DESC LIMIT 1), $2)
+ ORDER BY base_offset LIMIT $4
 """
 READ_PAGE = """
 SELECT base_offset, last_offset, records FROM batches
- WHERE partition_id = $1 AND base_offset < $3 AND base_offset >= coalesce(
-   (SELECT base_offset FROM batches WHERE partition_id = $1 AND base_offset <= $2 ORDER BY base_offset DESC LIMIT 1), $2)
- ORDER BY base_offset LIMIT $4
+ WHERE partition_id = $1 AND base_offset BETWEEN $2 AND $3 ORDER BY base_offset
 """
 FIND_END = """
 SELECT p.leader, p.leader_epoch, p.start_offset, greatest(p.start_offset, coalesce((SELECT b.last_offset + 1
@@ -180,9 +186,11 @@ SELECT base_offset, records FROM batches
  ORDER BY base_offset LIMIT 1
 """
 YOUNGEST = """
-SELECT base_offset, records FROM batches
- WHERE partition_id = $1 AND base_offset < $2 AND last_offset >= $3
- ORDER BY max_timestamp DESC, base_offset LIMIT 2
+(SELECT base_offset, records FROM batches
+  WHERE partition_id = $1 AND base_offset < $2 AND base_offset >= $3 ORDER BY max_timestamp DESC, base_offset LIMIT 1)
+UNION ALL
+(SELECT base_offset, records FROM batches
+  WHERE partition_id = $1 AND base_offset < $3 AND last_offset >= $3 AND base_offset < $2 ORDER BY base_offset DESC LIMIT 1)
 """
 SIZE_AND_COUNT = """
 SELECT coalesce(sum(size), 0)::bigint AS size, count(*)::bigint AS count FROM batches
@@ -206,8 +214,10 @@ DELETE FROM leader_epochs e WHERE e.partition_id = $1 AND e.leader_epoch < (
   SELECT max(o.leader_epoch) FROM leader_epochs o WHERE o.partition_id = $1 AND o.start_offset <= $2)
 """
 OLDEST_BATCHES = """
-SELECT base_offset, last_offset, max_timestamp, size FROM batches
- WHERE partition_id = $1 AND base_offset >= $2 ORDER BY base_offset LIMIT $3
+SELECT last_offset, max_timestamp, top_timestamp, size FROM batches
+ WHERE partition_id = $1 AND last_offset >= $2 AND base_offset >= coalesce(
+   (SELECT base_offset FROM batches WHERE partition_id = $1 AND base_offset <= $2 ORDER BY base_offset DESC LIMIT 1), $2)
+   AND last_offset < $3 ORDER BY base_offset LIMIT $4
 """
 SAVE_PRODUCERS = """
 INSERT INTO producers (partition_id, up_to, state)
@@ -215,24 +225,31 @@ SELECT $2, $4, $5 FROM partitions WHERE partition_id = $2 AND leader = $1 AND le
 ON CONFLICT (partition_id) DO UPDATE SET up_to = excluded.up_to, state = excluded.state
 """
 LOCK_LED = "SELECT start_offset FROM partitions WHERE partition_id = $2 AND leader = $1 AND leader_epoch = $3 FOR UPDATE"
-BATCHES_IN = """
-SELECT base_offset, last_offset, max_timestamp, top_timestamp, leader_epoch, records FROM batches
+SIZES_IN = """
+SELECT base_offset, size, max_timestamp FROM batches
  WHERE partition_id = $1 AND base_offset >= $2 AND base_offset < $3 ORDER BY base_offset LIMIT $4
 """
-DELETE_RANGE = "DELETE FROM batches WHERE partition_id = $1 AND base_offset >= $2 AND base_offset < $3"
+BATCHES_IN = """
+SELECT base_offset, last_offset, max_timestamp, top_timestamp, leader_epoch, records FROM batches
+ WHERE partition_id = $1 AND base_offset BETWEEN $2 AND $3 ORDER BY base_offset
+"""
+NEWEST_BASE = "SELECT base_offset FROM batches WHERE partition_id = $1 ORDER BY base_offset DESC LIMIT 1"
+FLOOR_BASE = "SELECT base_offset FROM batches WHERE partition_id = $1 AND base_offset <= $2 ORDER BY base_offset DESC LIMIT 1"
+DELETE_RANGE = "DELETE FROM batches WHERE partition_id = $1 AND base_offset BETWEEN $2 AND $3"
 INSERT_BATCHES = """
 INSERT INTO batches (partition_id, base_offset, last_offset, max_timestamp, top_timestamp, leader_epoch, size, records)
 SELECT $1, n.base_offset, n.last_offset, n.max_timestamp, n.top_timestamp, n.leader_epoch, length(n.records), n.records
 FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::int[], $7::bytea[])
   AS n (base_offset, last_offset, max_timestamp, top_timestamp, leader_epoch, records)
 """
-SET_CLEANED = "UPDATE partitions SET cleaned_to = $2 WHERE partition_id = $1"
+SET_CLEANED = "UPDATE partitions SET cleaned_to = greatest(cleaned_to, $2) WHERE partition_id = $1"
 DELETED_TOPICS = "SELECT topic_id FROM topics WHERE deleted"
 PARTITIONS_OF = "SELECT partition_id FROM partitions WHERE topic_id = $1"
 DELETE_SOME_BATCHES = """
 DELETE FROM batches WHERE (partition_id, base_offset) IN (
   SELECT partition_id, base_offset FROM batches WHERE partition_id = $1 ORDER BY base_offset LIMIT $2)
 """
+FORGET_PARTITION_BATCHES = "DELETE FROM batches WHERE partition_id = $1"
 FORGET_PARTITION_EPOCHS = "DELETE FROM leader_epochs WHERE partition_id = $1"
 FORGET_PARTITION_PRODUCERS = "DELETE FROM producers WHERE partition_id = $1"
 FORGET_PARTITION = "DELETE FROM partitions WHERE partition_id = $1"
