@@ -15,18 +15,11 @@ from kohort.cluster.lease import SessionId
 from kohort.cluster.view import ClusterView, Kind, Node, PartitionId, Placed, PlacedTopic
 from kohort.log.background import describe, finish, in_thread
 from kohort.log.catalog import UserKey, ViewListener
-from kohort.log.files.catalog_state import (
-    CATALOG,
-    CatalogState,
-    Record,
-    acls_record,
-    credentials_record,
-    decode,
-    encode,
-)
+from kohort.log.files.catalog_state import CATALOG, CatalogState, Record, decode, encode
 from kohort.log.files.directory import DataDirectory, repair_hint
 from kohort.log.files.disk import File, write_all, write_aside
 from kohort.log.log import Repair
+from kohort.log.security_records import acls_record, credentials_record
 from kohort.model.errors import ErrorCode, KohortError, RefusedError
 from kohort.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId, TopicName
 from kohort.model.topics import Topic, TopicPartition, collision_key, show_topic_id

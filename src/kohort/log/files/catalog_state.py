@@ -1,16 +1,17 @@
 """What a catalog knows, and the records it is made of: pure, the same live and in replay."""
 
-from base64 import b64decode, b64encode, urlsafe_b64decode
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from base64 import urlsafe_b64decode
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from json import dumps, loads
 from typing import Any
 
 from kohort.log.catalog import UserKey
+from kohort.log.security_records import acls_record, credentials_record, read_acl, read_credential
 from kohort.model.ids import LeaderEpoch, NodeId, TopicId, TopicName
 from kohort.model.topics import Topic, collision_key, show_topic_id
 from kohort.primitives.crc import crc32c
-from kohort.security.acls import Acl, Operation, PatternType, Permission, ResourceType
+from kohort.security.acls import Acl
 from kohort.security.scram import ScramCredential, ScramMechanism
 
 CATALOG = "kohort.catalog"
@@ -150,18 +151,17 @@ class CatalogState:
         for user, mechanism in record["removed"]:
             self.credentials.pop((user, ScramMechanism(mechanism)), None)
         for one in record["stored"]:
-            salt, stored_key, server_key = (b64decode(one[key]) for key in _KEYS)
-            credential = ScramCredential(salt, stored_key, server_key, one["iterations"])
-            self.credentials[one["user"], ScramMechanism(one["mechanism"])] = credential
+            user_key, credential = read_credential(one)
+            self.credentials[user_key] = credential
 
     def _set_secret(self, record: Record) -> None:
         self.secret = bytes.fromhex(record["value"])
 
     def _change_acls(self, record: Record) -> None:
         for one in record["removed"]:
-            self.acls.pop(_read_acl(one), None)
+            self.acls.pop(read_acl(one), None)
         for one in record["added"]:
-            self.acls[_read_acl(one)] = None
+            self.acls[read_acl(one)] = None
 
     def _reserve_producer_ids(self, record: Record) -> None:
         self.next_producer_id = record["next"]
@@ -188,37 +188,3 @@ _CHANGES: Mapping[str, Callable[[CatalogState, Record], None]] = {
 def read_id(text: str) -> TopicId:
     """The id that ``show_topic_id`` wrote."""
     return TopicId(urlsafe_b64decode(text + "=="))
-
-
-_KEYS = ("salt", "stored_key", "server_key")
-
-
-def credentials_record(removed: Iterable[UserKey], stored: Mapping[UserKey, ScramCredential]) -> Record:
-    """One line for all changes of a request: they are done or not done together."""
-    return {
-        "type": "scram",
-        "removed": [[user, mechanism.value] for user, mechanism in removed],
-        "stored": [
-            {"user": user, "mechanism": mechanism.value, "iterations": one.iterations}
-            | {key: b64encode(getattr(one, key)).decode() for key in _KEYS}
-            for (user, mechanism), one in stored.items()
-        ],
-    }
-
-
-def acls_record(removed: Iterable[Acl], added: Iterable[Acl]) -> Record:
-    """One line for all changes of a request; a rule is a list in the order of its fields."""
-    return {"type": "acls", "removed": [list(one) for one in removed], "added": [list(one) for one in added]}
-
-
-def _read_acl(fields: list[Any]) -> Acl:
-    kind, name, pattern, principal, host, operation, permission = fields
-    return Acl(
-        ResourceType(kind),
-        name,
-        PatternType(pattern),
-        principal,
-        host,
-        Operation(operation),
-        Permission(permission),
-    )

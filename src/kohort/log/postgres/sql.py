@@ -254,3 +254,36 @@ FORGET_PARTITION_EPOCHS = "DELETE FROM leader_epochs WHERE partition_id = $1"
 FORGET_PARTITION_PRODUCERS = "DELETE FROM producers WHERE partition_id = $1"
 FORGET_PARTITION = "DELETE FROM partitions WHERE partition_id = $1"
 FORGET_TOPIC = "DELETE FROM topics WHERE topic_id = $1 AND deleted"
+
+# --- catalog (cluster 1, 2.3) -----------------------------------------------------------------------------
+
+VERSION = "SELECT version FROM cluster"
+LIVING = "SELECT session, node_id, host, port, rack, state FROM sessions WHERE state <> 'dead'"
+TOPICS_SINCE = "SELECT topic_id, name, partitions, configs::text, deleted FROM topics WHERE version > $1"
+CONFIGS_SINCE = "SELECT resource, configs::text FROM broker_configs WHERE version > $1"
+CONFIGS_OF = "SELECT configs::text FROM broker_configs WHERE resource = $1"
+CREATE_TOPIC = """
+WITH created AS (
+  INSERT INTO topics (topic_id, name, collision_key, partitions, configs, version)
+  VALUES ($2, $3, $4, $5::int, $6::text::jsonb, $1))
+INSERT INTO partitions (topic_id, partition, version) SELECT $2, n, $1 FROM generate_series(0, $5::int - 1) AS n
+"""
+DELETE_TOPIC = (
+    "UPDATE topics SET deleted = true, version = $1 WHERE topic_id = $2 AND NOT deleted RETURNING topic_id"
+)
+ADD_PARTITIONS = """
+WITH old AS (SELECT topic_id, partitions FROM topics WHERE topic_id = $2 AND NOT deleted AND partitions < $3::int FOR UPDATE),
+raised AS (UPDATE topics t SET partitions = $3::int, version = $1 FROM old WHERE t.topic_id = old.topic_id)
+INSERT INTO partitions (topic_id, partition, version)
+SELECT old.topic_id, n, $1 FROM old, generate_series(old.partitions, $3::int - 1) AS n RETURNING partition
+"""
+SET_TOPIC_CONFIGS = """
+UPDATE topics SET configs = $3::text::jsonb, version = $1 WHERE topic_id = $2 AND NOT deleted RETURNING topic_id
+"""
+SET_CONFIGS = """
+INSERT INTO broker_configs (resource, configs, version) VALUES ($2, $3::text::jsonb, $1)
+ON CONFLICT (resource) DO UPDATE SET configs = excluded.configs, version = excluded.version
+"""
+RESERVE_PRODUCER_IDS = """
+UPDATE cluster SET next_producer_id = next_producer_id + $1::int RETURNING next_producer_id - $1::int
+"""

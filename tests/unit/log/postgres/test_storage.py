@@ -26,9 +26,11 @@ ONE = TopicPartition(NAME, Partition(1))
 NUMBERS = {"log.retention.check.interval.ms": 1, "producer.id.expiration.ms": 86_400_000}
 
 
-def batch(*values: bytes | None, key: bytes | None = None, time: int = 1_000, **fields: int) -> bytes:
+def batch(
+    *values: bytes | None, key: bytes | None = None, time: int = 1_000, fields: BatchFields | None = None
+) -> bytes:
     records = [NewRecord(timestamp=time, key=key, value=value) for value in values]
-    return build_batch(records, BatchFields(**fields))
+    return build_batch(records, fields or BatchFields())
 
 
 class Bench:
@@ -241,7 +243,9 @@ def test_partitions_of_another_session_are_not_opened(database: Database) -> Non
 @pytest.mark.parametrize("has_snapshot", [False, True])
 def test_a_repeated_batch_is_recognised_by_the_next_leader(database: Database, has_snapshot: bool) -> None:
     def numbered(sequence: int) -> bytes:
-        return batch(b"%d" % sequence, producer_id=7, producer_epoch=0, base_sequence=sequence)
+        return batch(
+            b"%d" % sequence, fields=BatchFields(producer_id=7, producer_epoch=0, base_sequence=sequence)
+        )
 
     async def story(bench: Bench) -> None:
         await bench.append(numbered(0), numbered(1))

@@ -1,0 +1,477 @@
+"""The catalog of a cluster, and a node's part in it. Implements ``kohort.log.catalog.Cluster`` over tables.
+
+Every node has all of it in memory, as a view that is replaced when the tables change. A change is a
+transaction of whichever node is asked; it answers when its own view includes the change. Who leads what is
+planned by ``kohort.cluster.placement`` on every node, and each carries out its own lines.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from uuid import UUID
+
+import asyncpg
+
+from kohort.cluster.lease import Effect, LeaseTimes, SessionId
+from kohort.cluster.placement import Moves, plan
+from kohort.cluster.view import ClusterView, PartitionId
+from kohort.log.background import Background, report
+from kohort.log.catalog import UserKey, ViewListener
+from kohort.log.postgres import sql
+from kohort.log.postgres.connections import (
+    FAULTS,
+    Connection,
+    Database,
+    DatabaseError,
+    Purpose,
+    Slot,
+    change,
+)
+from kohort.log.postgres.schema import Schema, prepare
+from kohort.log.postgres.sessions import NodeAddress, Session, SessionListener, boot_clock
+from kohort.log.postgres.tables import Secrets, Tables
+from kohort.log.security_records import acls_record, credentials_record
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import Instant, LeaderEpoch, NodeId, ProducerId, TopicId, TopicName
+from kohort.model.topics import Topic, TopicPartition, collision_key
+from kohort.security.acls import Acl
+from kohort.security.scram import ScramCredential
+
+logger = logging.getLogger("kohort.cluster")
+
+PRODUCER_ID_BLOCK = 1_000
+REBALANCE_DELAY_MS = 10_000
+_HAND_OVER_AT_ONCE = 50
+_LEAVE_ATTEMPTS = 50
+_CREDENTIALS, _ACLS, _SECRET = "scram", "acls", "secret"  # resources that are one row each
+
+
+SecretsChange = Callable[[Secrets], Mapping[str, object]]
+
+
+class PostgresCluster:
+    """The catalog and the placement as one node sees them, and its session."""
+
+    def __init__(self, database: Database, schema: Schema, session: Session, slot: Slot) -> None:
+        self.cluster_id = schema.cluster_id
+        self.rebalance_delay_ms = REBALANCE_DELAY_MS
+        self._database = database
+        self._session = session
+        self._slot = slot
+        self._view = ClusterView()
+        self._tables = Tables()
+        self._secrets = Secrets()
+        self._watching: list[ViewListener] = []
+        self._refreshing = asyncio.Lock()
+        self._placing = asyncio.Lock()
+        self._numbering = asyncio.Lock()
+        self._producer_ids = range(0)
+        self._giving: dict[PartitionId, LeaderEpoch] = {}  # not ours any more, though the tables may say so
+        self._orphans: dict[PartitionId, Instant] = {}  # since when we see them without a leader
+        self._nodes_changed_at = boot_clock()
+        self._served: dict[PartitionId, None] = {}
+        self._is_leaving = False
+        self._background = Background(_pause)
+        self._wanted_version = 0
+
+    @classmethod
+    async def open(cls, database: Database, address: NodeAddress, times: LeaseTimes) -> "PostgresCluster":
+        """Check the database, register, and take a first look. Raises ``DatabaseError``."""
+        slot = Slot(database, Purpose.CATALOG)
+        try:
+            async with slot.use() as connection:
+                other = await database.connect(Purpose.MAINTENANCE)
+                try:
+                    await database.refuse_pooler(connection, other)
+                finally:
+                    await other.close()
+                schema = await prepare(connection, database)
+            session = Session(database, slot, address, times)
+            await session.register()
+            cluster = cls(database, schema, session, slot)
+            session.listener = SessionListener(
+                cluster._polled, cluster._serving_again, cluster._lapsed, cluster._ended
+            )
+            await cluster._listen()
+            await cluster.refresh()
+            await session.step()
+        except BaseException as error:
+            await slot.close()
+            if isinstance(error, FAULTS) and not isinstance(error, DatabaseError):
+                raise DatabaseError(
+                    f"{database} cannot be reached: {error or type(error).__name__}",
+                    hint="check that PostgreSQL runs there and takes 7 connections from each node",
+                ) from error
+            raise
+        cluster._background.keep("renewing the session", session.run)
+        return cluster
+
+    # -- what is known ---------------------------------------------------------------------------------
+
+    @property
+    def view(self) -> ClusterView:
+        return self._view
+
+    @property
+    def session(self) -> SessionId:
+        return self._session.session
+
+    @property
+    def node_id(self) -> NodeId:
+        return self._session.node_id
+
+    @property
+    def topics(self) -> Mapping[TopicName, Topic]:
+        return self._tables.topics
+
+    @property
+    def broker_configs(self) -> Mapping[str, Mapping[str, str]]:
+        return self._view.broker_configs
+
+    @property
+    def group_configs(self) -> Mapping[str, Mapping[str, str]]:
+        return self._view.group_configs
+
+    @property
+    def credentials(self) -> Mapping[UserKey, ScramCredential]:
+        return self._secrets.credentials
+
+    @property
+    def secret(self) -> bytes:
+        return self._secrets.secret
+
+    @property
+    def acls(self) -> Collection[Acl]:
+        return self._secrets.acls
+
+    def topic_by_id(self, topic_id: TopicId) -> Topic | None:
+        return self._tables.topic_by_id(topic_id)
+
+    def epoch_of_new(self, topic: TopicName) -> LeaderEpoch | None:
+        return None  # any node may lead it
+
+    def watch(self, listener: ViewListener) -> None:
+        self._watching.append(listener)
+
+    def may_answer(self) -> bool:
+        return self._session.may_answer()
+
+    # -- how it is learned -----------------------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        """Notices are a hint: without them the poll finds every change half a second later."""
+        connection = await self._slot.open()
+        await connection.add_listener(self._database.schema, self._noticed)
+
+    def _noticed(self, _connection: object, _pid: int, _channel: str, payload: str) -> None:
+        self._polled(int(payload))
+
+    def _polled(self, version: int) -> None:
+        self._wanted_version = max(self._wanted_version, version)
+        self._background.keep("following the cluster", self._follow)
+
+    async def _follow(self) -> None:
+        """Bring the view up to date, and do what the plan says."""
+        while True:
+            if self._view.version < self._wanted_version:
+                await self.refresh()
+            if not self._is_leaving:
+                await self.place()
+            await self._tell_served()
+            if self._view.version >= self._wanted_version:
+                return
+
+    async def refresh(self) -> None:
+        """Read what has changed in the tables since the last look."""
+        async with self._refreshing:
+            async with self._slot.use() as connection:
+                is_new_connection = self._connection_changed(connection)
+                if is_new_connection:
+                    await connection.add_listener(self._database.schema, self._noticed)
+                version = await connection.fetchval(sql.VERSION)
+                sessions = await connection.fetch(sql.LIVING)
+                since = self._tables.version
+                topics = await connection.fetch(sql.TOPICS_SINCE, since)
+                partitions = await connection.fetch(sql.PARTITIONS_SINCE, since)
+                configs = await connection.fetch(sql.CONFIGS_SINCE, since)
+            if version < since:
+                # The database is older than we know it: everything is read again.
+                self._tables = Tables()
+                self._view = replace(self._view, version=-1)
+                self._wanted_version = 0
+            for row in configs:
+                self._read_config(row["resource"], row["configs"])
+            nodes = set(self._view.nodes)
+            view = self._tables.read(version, sessions, topics, partitions, self._view)
+            self._publish(self._masked(view))
+            if nodes != set(view.nodes):
+                self._nodes_changed_at = boot_clock()
+        if version < since:
+            await self.refresh()
+
+    def _connection_changed(self, connection: Connection) -> bool:
+        changed = getattr(self, "_listening", connection) is not connection
+        self._listening = connection
+        return changed
+
+    def _read_config(self, resource: str, text: str) -> None:
+        configs = json.loads(text)
+        kind, _, name = resource.partition(":")
+        match kind:
+            case "broker" | "group":
+                self._tables.set_configs(kind, name, configs)
+            case "scram" | "acls" | "secret":
+                self._secrets.read(configs)
+            case _:
+                logger.warning(
+                    "%s: a resource %r of a later release is passed over", self._database, resource
+                )
+
+    def _masked(self, view: ClusterView) -> ClusterView:
+        """The view without what we give away just now: its outcome may be unknown, and we are silent."""
+        for partition_id, epoch in list(self._giving.items()):
+            placed = view.partitions.get(partition_id)
+            if placed is None or placed.leader != self.session or placed.leader_epoch > epoch:
+                del self._giving[partition_id]
+        return self._tables.without_leader(view, self._giving)
+
+    def _publish(self, view: ClusterView) -> None:
+        old, self._view = self._view, view
+        for listener in self._watching:
+            try:
+                listener(old, view)
+            except Exception as error:  # the others must hear of it
+                report("following a change of the cluster", error)
+
+    # -- the session -----------------------------------------------------------------------------------
+
+    def _serving_again(self) -> None:
+        """Nothing to do: what is answered depends on ``may_answer``."""
+
+    def _lapsed(self) -> None:
+        """As above."""
+
+    async def _ended(self, _effect: Effect) -> None:
+        """Our session is over: nothing is led by this node any more, whatever the tables still say."""
+        mine = {
+            each.partition_id: each for each in self._view.partitions.values() if each.leader == self.session
+        }
+        self._giving = {}
+        self._publish(self._tables.without_leader(self._view, mine))
+
+    # -- placement -------------------------------------------------------------------------------------
+
+    async def place(self) -> None:
+        """Do this node's lines of the plan."""
+        async with self._placing:
+            moves = self._plan()
+            if moves.take:
+                await self._session.take(moves.take)
+                await self.refresh()
+            for receiver in set(moves.give.values()):
+                given = [each for each, to in moves.give.items() if to == receiver]
+                for first in range(0, len(given), _HAND_OVER_AT_ONCE):
+                    await self.hand_over(given[first : first + _HAND_OVER_AT_ONCE], receiver)
+
+    def _plan(self) -> Moves:
+        now, view = boot_clock(), self._view
+        orphans = [each.partition_id for each in view.partitions.values() if view.leader_of(each) is None]
+        self._orphans = {each: self._orphans.get(each, now) for each in orphans if each not in self._giving}
+        is_settled = now - self._nodes_changed_at >= self.rebalance_delay_ms
+        return plan(
+            view,
+            self.session,
+            orphaned_ms=lambda each: now - self._orphans.get(each, now),
+            is_settled=is_settled,
+        )
+
+    async def hand_over(self, partitions: list[PartitionId], to: SessionId) -> None:
+        """Let another node lead these partitions; from now on, this one says nothing about them."""
+        mine = [self._view.partitions[each] for each in partitions if each in self._view.partitions]
+        self._giving |= {each.partition_id: each.leader_epoch for each in mine if each.leader == self.session}
+        self._publish(self._tables.without_leader(self._view, self._giving))
+        try:
+            given = await self._session.hand_over(partitions, to)
+        except asyncpg.PostgresError:
+            given = []  # rolled back
+        refused = {
+            each: self._giving[each] for each in partitions if each not in given and each in self._giving
+        }
+        if refused:  # the receiver is gone: lead them again, at an epoch that no answer of before belongs to
+            await self.take_again(list(refused), list(refused.values()))
+        await self.refresh()
+
+    async def take_again(self, partitions: "list[PartitionId]", epochs: "list[LeaderEpoch]") -> None:
+        """Lead partitions at higher epochs, so that nothing proposed before can be stored; if still ours."""
+        await self._session.take_again(partitions, epochs)
+        await self.refresh()
+
+    def served(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            placed = self._view.placed(partition)
+            if placed is not None:
+                self._served[placed.partition_id] = None
+        if self._served:
+            self._background.keep("following the cluster", self._follow)
+
+    async def _tell_served(self) -> None:
+        if self._served:
+            served, self._served = list(self._served), {}
+            async with self._slot.use() as connection, change(connection, self._database.schema) as version:
+                await connection.execute(sql.SERVE, self.session, served, version)
+            await self.refresh()
+
+    async def leave(self) -> None:
+        """Hand over everything that others can take, and end the session."""
+        self._is_leaving = True
+        try:
+            await self._session.announce_leaving()
+            await self.refresh()
+            for _ in range(_LEAVE_ATTEMPTS):
+                if not self._plan().give:
+                    break
+                await self.place()
+            await self._session.end()
+        except FAULTS as error:
+            report("handing over at the end", error, "; other nodes take over when the lease has expired")
+
+    async def close(self) -> None:
+        await self._background.stop()
+        await self._session.close()
+        await self._slot.close()
+
+    # -- changes ---------------------------------------------------------------------------------------
+
+    async def _change(self, statement: str, *arguments: object) -> list[tuple[object, ...]]:
+        """Run one statement with the next version as its first argument; the view includes it then."""
+        try:
+            async with self._slot.use() as connection, change(connection, self._database.schema) as version:
+                rows = await connection.fetch(statement, version, *arguments)
+        except asyncpg.UniqueViolationError:
+            raise
+        except FAULTS as error:
+            raise _refusal(error) from error
+        await self.refresh()
+        return rows
+
+    async def create_topic(self, topic: Topic) -> None:
+        topic_id, key = UUID(bytes=topic.topic_id), collision_key(topic.name)
+        configs = json.dumps(dict(topic.configs))
+        try:
+            await self._change(sql.CREATE_TOPIC, topic_id, topic.name, key, topic.partitions, configs)
+        except asyncpg.UniqueViolationError:
+            await self.refresh()
+            other = next((each for each in self.topics if collision_key(each) == key), topic.name)
+            if other != topic.name:
+                raise RefusedError(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {topic.name!r} collides with {other!r}"
+                ) from None
+            raise RefusedError(
+                ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} exists already"
+            ) from None
+        self._polled(self._view.version)  # its partitions are without a leader
+
+    async def delete_topic(self, name: TopicName) -> Topic:
+        topic = self._known(name)
+        if not await self._change(sql.DELETE_TOPIC, UUID(bytes=topic.topic_id)):
+            raise _unknown(name)
+        return topic
+
+    async def add_partitions(self, name: TopicName, total: int) -> Topic:
+        topic = self._known(name)
+        if not await self._change(sql.ADD_PARTITIONS, UUID(bytes=topic.topic_id), total):
+            await self.refresh()
+            raise RefusedError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"topic {name!r} has {self._known(name).partitions} partitions; {total} is not more",
+            )
+        self._polled(self._view.version)
+        return self._known(name)
+
+    async def set_topic_configs(self, name: TopicName, configs: Mapping[str, str]) -> Topic:
+        topic_id = UUID(bytes=self._known(name).topic_id)
+        if not await self._change(sql.SET_TOPIC_CONFIGS, topic_id, json.dumps(dict(configs))):
+            raise _unknown(name)
+        return self._known(name)
+
+    async def set_broker_configs(self, resource: str, configs: Mapping[str, str]) -> None:
+        await self._change(sql.SET_CONFIGS, f"broker:{resource}", json.dumps(dict(configs)))
+
+    async def set_group_configs(self, group: str, configs: Mapping[str, str]) -> None:
+        await self._change(sql.SET_CONFIGS, f"group:{group}", json.dumps(dict(configs)))
+
+    async def change_credentials(
+        self, removed: Iterable[UserKey], stored: Mapping[UserKey, ScramCredential]
+    ) -> None:
+        gone = set(removed)
+
+        def changed(before: Secrets) -> Mapping[str, object]:
+            kept = {key: each for key, each in before.credentials.items() if key not in gone}
+            return credentials_record((), kept | dict(stored))
+
+        await self._change_secrets(_CREDENTIALS, changed)
+
+    async def set_secret(self, secret: bytes) -> None:
+        """The first one that is set stays: nodes that start at once must agree."""
+
+        def changed(before: Secrets) -> Mapping[str, object]:
+            return {"type": "secret", "value": (before.secret or secret).hex()}
+
+        await self._change_secrets(_SECRET, changed)
+
+    async def change_acls(self, removed: Iterable[Acl], added: Iterable[Acl]) -> None:
+        gone, new = set(removed), list(added)
+
+        def changed(before: Secrets) -> Mapping[str, object]:
+            return acls_record((), dict.fromkeys([*(each for each in before.acls if each not in gone), *new]))
+
+        await self._change_secrets(_ACLS, changed)
+
+    async def _change_secrets(self, resource: str, changed: SecretsChange) -> None:
+        """Read, change and write one row; the row of ``cluster`` is locked, so no change is lost."""
+        try:
+            async with self._slot.use() as connection, change(connection, self._database.schema) as version:
+                text = await connection.fetchval(sql.CONFIGS_OF, resource)
+                before = Secrets()
+                if text is not None:
+                    before.read(json.loads(text))
+                record = json.dumps(dict(changed(before)))
+                await connection.fetch(sql.SET_CONFIGS, version, resource, record)
+        except FAULTS as error:
+            raise _refusal(error) from error
+        await self.refresh()
+
+    async def next_producer_id(self) -> ProducerId:
+        async with self._numbering:
+            if not self._producer_ids:
+                try:
+                    async with self._slot.use() as connection:
+                        first = await connection.fetchval(sql.RESERVE_PRODUCER_IDS, PRODUCER_ID_BLOCK)
+                except FAULTS as error:
+                    raise _refusal(error) from error
+                self._producer_ids = range(first, first + PRODUCER_ID_BLOCK)
+            producer_id = ProducerId(self._producer_ids[0])
+            self._producer_ids = self._producer_ids[1:]
+            return producer_id
+
+    def _known(self, name: TopicName) -> Topic:
+        topic = self.topics.get(name)
+        if topic is None:
+            raise _unknown(name)
+        return topic
+
+
+def _unknown(name: TopicName) -> RefusedError:
+    return RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+
+
+def _refusal(error: BaseException) -> RefusedError:
+    return RefusedError(
+        ErrorCode.KAFKA_STORAGE_ERROR, f"the database of the cluster: {error or type(error).__name__}"
+    )
+
+
+async def _pause(milliseconds: int) -> None:
+    await asyncio.sleep(milliseconds / 1_000)

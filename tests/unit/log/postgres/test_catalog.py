@@ -1,0 +1,267 @@
+"""Nodes share a catalog: what one changes all see, and partitions are spread and always led."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kohort.cluster.lease import LeaseTimes
+from kohort.cluster.view import ClusterView
+from kohort.log.catalog import Cluster, new_topic_id
+from kohort.log.postgres.catalog import PostgresCluster
+from kohort.log.postgres.connections import Database, DatabaseError
+from kohort.log.postgres.sessions import NodeAddress
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import TopicName
+from kohort.model.topics import CONSUMER_OFFSETS, JOURNAL, Topic, TopicPartition
+from kohort.security.acls import Acl, Operation, PatternType, Permission, ResourceType
+from kohort.security.scram import ScramCredential, ScramMechanism
+
+NAME = TopicName("events")
+ACL = Acl(ResourceType.TOPIC, "t", PatternType.LITERAL, "User:u", "*", Operation.READ, Permission.ALLOW)
+CREDENTIAL = ScramCredential(b"salt", b"stored", b"server", 4096)
+USER = ("u", ScramMechanism.SHA_256)
+
+
+def topic(name: str = NAME, partitions: int = 4, configs: dict[str, str] | None = None) -> Topic:
+    return Topic(TopicName(name), new_topic_id(), partitions, configs or {})
+
+
+class Nodes:
+    """The nodes of one cluster, in this process."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.all: list[PostgresCluster] = []
+
+    async def join(self) -> PostgresCluster:
+        node: Cluster = await PostgresCluster.open(
+            self._database, NodeAddress("localhost", 9092 + len(self.all)), LeaseTimes(1_000, 100)
+        )
+        assert isinstance(node, PostgresCluster)
+        node.rebalance_delay_ms = 200
+        self.all.append(node)
+        return node
+
+    async def kill(self, node: PostgresCluster) -> None:
+        """As kill -9: it says nothing any more."""
+        await node.close()
+        self.all.remove(node)
+
+    async def until(self, node: PostgresCluster, holds: Callable[[ClusterView], bool]) -> None:
+        """Wait until the view of a node is like this."""
+        changed = asyncio.Event()
+        node.watch(lambda old, new: changed.set())
+        while not holds(node.view):
+            changed.clear()
+            await changed.wait()
+
+
+def with_nodes(database: Database, story: Callable[[Nodes], Awaitable[None]]) -> None:
+    async def main() -> None:
+        nodes = Nodes(database)
+        try:
+            await story(nodes)
+        finally:
+            for node in nodes.all:
+                await node.close()
+
+    asyncio.run(main())
+
+
+def all_are_led(view: ClusterView) -> bool:
+    return all(view.leader_of(each) is not None for each in view.partitions.values()) and bool(
+        view.partitions
+    )
+
+
+def spread(view: ClusterView) -> list[int]:
+    """How many partitions each node leads."""
+    counts = dict.fromkeys(view.nodes, 0)
+    for each in view.partitions.values():
+        if each.leader in counts:
+            counts[each.leader] += 1
+    return sorted(counts.values())
+
+
+def test_what_one_node_changes_every_node_sees(database: Database) -> None:
+    async def story(nodes: Nodes) -> None:
+        one, other = await nodes.join(), await nodes.join()
+        created = topic(configs={"retention.ms": "5"})
+        await one.create_topic(created)
+        assert one.topics == {NAME: created}
+        assert one.topic_by_id(created.topic_id) == created
+        await nodes.until(other, lambda view: NAME in view.topics)
+        assert other.topics == {NAME: created}
+        await other.add_partitions(NAME, 6)
+        assert len(other.view.topics[NAME].partitions) == 6
+        await nodes.until(one, lambda view: len(view.topics[NAME].partitions) == 6)
+        await one.set_topic_configs(NAME, {"a": "b"})
+        await one.set_broker_configs("", {"c": "d"})
+        await one.set_group_configs("g", {"e": "f"})
+        await nodes.until(other, lambda view: bool(view.group_configs))
+        assert other.topics[NAME].configs == {"a": "b"}
+        assert other.broker_configs == {"": {"c": "d"}}
+        assert other.group_configs == {"g": {"e": "f"}}
+        await one.set_group_configs("g", {})
+        assert one.group_configs == {}
+        await other.delete_topic(NAME)
+        await nodes.until(one, lambda view: not view.topics)
+        assert one.topics == {}
+        await one.create_topic(topic())
+
+    with_nodes(database, story)
+
+
+def test_users_rules_and_the_secret_are_shared(database: Database) -> None:
+    async def story(nodes: Nodes) -> None:
+        one, other = await nodes.join(), await nodes.join()
+        acls, credentials = other.acls, other.credentials
+        await one.change_acls((), [ACL])
+        await one.change_credentials((), {USER: CREDENTIAL})
+        await one.set_secret(b"first")
+        await other.set_secret(b"second")
+        assert one.secret == other.secret == b"first"
+        assert list(acls) == [ACL], "who holds them sees the change"
+        assert dict(credentials) == {USER: CREDENTIAL}
+        await other.change_acls([ACL], ())
+        await other.change_credentials([USER], {})
+        await one.refresh()
+        assert (list(one.acls), dict(one.credentials)) == ([], {})
+
+    with_nodes(database, story)
+
+
+def test_changes_that_cannot_be_are_refused(database: Database) -> None:
+    async def story(nodes: Nodes) -> None:
+        one, other = await nodes.join(), await nodes.join()
+        await one.create_topic(topic("a.b"))
+        refusals = [
+            (other.create_topic(topic("a.b")), ErrorCode.TOPIC_ALREADY_EXISTS),
+            (other.create_topic(topic("a_b")), ErrorCode.INVALID_TOPIC_EXCEPTION),
+            (one.add_partitions(TopicName("a.b"), 4), ErrorCode.INVALID_PARTITIONS),
+            (one.delete_topic(NAME), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            (one.set_topic_configs(NAME, {}), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ]
+        for attempt, code in refusals:
+            with pytest.raises(RefusedError) as refused:
+                await attempt
+            assert refused.value.code is code
+
+    with_nodes(database, story)
+
+
+def test_producer_ids_of_two_nodes_are_never_the_same(database: Database) -> None:
+    async def story(nodes: Nodes) -> None:
+        one, other = await nodes.join(), await nodes.join()
+        ids = [await node.next_producer_id() for _ in range(600) for node in (one, one, other)]
+        assert len(set(ids)) == len(ids)
+
+    with_nodes(database, story)
+
+
+def test_new_partitions_are_led_at_once_and_spread_over_the_nodes(database: Database) -> None:
+    async def story(nodes: Nodes) -> None:
+        one, other, third = [await nodes.join() for _ in range(3)]
+        for node in nodes.all:
+            await nodes.until(node, lambda view: len(view.nodes) == 3)
+        await one.create_topic(topic(partitions=12))
+        await nodes.until(third, all_are_led)
+        assert sum(spread(third.view)) == 12
+        await nodes.until(other, lambda view: spread(view) == [4, 4, 4])
+
+    with_nodes(database, story)
+
+
+@pytest.mark.slow
+def test_partitions_of_a_dead_node_are_led_by_the_others(database: Database) -> None:
+    async def story(nodes: Nodes) -> None:
+        one, other = await nodes.join(), await nodes.join()
+        await nodes.until(one, lambda view: len(view.nodes) == 2)
+        await one.create_topic(topic(partitions=6))
+        await nodes.until(other, all_are_led)
+        epochs = [each.leader_epoch for each in other.view.topics[NAME].partitions]
+        await nodes.kill(one)
+        await nodes.until(other, lambda view: len(view.nodes) == 1 and all_are_led(view))
+        assert spread(other.view) == [6]
+        later = [each.leader_epoch for each in other.view.topics[NAME].partitions]
+        assert all(new >= old for new, old in zip(later, epochs, strict=True))
+
+    with_nodes(database, story)
+
+
+def test_a_node_that_leaves_hands_everything_over(database: Database) -> None:
+    async def story(nodes: Nodes) -> None:
+        one, other = await nodes.join(), await nodes.join()
+        await nodes.until(one, lambda view: len(view.nodes) == 2)
+        await one.create_topic(topic(partitions=6))
+        await nodes.until(one, all_are_led)
+        led_after: list[bool] = []
+        one.watch(
+            lambda old, new: led_after.append(
+                any(each.leader == one.session for each in new.partitions.values())
+            )
+        )
+        await one.leave()
+        assert led_after[-1] is False
+        await nodes.until(other, lambda view: len(view.nodes) == 1)
+        assert spread(other.view) == [6]
+
+    with_nodes(database, story)
+
+
+@pytest.mark.slow
+def test_a_node_that_joins_gets_its_share(database: Database) -> None:
+    async def story(nodes: Nodes) -> None:
+        one = await nodes.join()
+        await one.create_topic(topic(partitions=6))
+        await nodes.until(one, all_are_led)
+        one.served(TopicPartition(NAME, index) for index in range(6))  # type: ignore[arg-type]  # NewType of int
+        other = await nodes.join()
+        for node in (one, other):
+            node.watch(lambda old, new, node=node: _serve_all(node))  # type: ignore[misc]  # the default is a node
+        await nodes.until(other, lambda view: spread(view) == [3, 3])
+
+    with_nodes(database, story)
+
+
+def _serve_all(node: PostgresCluster) -> None:
+    """What a broker does: open, and say so."""
+    for name, placed in node.view.topics.items():
+        mine = [
+            TopicPartition(name, index)  # type: ignore[arg-type]  # NewType of int
+            for index, each in enumerate(placed.partitions)
+            if each.leader == node.session and each.is_loading
+        ]
+        asyncio.get_running_loop().call_soon(node.served, mine)
+
+
+def test_a_partition_of_the_journal_has_the_leader_of_its_shard(database: Database) -> None:
+    async def story(nodes: Nodes) -> None:
+        one, other = await nodes.join(), await nodes.join()
+        await nodes.until(one, lambda view: len(view.nodes) == 2)
+        await one.create_topic(topic(CONSUMER_OFFSETS, 8))
+        await other.refresh()
+        await other.create_topic(topic(JOURNAL, 8))
+
+        def is_together(view: ClusterView) -> bool:
+            if not all_are_led(view) or JOURNAL not in view.topics:
+                return False
+            pairs = zip(
+                view.topics[CONSUMER_OFFSETS].partitions, view.topics[JOURNAL].partitions, strict=True
+            )
+            return all(shard.leader == journal.leader for shard, journal in pairs)
+
+        await nodes.until(one, is_together)
+
+    with_nodes(database, story)
+
+
+def test_a_database_that_cannot_be_reached_says_what_to_do() -> None:
+    nowhere = Database.parse("postgresql://postgres@127.0.0.1:1/postgres")
+
+    async def main() -> None:
+        with pytest.raises(DatabaseError, match="cannot be reached"):
+            await PostgresCluster.open(nowhere, NodeAddress("localhost", 9092), LeaseTimes())
+
+    asyncio.run(main())
