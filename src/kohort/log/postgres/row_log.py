@@ -48,7 +48,7 @@ class LogOwner(NamedTuple):
     failed: Callable[["RowLog"], None]
 
 
-class Waiter(NamedTuple):
+class AppendWaiter(NamedTuple):
     """Something that waits until everything before ``last_offset`` and it is stored."""
 
     last_offset: Offset
@@ -79,7 +79,7 @@ class RowLog:
         self._top_timestamp = rows.top_timestamp
         self._owner = owner
         self._tail = Tail(rows.end_offset)
-        self._waiters: deque[Waiter] = deque()
+        self._waiters: deque[AppendWaiter] = deque()
 
     @property
     def last_stable_offset(self) -> Offset:
@@ -142,7 +142,7 @@ class RowLog:
 
     def wait(self, last_offset: Offset, done: Callable[[RefusedError | None], None]) -> None:
         """Have ``done`` called when ``last_offset`` is stored, or with what was refused."""
-        self._waiters.append(Waiter(last_offset, done))
+        self._waiters.append(AppendWaiter(last_offset, done))
 
     def _settle(self, batch: CachedBatch, outcome: Stored | Refused) -> None:
         if isinstance(outcome, Refused):
