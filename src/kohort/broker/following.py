@@ -6,6 +6,7 @@ background, until what is open is what the view says; a failure is tried again.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,12 +16,15 @@ from kohort.broker.topics import ServedTopic
 from kohort.cluster.view import ClusterView
 from kohort.log.background import Background
 from kohort.log.log import Log, LogSpec
+from kohort.log.unreadable import UnreadableLog
 from kohort.model.errors import RefusedError
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import CONSUMER_OFFSETS, Topic, TopicPartition
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
+
+logger = logging.getLogger("kohort.following")
 
 _AT_ONCE = 500  # logs that are opened by one call: others have their turn between two
 
@@ -42,14 +46,31 @@ class Following:
         self._idle.set()
 
     async def start(self) -> None:
-        """Open what this node leads; raises what the first log raises that cannot be opened."""
+        """Open what this node leads. A partition that cannot be opened keeps no other away: it answers
+        KAFKA_STORAGE_ERROR, and is tried again.
+        """
         view = self._cluster.view
         self._cluster.watch(self._changed)
         for placed in view.topics.values():
             self._topics.show(placed)
         specs = [spec for name in view.topics for spec in self._missing(name)]
-        for refusal in await self._open(specs):
-            raise refusal
+        for spec, refusal in await self._open(specs):
+            partition, failure = spec.partition, str(refusal)
+            logger.error("%s cannot be read, and is answered KAFKA_STORAGE_ERROR: %s", partition, failure)
+            unreadable = UnreadableLog(spec, failure)
+            if self._serve(spec, unreadable):
+                self._background.keep(f"opening {partition}", partial(self._open_again, spec, unreadable))
+
+    async def _open_again(self, spec: LogSpec, unreadable: UnreadableLog) -> None:
+        served = self._topics.get(spec.partition.topic)
+        index = spec.partition.partition
+        if served is None or served.logs.get(index) is not unreadable:
+            return  # it is deleted, or led elsewhere
+        (log,) = await self._storage.open([spec])
+        if isinstance(log, RefusedError):
+            raise log
+        log.reconfigure(unreadable.config)
+        served.logs[index] = log
 
     async def stop(self) -> None:
         await self._background.stop()
@@ -73,6 +94,9 @@ class Following:
         for each in opened:
             if isinstance(each, RefusedError):
                 await self.abandon(partitions)
+                await self._storage.release(
+                    TopicPartition(topic.name, Partition(index)) for index in range(first, topic.partitions)
+                )
                 raise each
         return partitions
 
@@ -159,7 +183,7 @@ class Following:
         refusals = await self._open(specs)
         if refusals:
             self._to_look_at |= names
-            raise refusals[0]
+            raise refusals[0][1]
 
     def _missing(self, name: TopicName) -> list[LogSpec]:
         """The logs of a topic that this node leads and has not opened."""
@@ -176,15 +200,15 @@ class Following:
     def _is_led(self, served: ServedTopic, index: int) -> bool:
         return served.placed[index].leader == self._cluster.session
 
-    async def _open(self, specs: list[LogSpec]) -> list[RefusedError]:
+    async def _open(self, specs: list[LogSpec]) -> list[tuple[LogSpec, RefusedError]]:
         """Open logs and serve them, unless the view has changed meanwhile; what was refused."""
-        refusals: list[RefusedError] = []
+        refusals: list[tuple[LogSpec, RefusedError]] = []
         for first in range(0, len(specs), _AT_ONCE):
             some = specs[first : first + _AT_ONCE]
             served: list[TopicPartition] = []
             for spec, log in zip(some, await self._storage.open(some), strict=True):
                 if isinstance(log, RefusedError):
-                    refusals.append(log)
+                    refusals.append((spec, log))
                 elif self._serve(spec, log):
                     served.append(spec.partition)
                 else:

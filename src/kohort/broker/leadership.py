@@ -44,6 +44,8 @@ def led(broker: "Broker", topic: ServedTopic | None, partition: int, claimed_epo
     log = topic.logs.get(partition)
     if log is None:
         raise _not_led(broker, topic, partition, claimed_epoch)
+    if log.failure is not None:
+        raise RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.partition} has failed: {log.failure}")
     if claimed_epoch != NO_EPOCH and claimed_epoch != log.leader_epoch:
         is_older = claimed_epoch < log.leader_epoch
         raise RefusedError(ErrorCode.FENCED_LEADER_EPOCH if is_older else ErrorCode.UNKNOWN_LEADER_EPOCH)

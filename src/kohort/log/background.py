@@ -106,6 +106,7 @@ class Background:
     def keep(self, name: str, attempt: Callable[[], Awaitable[None]]) -> None:
         """Try ``attempt`` until it succeeds, with a growing pause after each failure.
 
+        A failure for the same reason as before is not reported again.
         Does nothing while a task of that name is under way.
         """
         if name not in self._tasks:
@@ -135,10 +136,13 @@ class Background:
 
     async def _try(self, name: str, attempt: Callable[[], Awaitable[None]]) -> None:
         backoff = FIRST_BACKOFF_MS
+        said = ""
         while True:
             try:
                 return await attempt()
             except Exception as error:
-                report(name, error, f"; it is tried again in {backoff} ms")
+                if describe(error) != said:
+                    report(name, error, f"; it is tried again in {backoff} ms")
+                said = describe(error)
             await self._pause(backoff)
             backoff = min(2 * backoff, LONGEST_BACKOFF_MS)

@@ -9,8 +9,8 @@ from tests.unit.log.bench import PARTITION, Bench, append_of, batch, found, numb
 from kohort.log.files.checkpoints import LEADER_EPOCHS, LOG_STARTS
 from kohort.log.files.directory import CHECKSUMS
 from kohort.log.log import LogConfig
+from kohort.model.errors import RefusedError
 from kohort.model.ids import LeaderEpoch, Offset
-from kohort.records.batch import LegacyFormatError
 from kohort.testing.faults import FakeDisk
 
 FIRST = "00000000000000000000"
@@ -355,7 +355,7 @@ def test_a_log_of_an_old_format_is_refused_and_not_cut(disk: FakeDisk) -> None:
     content = content_of(disk, last) + old + old
     overwrite(disk, last, content)
     bench.die()
-    with pytest.raises(LegacyFormatError, match="let Kafka convert"):
+    with pytest.raises(RefusedError, match="let Kafka convert"):
         bench.open()
     assert content_of(disk, last) == content
 

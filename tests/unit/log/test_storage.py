@@ -13,7 +13,6 @@ from tests.unit.log.bench import (
     turn,
 )
 
-from kohort.log.files.directory import ForeignDirectoryError
 from kohort.log.log import LogConfig, LogSpec
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, TopicId
@@ -67,7 +66,7 @@ def test_a_directory_of_another_topic_with_the_same_name_is_refused() -> None:
     spec = LogSpec(
         partition=PARTITION, topic_id=TopicId(b"x" * 16), leader_epoch=LeaderEpoch(EPOCH), config=LogConfig()
     )
-    with pytest.raises(ForeignDirectoryError, match="move it out"):
+    with pytest.raises(RefusedError, match="move it out"):
         bench.storage.open_log(spec)
 
 

@@ -84,6 +84,7 @@ class LogStorage:
         self._recover_catalog = recover_catalog
         self._open_files = OpenFiles(settings.open_files)
         self._logs: dict[TopicPartition, SegmentedLog] = {}
+        self._unreadable: dict[TopicPartition, LogSpec] = {}  # partitions that could not be opened
         self._listeners: list[AdvanceListener] = []
         self._reopen_listeners: list[ReopenListener] = []
         self._repairs = list(repairs)
@@ -95,6 +96,7 @@ class LogStorage:
         checkpoints = directory.read_checkpoints((RECOVERY_POINTS, LOG_STARTS, CLEANED_UP_TO))
         self._repairs += checkpoints.repairs
         self._has_checksums = checkpoints.have_checksums
+        self._noted = dict(directory.inventory.logs)  # what a clean stop has noted of each partition
         self._recovery_points = checkpoints.offsets[RECOVERY_POINTS]
         self._starts = checkpoints.offsets[LOG_STARTS]
         self._cleaned = checkpoints.offsets[CLEANED_UP_TO]
@@ -112,20 +114,26 @@ class LogStorage:
             try:
                 logs.append(self.open_log(spec))
             except RefusedError as refusal:
+                self._unreadable[spec.partition] = spec
                 logs.append(refusal)
         return logs
 
     def open_log(self, spec: LogSpec) -> SegmentedLog:
-        """Raises ``RefusedError`` with KAFKA_STORAGE_ERROR when files cannot be read or written."""
+        """Raises ``RefusedError`` with KAFKA_STORAGE_ERROR when files cannot be read or written, or are not
+        those of the partition.
+        """
         partition = spec.partition
         assert partition not in self._logs, f"{partition} is open already"
         try:
             log = self._open(spec)
-        except (OSError, MemoryError) as error:
+        except (OSError, MemoryError, ForeignDirectoryError, LegacyFormatError) as error:
+            path = self._directory.path
             raise RefusedError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"{partition} cannot be opened in {self._path(partition)!r}: {describe(error)}",
+                f"{partition} cannot be opened in {self._path(partition)!r}: {describe(error)}; "
+                f"`kohort data check {path}` says what is wrong, `kohort data repair {path}` mends it",
             ) from error
+        self._unreadable.pop(partition, None)
         self._logs[partition] = log
         return log
 
@@ -142,7 +150,7 @@ class LogStorage:
             recovery_point,
             self._starts.get(partition, _START),
             has_checksums=self._has_checksums,
-            files=self._directory.inventory.logs.get(str(partition)) if clean else None,
+            files=self._noted.get(str(partition)) if clean else None,
         )
         log = self._recover(spec, trust)
         log.cleaned_up_to = min(self._cleaned.get(partition, _START), log.end_offset)
@@ -150,6 +158,7 @@ class LogStorage:
 
     async def release(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
+            self._unreadable.pop(partition, None)
             log = self._logs.pop(partition, None)
             if log is not None:
                 self._note(log)
@@ -161,8 +170,13 @@ class LogStorage:
     def log(self, partition: TopicPartition) -> SegmentedLog:
         log = self._logs.get(partition)
         if log is None:
-            raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} has no log here")
+            raise self._no_log(partition)
         return log
+
+    def _no_log(self, partition: TopicPartition) -> RefusedError:
+        if partition in self._unreadable:
+            return RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} cannot be read now")
+        return RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} has no log here")
 
     def logs(self) -> Iterable[SegmentedLog]:
         return self._logs.values()
@@ -175,21 +189,32 @@ class LogStorage:
         """Close the log and remove its files. What was being appended is answered KAFKA_STORAGE_ERROR."""
         log = self._logs.pop(partition, None)
         self._released.discard(partition)
-        if log is None:
+        opened = log or self._unreadable.pop(partition, None)
+        if opened is None:
             return
-        log.fail(f"{partition} is deleted")
-        log.release()
+        if log is not None:
+            log.fail(f"{partition} is deleted")
+            log.release()
         for offsets in (self._recovery_points, self._starts, self._cleaned):
             offsets.pop(partition, None)
+        self._noted.pop(str(partition), None)
         path = self._path(partition)
-        doomed = self._deleted[path] = f"{self._directory.path}/{doomed_name(partition, log.topic_id)}"
+        try:
+            self._check_topic_id(path, opened.topic_id)
+        except ForeignDirectoryError as error:
+            report(f"removing {path!r} of a deleted topic", error, "; it stays where it is")
+            return
+        except (OSError, MemoryError):
+            pass  # it cannot be read: it is the one that was to be opened
+        doomed = self._deleted[path] = f"{self._directory.path}/{doomed_name(partition, opened.topic_id)}"
         try:
             self._set_aside(path)
             self._remove_later(doomed)
         except (OSError, MemoryError) as error:
             report(f"removing {path!r} of a deleted topic", error, "; it is tried again")
         finally:
-            self._notify(log)
+            if log is not None:
+                self._notify(log)
 
     async def remove_deleted(self) -> None:
         """Remove what deleted logs have left; raises ``OSError`` if that is not possible now."""
@@ -240,9 +265,7 @@ class LogStorage:
             log = self._logs.get(append.partition)
             try:
                 if log is None:
-                    raise RefusedError(
-                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{append.partition} has no log here"
-                    )
+                    raise self._no_log(append.partition)
                 done = log.append(append)
             except RefusedError as refusal:
                 results.append(refusal)
@@ -376,10 +399,13 @@ class LogStorage:
         log.cleaned_up_to = min(old.cleaned_up_to, log.end_offset)
         self._logs[partition] = log
         await self.flush()
+        self._reopened(log)
+        return log
+
+    def _reopened(self, log: SegmentedLog) -> None:
         for listener in self._reopen_listeners:
             listener(log)
         self._notify(log)
-        return log
 
     async def close(self, *, started: bool = True) -> None:
         await self._round()
@@ -392,7 +418,7 @@ class LogStorage:
             report(f"closing {self._directory.path!r}", error, "; the next start recovers its logs")
             clean = False
         else:
-            clean = not any(log.failure for log in self._logs.values())
+            clean = not self._unreadable and not any(log.failure for log in self._logs.values())
         if not started:  # some logs may not have been looked at
             clean &= self._directory.was_closed_cleanly
         inventory = self._take_inventory() if clean and started else None
