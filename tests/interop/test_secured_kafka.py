@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.broker.security.secured import USERS, serving
 from tests.interop.conftest import need
-from tests.interop.scripts.secured import SCRIPTS, Door
+from tests.interop.scripts.secured import Door
+from tests.interop.scripts.secured_rights import SCRIPTS
 from tools.peers.kafka_broker import SecuredKafka, secured_kafka
 from tools.peers.pins import Peer
 from typer.testing import CliRunner
