@@ -31,6 +31,7 @@ from kohort.wire.messages import (
     delete_records,
     delete_topics,
     describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -304,6 +305,9 @@ EXEMPLARS: dict[ApiKey, Callable[[bytes], Message]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _reassignments,
     ApiKey.OFFSET_DELETE: _offset_delete,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: lambda _: describe_client_quotas.DescribeClientQuotasRequest(
+        components=[describe_client_quotas.ComponentData(entity_type="user", match_type=2, match=None)]
+    ),
     ApiKey.DESCRIBE_CLUSTER: lambda _: describe_cluster.DescribeClusterRequest(
         include_cluster_authorized_operations=True
     ),

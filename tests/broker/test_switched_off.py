@@ -15,6 +15,7 @@ from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeat
 from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from kohort.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kohort.wire.messages.describe_acls import DescribeAclsRequest
+from kohort.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from kohort.wire.messages.describe_transactions import DescribeTransactionsRequest
 from kohort.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -167,3 +168,28 @@ def test_an_election_of_no_known_kind_is_invalid(raw: Raw) -> None:
     reply = raw.send(ElectLeadersRequest(election_type=7, topic_partitions=asked), 2)
     assert reply.error_code == ErrorCode.INVALID_REQUEST
     assert reply.replica_election_results[0].partition_result[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("components", "code"),
+    [
+        ([], 0),
+        ([("user", 2, None)], 0),
+        ([("user", 0, "alice"), ("client-id", 1, None)], 0),
+        ([("", 2, None)], ErrorCode.INVALID_REQUEST),
+        ([("user", 2, None), ("user", 2, None)], ErrorCode.INVALID_REQUEST),
+        ([("group", 2, None)], ErrorCode.UNSUPPORTED_VERSION),
+        ([("user", 0, None)], ErrorCode.INVALID_REQUEST),
+        ([("user", 1, "x")], ErrorCode.INVALID_REQUEST),
+        ([("user", 2, "x")], ErrorCode.INVALID_REQUEST),
+        ([("user", 3, None)], ErrorCode.INVALID_REQUEST),
+        ([("ip", 2, None), ("user", 2, None)], ErrorCode.INVALID_REQUEST),
+    ],
+)
+@pytest.mark.parametrize("version", [0, 1])
+def test_there_are_no_quotas_to_describe(
+    raw: Raw, version: int, components: list[tuple[str, int, str | None]], code: int
+) -> None:
+    asked = [ComponentData(entity_type=kind, match_type=how, match=name) for kind, how, name in components]
+    reply = raw.send(DescribeClientQuotasRequest(components=asked), version)
+    assert (reply.error_code, reply.entries) == (code, None if code else [])

@@ -102,16 +102,16 @@ def test_kafka_acls_adds_lists_and_removes(desk: Desk) -> None:
     assert "operation=WRITE" not in desk.run(Tool.ACLS, "--list")
 
 
-def test_kafka_configs_adds_and_deletes_users(desk: Desk) -> None:
+def test_kafka_configs_adds_describes_and_deletes_users(desk: Desk) -> None:
     user = ("--entity-type", "users", "--entity-name", "carol")
     password = "SCRAM-SHA-256=[iterations=8192,password=carol-secret]"
     desk.run(Tool.CONFIGS, "--alter", "--add-config", password, *user)
     assert desk.run(Tool.TOPICS, "--list", user="carol").split() == []
+    described = "SCRAM credential configs for user-principal '{}' are SCRAM-SHA-256=iterations={}"
+    assert described.format("carol", 8_192) in desk.run(Tool.CONFIGS, "--describe", *user)
+    everybody = desk.run(Tool.CONFIGS, "--describe", "--entity-type", "users")
+    assert described.format("carol", 8_192) in everybody
+    assert described.format("alice", 4_096) in everybody
     desk.run(Tool.CONFIGS, "--alter", "--delete-config", "SCRAM-SHA-256", *user)
     with pytest.raises(ToolError, match="SaslAuthenticationException"):
         desk.run(Tool.TOPICS, "--list", user="carol")
-
-
-def test_kafka_configs_cannot_describe_users_because_it_asks_for_quotas_too(desk: Desk) -> None:
-    with pytest.raises(ToolError, match="The node does not support DESCRIBE_CLIENT_QUOTAS"):
-        desk.run(Tool.CONFIGS, "--describe", "--entity-type", "users")

@@ -392,6 +392,7 @@ RULES: dict[ApiKey, Rule] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS, "responses"),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: needs(Operation.DESCRIBE, CLUSTER),
     ApiKey.OFFSET_DELETE: both(group(Operation.DELETE), topics(Operation.READ)),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: needs(Operation.DESCRIBE_CONFIGS, CLUSTER),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: needs(Operation.DESCRIBE, CLUSTER),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: needs(Operation.ALTER, CLUSTER),
     ApiKey.DESCRIBE_CLUSTER: _describe_cluster,

@@ -41,13 +41,13 @@ def dev(
     hosts = tuple(dict.fromkeys((*LOCAL_HOSTS, *(host or ()))))
     try:
         authority = DevAuthority(datetime.now(UTC), days=days)
+        files = {
+            "ca.pem": authority.certificate,
+            "broker.pem": authority.issue("kohort-broker", hosts),
+            "client.pem": authority.issue("kohort-client", hosts),
+        }
     except CertificateError as error:
         raise refuse(str(error.args[0]), error.hint) from None
-    files = {
-        "ca.pem": authority.certificate,
-        "broker.pem": authority.issue("kohort-broker", hosts),
-        "client.pem": authority.issue("kohort-client", hosts),
-    }
     there = [name for name in files if (out / name).exists()]
     if there and not force:
         raise refuse(f"{out / there[0]} exists", "choose another directory, or pass --force")

@@ -126,7 +126,11 @@ def _host(host: str) -> "x509.GeneralName":
     try:
         return x509.IPAddress(ip_address(host))
     except ValueError:
-        return x509.DNSName(host)
+        pass
+    try:
+        return x509.DNSName(host if host.isascii() else host.encode("idna").decode())
+    except ValueError as error:
+        raise CertificateError(f"{host!r} is no name of a host: {error}") from None
 
 
 def _pem(certificate: "x509.Certificate") -> str:

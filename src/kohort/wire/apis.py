@@ -53,6 +53,7 @@ class ApiKey(IntEnum):
     INCREMENTAL_ALTER_CONFIGS = 44
     LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
     DESCRIBE_CLUSTER = 60
@@ -158,6 +159,7 @@ APIS: Final[Mapping[int, ApiSpec]] = MappingProxyType(
             _spec(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1),
             _spec(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, 0),
             _spec(ApiKey.OFFSET_DELETE, 0, 0, None),
+            _spec(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, 1),
             _spec(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, 0),
             _spec(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, 0),
             _spec(ApiKey.DESCRIBE_CLUSTER, 0, 2, 0),

@@ -66,3 +66,12 @@ def test_a_host_that_is_not_named_and_an_expired_certificate_are_refused(tmp_pat
         (tmp_path / "broker.pem").write_text(authority.issue("broker", hosts, days=days))
         with pytest.raises(ssl.SSLCertVerificationError, match=why):
             handshake(tmp_path, "localhost")
+
+
+def test_a_host_may_have_a_name_in_any_script_and_what_is_none_is_refused(tmp_path: Path) -> None:
+    assert run("--out", str(tmp_path), "--host", "bücher.test")[0] == 0
+    assert handshake(tmp_path, "xn--bcher-kva.test").version() == "TLSv1.3"
+    code, output = run("--out", str(tmp_path / "none"), "--host", "ü" * 70)
+    assert code == 2
+    assert "is no name of a host" in output
+    assert not (tmp_path / "none").exists()

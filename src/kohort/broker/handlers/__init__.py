@@ -111,6 +111,7 @@ SERVED: tuple[Served, ...] = (
     Served(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1),
     Served(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0),
     Served(ApiKey.OFFSET_DELETE, 0, 0, of_groups=True),
+    Served(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1),
     Served(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0),
     Served(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0),
     Served(ApiKey.DESCRIBE_CLUSTER, 0, 2),

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from kohort.client.admin import configs, groups, topics
 from kohort.client.cluster import Cluster
-from kohort.client.errors import ClientClosedError
+from kohort.client.errors import ClientClosedError, SettingError
 from kohort.client.loop_thread import LoopThread, OwnerProcess
 from kohort.client.security.settings import SecurityOptions
 from kohort.client.settings import DEFAULTS, ClientOptions, bootstrap_text, secured
@@ -48,6 +48,11 @@ class AsyncAdmin:
         **security: Unpack[SecurityOptions],
     ) -> None:
         if isinstance(bootstrap_servers, Cluster):
+            if security or options is not DEFAULTS:
+                raise SettingError(
+                    "an admin client on a Cluster has the settings of the Cluster",
+                    hint="give options and security settings to the Cluster, or an address to the client",
+                )
             self.cluster = bootstrap_servers
         else:
             options = secured(options, security, is_text=False)

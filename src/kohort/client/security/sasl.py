@@ -310,6 +310,12 @@ def _status(challenge: bytes) -> str:
         return "no reason given"
 
 
+def _seen(renewal: "asyncio.Task[None]") -> None:
+    """Take note of a failure; the next request raises it."""
+    if not renewal.cancelled():
+        renewal.exception()
+
+
 class SaslSession:
     """The log-in of one connection. Requests call ``ready`` before they are written."""
 
@@ -320,6 +326,7 @@ class SaslSession:
         self._waiting = 0
         self._now = asyncio.get_running_loop().time
         self._renew_at: float | None = None
+        self._renewal: asyncio.Task[None] | None = None  # under way, or the one that failed
 
     async def begin(self) -> None:
         self._keep(await self._credentials.log_in(self._peer))
@@ -335,7 +342,11 @@ class SaslSession:
         try:
             async with self._turn:
                 if self._renew_at is not None and self._now() >= self._renew_at:
-                    await self._renew()
+                    if self._renewal is None:
+                        self._renewal = asyncio.create_task(self._renew())
+                        self._renewal.add_done_callback(_seen)
+                    # Shielded: who is cancelled must not leave a log-in half done for those who follow.
+                    await asyncio.shield(self._renewal)
         finally:
             self._waiting -= 1
 
@@ -347,6 +358,7 @@ class SaslSession:
         except ConnectError:
             # No new token. The session may still be good; if it is not, the broker closes.
             self._renew_at = self._now() + _RETRY_SECONDS
+        self._renewal = None
 
     def _keep(self, lifetime_ms: int) -> None:
         if lifetime_ms <= 0:

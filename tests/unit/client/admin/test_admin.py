@@ -19,7 +19,15 @@ from kohort.client.admin.results import (
     ResourceType,
 )
 from kohort.client.admin.topics import OffsetSpec
-from kohort.client.errors import BrokerError, ClientClosedError, NoBrokerError, UnknownTopicError
+from kohort.client.cluster import Cluster
+from kohort.client.errors import (
+    BrokerError,
+    ClientClosedError,
+    NoBrokerError,
+    SettingError,
+    UnknownTopicError,
+)
+from kohort.client.settings import ClientOptions
 from kohort.model.ids import GroupId, Offset, Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.testing import Broker
@@ -136,3 +144,12 @@ def test_a_call_that_waits_fails_when_another_thread_closes_the_admin(kohort: Ko
         assert waits.wait(60)
         admin.close()
         assert isinstance(call.exception(60), ClientClosedError)
+
+
+def test_an_admin_on_a_cluster_takes_no_settings_that_would_have_no_effect() -> None:
+    cluster = Cluster("localhost:1")
+    assert AsyncAdmin(cluster).cluster is cluster
+    with pytest.raises(SettingError, match="has the settings of the Cluster"):
+        AsyncAdmin(cluster, security_protocol="SSL")
+    with pytest.raises(SettingError, match="has the settings of the Cluster"):
+        AsyncAdmin(cluster, ClientOptions(client_id="other"))

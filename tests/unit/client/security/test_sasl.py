@@ -245,6 +245,25 @@ async def test_a_session_is_renewed_between_requests_and_requests_keep_their_ord
 
 
 @on_loop
+async def test_a_renewal_goes_on_when_the_request_that_caused_it_is_cancelled() -> None:
+    brokers = ScriptedCluster()
+    Guard(brokers, lifetime_ms=60_000)
+    connection = await enter(brokers, sasl_mechanism="SCRAM-SHA-256")
+    for turns in range(12):  # cancelled before, in each step of, and after the renewal
+        brokers.received.clear()
+        due(connection)
+        asked = asyncio.create_task(connection.send(ListGroupsRequest(), ListGroupsResponse))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        asked.cancel()
+        await connection.send(ListGroupsRequest(states_filter=["next"]), ListGroupsResponse)
+        names = [type(one.request).__name__.removesuffix("Request") for one in brokers.received]
+        assert names[:3] == ["SaslHandshake", "SaslAuthenticate", "SaslAuthenticate"]
+        assert set(names[3:]) == {"ListGroups"}
+        await asyncio.gather(asked, return_exceptions=True)
+
+
+@on_loop
 async def test_a_refused_renewal_ends_the_connection_for_all_that_wait() -> None:
     brokers = ScriptedCluster()
     guard = Guard(brokers, lifetime_ms=60_000)
