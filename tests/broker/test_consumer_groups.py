@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 from tests.broker.asking import create
 from tests.broker.conftest import Restart
+from tests.broker.grouping import join_request
 from tests.broker.raw import Raw
 
 from kohort.broker import coordinator
@@ -218,3 +219,15 @@ def test_members_of_all_groups_together_have_a_bound() -> None:
         assert 3 < let_in < 20
         assert codes[let_in:] == [ErrorCode.GROUP_MAX_SIZE_REACHED] * (20 - let_in)
         assert beat(raw, 0, group_id="0").error_code == 0  # who is in stays in
+
+
+def test_a_classic_member_of_a_consumer_group_rejoins_when_the_memory_is_taken() -> None:
+    with Broker(configs={"kohort.group.members.max.bytes": 20_000}) as broker, Raw(broker.bootstrap) as raw:
+        find_coordinator(raw)
+        beat(raw, 0)
+        joined = raw.send(join_request(group="g"), 3)
+        assert joined.error_code == 0
+        codes = [beat(raw, 0, group_id=str(number)).error_code for number in range(20)]
+        assert codes[-1] == ErrorCode.GROUP_MAX_SIZE_REACHED
+        assert raw.send(join_request(joined.member_id, group="g"), 3).error_code == 0
+        assert raw.send(join_request(group="g"), 3).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED

@@ -33,6 +33,7 @@ from kohort.groups.commands import (
     TopicsChanged,
 )
 from kohort.groups.consumer.assigning import answer
+from kohort.groups.consumer.state import ConsumerMember
 from kohort.groups.replies import ReplyBody
 from kohort.groups.settings import GroupSettings, MigrationPolicy
 from kohort.groups.shard import Shard
@@ -170,9 +171,11 @@ class GroupCoordinator:
         if taken + wanted <= self._members_limit:
             return True
         shard = self._groups.of(group_id)
-        group = shard.shard.group(GroupId(group_id)) if shard is not None else None
+        group = shard.shard.state.groups.get(GroupId(group_id)) if shard is not None else None
         member = group.members.get(MemberId(member_id)) if group is not None else None
-        return member is not None and wanted <= member_bytes(member.member_id, member.protocols)
+        if isinstance(member, ConsumerMember):
+            return member.is_classic and wanted <= member_bytes(member_id, member.details.protocols)
+        return member is not None and wanted <= member_bytes(member_id, member.protocols)
 
     def has_memory_for_consumer(self, group_id: str, member_id: str, size: int) -> bool:
         """Whether all groups together have room for a consumer member that says ``size`` bytes of itself.
