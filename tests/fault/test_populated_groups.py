@@ -129,7 +129,7 @@ async def stored_as_it_is(arena: Arena) -> list[str]:
     """What differs between the groups in memory and the groups that a restart would load."""
     coordinator = arena.server.broker.coordinator
     runtime = coordinator._groups.partitions[0]
-    while runtime._flushing or coordinator._resolving:  # noqa: ASYNC110 - there is no event for that
+    while runtime._flushing or coordinator._effects:  # noqa: ASYNC110 - there is no event for that
         await asyncio.sleep(0)
     twin = coordinator._make_shard(arena.server.broker.clock.now().instant, 1_048_588)
     await load(twin, runtime.log)

@@ -39,6 +39,7 @@ TYPES = {
     "i32": Primitive.INT32,
     "i64": Primitive.INT64,
     "u16": Primitive.UINT16,
+    "f64": Primitive.FLOAT64,
     "uuid": Primitive.UUID,
     "str": Primitive.STRING,
     "bytes": Primitive.BYTES,
