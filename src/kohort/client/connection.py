@@ -146,8 +146,9 @@ class ClientConnection(asyncio.Protocol):
         assert self._session is not None
         try:
             await self._session.ready()
-        except KohortError as error:  # the log-in is half done: the broker takes nothing else on it
-            self._end(error)
+        except Exception as error:  # the log-in is half done: the broker takes nothing else on it
+            failed = f"the log-in at {self.address} could not be renewed ({type(error).__name__})"
+            self._end(error if isinstance(error, KohortError) else DisconnectedError(failed))
             raise
 
     # What a log-in needs

@@ -22,6 +22,7 @@ DEFAULT_LIMIT: Final = 1024 * 1024
 _NO_LIMITS: Final[Mapping[int, int]] = MappingProxyType({})
 _SIZE: Final = Format(">i")
 _SIZE_AND_API: Final = Format(">ih")
+_SMALL = 1024  # bytes of a piece: an object for each would cost more than the piece
 
 
 class FrameBuffer:
@@ -47,7 +48,7 @@ class FrameBuffer:
         self._position = 0  # up to here it has been cut
         self._later: deque[bytes] = deque()  # what was fed after it
         self._partial = bytearray()  # the start of a frame that continues in the next chunk: up to six bytes
-        self._body: list[bytes] = []  # what has come behind them, put together once
+        self._body: list[bytes | bytearray] = []  # what has come behind them, put together once
         self._held = 0  # bytes in both
         self._failure: ProtocolError | None = None
 
@@ -139,8 +140,12 @@ class FrameBuffer:
             piece = self._chunk[self._position : stop]
             if self._held < _SIZE_AND_API.size:
                 self._partial += piece
-            else:
+            elif len(piece) >= _SMALL:
                 self._body.append(piece)
+            elif self._body and isinstance(self._body[-1], bytearray):
+                self._body[-1] += piece
+            else:
+                self._body.append(bytearray(piece))
             self._held += len(piece)
             self._position = stop
 

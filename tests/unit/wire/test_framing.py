@@ -169,6 +169,23 @@ def test_a_large_frame_in_small_pieces_is_put_together_once() -> None:
     assert buffer.buffered == 0
 
 
+@pytest.mark.parametrize("piece", [1, 2, 100])
+def test_tiny_pieces_take_no_more_memory_than_a_few_times_their_bytes(piece: int) -> None:
+    size = 64 * 1024
+    frames = FrameBuffer.for_replies()
+    frames.feed((size + 1).to_bytes(4, "big") + bytes(2))
+    assert frames.next_frame() is None
+    tracemalloc.start()
+    try:
+        for _ in range((size - 2) // piece):
+            frames.feed(bytes(piece))
+            assert frames.next_frame() is None
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 4 * size
+
+
 def test_a_frame_is_its_parts_behind_their_common_size() -> None:
     assert b"".join(frame([b"head", memoryview(b"body")])) == b"\0\0\0\x08headbody"
 

@@ -187,6 +187,7 @@ _YEAR_MS = 365 * 24 * 3_600_000
 _RENEW_AFTER, _RENEW_JITTER = 0.85, 0.10
 _MANY_ITERATIONS = 16_384
 _RETRY_SECONDS = 1.0
+_PATIENCE_SECONDS = 30.0  # of a new log-in, the source of its token included
 _CACHED = 64
 
 
@@ -354,10 +355,16 @@ class SaslSession:
         """The broker takes a new log-in also after the end of the session: nothing is lost by waiting."""
         await self._peer.drained()
         try:
-            self._keep(await self._credentials.log_in(self._peer))
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                self._keep(await self._credentials.log_in(self._peer))
         except ConnectError:
             # No new token. The session may still be good; if it is not, the broker closes.
             self._renew_at = self._now() + _RETRY_SECONDS
+        except TimeoutError:
+            raise ConnectError(
+                f"{self._peer.address}: a new log-in took more than {_PATIENCE_SECONDS:g} s",
+                hint="check the source of the tokens",
+            ) from None
         self._renewal = None
 
     def _keep(self, lifetime_ms: int) -> None:

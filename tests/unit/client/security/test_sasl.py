@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 from tests.unit.client.scripted import HASTY, ScriptedCluster, on_loop
@@ -10,6 +11,7 @@ from tests.unit.client.scripted import HASTY, ScriptedCluster, on_loop
 from kohort.client.addresses import Address
 from kohort.client.connection import ClientConnection, open_connection
 from kohort.client.errors import AuthenticationError, ConnectError
+from kohort.client.security import sasl
 from kohort.client.security.entry import ClientSecurity
 from kohort.client.security.sasl import SaslSession
 from kohort.client.security.settings import SecuritySettings
@@ -295,3 +297,46 @@ async def test_a_session_goes_on_while_the_source_of_tokens_cannot_be_reached() 
     await connection.send(ListGroupsRequest(), ListGroupsResponse)
     assert session.is_ready
     assert session._renew_at is not None
+
+
+@on_loop
+async def test_a_provider_that_raises_ends_the_connection_it_was_asked_for() -> None:
+    class Failing:
+        fails = False
+
+        def token(self) -> str:
+            if self.fails:
+                raise RuntimeError("of the user's own")
+            return "good"
+
+    brokers, provider = ScriptedCluster(), Failing()
+    Guard(brokers, lifetime_ms=60_000)
+    connection = await enter(brokers, **bearer(provider))
+    provider.fails = True
+    due(connection)
+    with pytest.raises(RuntimeError, match="of the user's own"):
+        await connection.send(ListGroupsRequest(), ListGroupsResponse)
+    assert not connection.is_open, "another one is opened, and the provider is asked again"
+
+
+@on_loop
+async def test_a_provider_that_never_answers_ends_the_connection_in_time() -> None:
+    class Silent:
+        is_silent = False
+
+        async def token(self) -> str:
+            if self.is_silent:
+                await asyncio.Event().wait()
+            return "good"
+
+    brokers, provider = ScriptedCluster(), Silent()
+    Guard(brokers, lifetime_ms=60_000)
+    connection = await enter(brokers, **bearer(provider))
+    provider.is_silent = True
+    due(connection)
+    with (
+        mock.patch.object(sasl, "_PATIENCE_SECONDS", 0.01),
+        pytest.raises(ConnectError, match="a new log-in took more than"),
+    ):
+        await connection.send(ListGroupsRequest(), ListGroupsResponse)
+    assert not connection.is_open
