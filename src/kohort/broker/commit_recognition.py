@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from kohort.broker.coordinator import GroupCoordinator
     from kohort.wire.messages.offset_commit import OffsetCommitRequest
 
-LARGEST: Final = 16 * 1024  # bytes of a frame that is kept
+LARGEST: Final = 8 * 1024  # bytes of a frame that is kept
+MOST_ROWS: Final = 100  # partitions in it: what is kept of one is many times its bytes
 _TRIES = 4  # frames that a connection may have kept without sending one like them again
 _FIRST_VERSION_WITH_EPOCHS = 6
 

@@ -171,7 +171,8 @@ class MemoryBudget:
 
     @property
     def _is_too_much(self) -> bool:
-        return self.used > max(self.limit, sum(self._large.values())) + self.limit // 4
+        # Room for a reply that is to be made is not theirs who hold the rest.
+        return self.used - self._reserved > max(self.limit, sum(self._large.values())) + self.limit // 4
 
     def _fits(self, size: int) -> bool:
         if size <= SMALL:

@@ -90,7 +90,7 @@ class Appends:
             future = self._storage.append(appends)
         except Exception:  # of the storage: whether the records are stored is not known
             for part in parts:
-                part.runtime.lose_append()
+                _alone(part.runtime, part.runtime.lose_append)
             return
         for part in parts:
             part.runtime.appending = future
@@ -112,10 +112,18 @@ def _settle(parts: "list[_Part]", done: "asyncio.Future[list[Any]]") -> None:
     except (Exception, asyncio.CancelledError):
         logger.exception("an append of %d partitions failed as a whole", len(parts))
         for part in parts:
-            part.runtime.lose_append(part.shard)
+            _alone(part.runtime, part.runtime.lose_append, part.shard)
         return
     for runtime, shard, position, batches in parts:
-        runtime.settle(shard, position, results[batches])
+        _alone(runtime, runtime.settle, shard, position, results[batches])
+
+
+def _alone(runtime: "PartitionRuntime[Any]", step: Callable[..., None], *arguments: object) -> None:
+    """What one partition does after an append; if even that fails, the others of the append go on."""
+    try:
+        step(*arguments)
+    except Exception:
+        logger.exception("%s: the coordinator did not survive an append", runtime.log.partition)
 
 
 class PartitionLog(NamedTuple):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.broker.grouping import commit_request, heartbeat_request, join_request, sync_request
 from tests.fault.arena import Arena, Peer
 
+from kohort.broker.commit_recognition import MOST_ROWS
 from kohort.broker.connection import Connection
 from kohort.broker.dispatch import Dispatch
 from kohort.codec.schema import Message
@@ -366,6 +367,25 @@ def test_what_was_seen_before_is_not_read_again(brokers: tuple[Arena, Arena]) ->
     assert read.count(ApiKey.HEARTBEAT) == 1
     assert read.count(ApiKey.CONSUMER_GROUP_HEARTBEAT) == 2
     assert read.count(ApiKey.OFFSET_COMMIT) == 2  # the second one shows that it comes again
+
+
+def test_a_commit_of_very_many_rows_is_not_kept(brokers: tuple[Arena, Arena]) -> None:
+    def many(group: str) -> Message:
+        rows = [(0, 1)] * (MOST_ROWS + 1)
+        return commit_request(*rows, topic=f"{group}-topic", member=(member_id(1), 1), group=group)
+
+    arena = brokers[0]
+    read: list[bytes] = []
+    serve = Dispatch.serve
+
+    def count(dispatch: Dispatch, frame: bytes, connection: Connection) -> object:
+        read.append(frame)
+        return serve(dispatch, frame, connection)
+
+    with patch.object(Dispatch, "serve", count):
+        play(arena, f"group-{next(_groups)}", [Said(0, many, 8, copies=5)])
+    commits = [frame for frame in read if int.from_bytes(frame[:2], "big") == ApiKey.OFFSET_COMMIT]
+    assert sum(len(frame) > 1_000 for frame in commits) == 5
 
 
 def test_a_connection_whose_commits_differ_each_time_is_not_looked_at_for_ever(

@@ -239,3 +239,14 @@ def test_a_large_reply_is_made_when_there_is_room_and_one_always_may(budget: Mem
         assert budget.used == 0
 
     asyncio.run(make())
+
+
+def test_room_for_a_large_reply_closes_no_other_connection(budget: MemoryBudget) -> None:
+    ordinary = sent(budget, *[MIB] * 100)
+
+    async def make() -> None:
+        await budget.take_room(LIMIT)
+        ordinary.extend(sent(budget, SMALL // 2))
+
+    asyncio.run(make())
+    assert [peer for peer in ordinary if peer.closed] == []

@@ -27,12 +27,12 @@ async def settled(answer: Any) -> Any:  # noqa: ANN401 - a reply of any kind, no
 
 
 class Node:
-    """A broker without sockets, in memory, with one partition of ``__consumer_offsets``."""
+    """A broker without sockets, in memory, with few partitions of ``__consumer_offsets``."""
 
     @classmethod
-    async def start(cls) -> "Node":
+    async def start(cls, partitions: int = 1) -> "Node":
         node = cls()
-        settings = Settings(overrides={"offsets.topic.num.partitions": "1"})
+        settings = Settings(overrides={"offsets.topic.num.partitions": str(partitions)})
         catalog, storage = await open_data(settings)
         node.broker = Broker(settings, catalog, storage, VirtualClock())
         await node.broker.start()
@@ -141,3 +141,32 @@ def test_a_bug_in_the_core_is_answered_and_the_shard_is_loaded_again(
         await node.broker.stop()
 
     asyncio.run(run())
+
+
+def test_a_partition_that_cannot_be_dropped_keeps_no_other_of_its_append_waiting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        node = await Node.start(partitions=2)
+        groups = [GroupId(str(number)) for number in range(10)]
+        runtimes = [node.broker.coordinator._groups.of(group) for group in groups]
+        first, other = (
+            groups[0],
+            next(g for g, r in zip(groups, runtimes, strict=True) if r is not runtimes[0]),
+        )
+        with monkeypatch.context() as patch:
+            patch.setattr(runtimes[0], "settle", broken)
+            waiting = [commit(node, group) for group in (first, other)]
+            reply: CommitReply = await asyncio.wait_for(waiting[1], 30)
+            assert reply.rows[0].error is ErrorCode.NONE
+        await node.broker.stop()
+
+    def commit(node: Node, group: GroupId) -> Any:  # noqa: ANN401 - a reply, later
+        row = CommitRow(TOPIC, ZERO, 1)
+        return node.broker.coordinator.ask(group, lambda reply_to: CommitOffsets(reply_to, group, (row,)))
+
+    def broken(*_: object) -> None:
+        raise MemoryError("no shard can be made")
+
+    asyncio.run(run())
+    assert "the coordinator did not survive an append" in caplog.text

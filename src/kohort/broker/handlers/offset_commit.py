@@ -7,7 +7,7 @@ v9: GROUP_ID_NOT_FOUND; v10: topic ids.
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kohort.broker.commit_recognition import FoundTopic, SeenCommit, find_places
+from kohort.broker.commit_recognition import MOST_ROWS, FoundTopic, SeenCommit, find_places
 from kohort.broker.context import Context, Response, Result
 from kohort.broker.heavy_work import Slice, Steps
 from kohort.broker.partition_runtime import then
@@ -88,7 +88,7 @@ def remember(
     frame, position, request = read
     version = context.version
     found = broker.heavy_work.run(_sort_out(broker, request, version))
-    if isinstance(found, Awaitable) or found.refused.topics or not found.rows:
+    if isinstance(found, Awaitable) or found.refused.topics or not 0 < len(found.rows) <= MOST_ROWS:
         return None
     places = find_places(frame, position, request, version)
     if places is None:
