@@ -383,7 +383,7 @@ def test_a_commit_of_very_many_rows_is_not_kept(brokers: tuple[Arena, Arena]) ->
         return serve(dispatch, frame, connection)
 
     with patch.object(Dispatch, "serve", count):
-        play(arena, f"group-{next(_groups)}", [Said(0, many, 8, copies=5)])
+        play(arena, f"group-{next(_groups)}", [Said(0, many, 8)] * 5)
     commits = [frame for frame in read if int.from_bytes(frame[:2], "big") == ApiKey.OFFSET_COMMIT]
     assert sum(len(frame) > 1_000 for frame in commits) == 5
 
