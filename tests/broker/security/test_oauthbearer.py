@@ -1,7 +1,11 @@
 """OAUTHBEARER on the broker (security 3): tokens against a key set, which is read again in time."""
 
+import asyncio
+import contextlib
 import logging
+import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +27,9 @@ from tests.broker.security.issuer import (
 from tests.broker.security.secured import Certificates, Login, RunningServer, serving
 
 from kohort import Admin, AuthenticationError
+from kohort.broker import key_sets
 from kohort.broker.clock import VirtualClock
+from kohort.broker.key_sets import KeySet, KeySetSettings
 from kohort.model.errors import KohortError
 
 BASE = {
@@ -201,6 +207,57 @@ def test_the_old_keys_stay_while_the_address_does_not_answer(
         assert present(raw, signed(claims(now(clock)))).auth_bytes == b""
 
 
+def test_a_key_that_is_missing_is_remembered_and_a_failed_reading_is_not(issuer: Issuer) -> None:
+    async def look(keys: KeySet, key_id: str) -> int:
+        """How often the address was asked for it, apart from the pause between two early readings."""
+        before, keys._not_before = issuer.asked, 0.0
+        await keys.look_for(key_id)
+        return issuer.asked - before
+
+    async def work() -> None:
+        keys = KeySet(KeySetSettings(issuer.url))
+        await keys.start()
+        try:
+            assert [await look(keys, "invented") for _ in range(3)] == [1, 0, 0]
+            issuer.status = 503
+            assert [await look(keys, "rotated") for _ in range(2)] == [1, 1]
+            issuer.status, issuer.keys = 200, key_set(public_jwk("RSA", "rotated"))
+            assert await look(keys, "rotated") == 1
+            assert [key["kid"] for key in keys.keys] == ["rotated"]
+            assert await look(keys, "invented") == 0, "it is still missing"
+        finally:
+            keys.close()
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"])
+def test_an_address_that_sends_a_byte_now_and_then_is_given_up(
+    start: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_sets, "_PATIENCE_S", 0.2)
+    given_up = threading.Event()
+
+    def drip(listening: socket.socket) -> None:
+        peer, _ = listening.accept()
+        with peer, contextlib.suppress(OSError):
+            peer.recv(4_096)
+            peer.sendall(start)
+            while not given_up.wait(0.02):
+                peer.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=drip, args=(listening,))
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/keys"
+        try:
+            with pytest.raises(KohortError, match="no whole answer within"):
+                asyncio.run(KeySet(KeySetSettings(url)).start())
+        finally:
+            given_up.set()
+            thread.join()
+
+
 def test_keys_are_read_again_in_time_and_after_failures(issuer: Issuer, clock: VirtualClock) -> None:
     more = {
         KEYS_URL: issuer.url,
@@ -237,6 +294,15 @@ STARTS: dict[str, tuple[dict[str, str], str]] = {
     "an address without TLS": ({KEYS_URL: "http://example.com/keys"}, "must begin with https"),
     "no such file": ({KEYS_URL: "file:/none/keys.json"}, "no such file"),
     "an address that does not answer": ({KEYS_URL: "http://127.0.0.1:1/"}, "cannot be read"),
+    "a password in the address": ({KEYS_URL: "https://me:hidden@127.0.0.1:1/"}, "user or a password"),
+    "a query with a secret": ({KEYS_URL: "http://127.0.0.1:1/?key=hidden"}, "cannot be read"),
+    "a control character in the query": ({KEYS_URL: "http://127.0.0.1:1/?key=hidden\x7f"}, "not a URL"),
+    "a space in the query": ({KEYS_URL: "http://127.0.0.1:1/?key= hidden"}, "not a URL"),
+    "an empty label of a host": ({KEYS_URL: "https://a..b/?hidden"}, "not a URL"),
+    "an open bracket": ({KEYS_URL: "https://[hidden/"}, "not a URL"),
+    "a port that is no number": ({KEYS_URL: "https://host:hidden/"}, "not a URL"),
+    "no host": ({KEYS_URL: "https:///hidden"}, "must begin with https"),
+    "a file with a zero in its name": ({KEYS_URL: "file:///x%00hidden"}, "not a URL"),
     "neither issuer nor audience": (
         {
             KEYS_URL: "file:/none",
@@ -252,10 +318,11 @@ STARTS: dict[str, tuple[dict[str, str], str]] = {
 def test_a_broker_does_not_start_without_knowing_whom_to_believe(case: str) -> None:
     more, why = STARTS[case]
     with (
-        pytest.raises(KohortError, match=f"(?i){why}"),
+        pytest.raises(KohortError, match=f"(?i){why}") as refused,
         serving("SASL_PLAINTEXT", settings=BASE | more),
     ):
         pytest.fail("it started")
+    assert "hidden" not in f"{refused.value!r} {refused.value}"
 
 
 @pytest.mark.parametrize(("status", "redirect"), [(404, ""), (200, "https://127.0.0.1:1/keys")])
