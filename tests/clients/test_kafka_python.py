@@ -30,7 +30,7 @@ def take(consumer: Untyped, count: int) -> list[Got]:
     deadline = Deadline(f"{count} records")
     while len(records) < count:
         deadline.check(f"got {len(records)}")
-        for some in consumer.poll(timeout_ms=100, max_records=count - len(records)).values():
+        for some in consumer.poll(timeout_ms=10_000, max_records=count - len(records)).values():
             records += map(got, some)
     return records
 

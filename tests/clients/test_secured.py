@@ -140,7 +140,8 @@ def with_kafka_python(place: Place, topic: str) -> list[bytes]:
     try:
         found: list[bytes] = []
         while len(found) < RECORDS:
-            found += [one.value for batch in consumer.poll(timeout_ms=100).values() for one in batch]
+            # kafka-python loses the assignment of a second join that a poll gives up waiting for.
+            found += [one.value for batch in consumer.poll(timeout_ms=10_000).values() for one in batch]
         return found
     finally:
         consumer.close()
