@@ -110,7 +110,8 @@ def summary(found: Mapping[str, Rows]) -> list[str]:
 
 def document(title: str, parts: Sequence[str]) -> str:
     """A page that needs nothing but itself."""
-    return _PAGE.replace("TITLE", escape(title), 1).replace("BODY", "\n".join(parts))
+    head, middle, end = re.split("TITLE|BODY", _PAGE)
+    return "".join((head, escape(title), middle, "\n".join(parts), end))
 
 
 def picture(title: str, name: str, draw: Callable[[Sequence[Any]], pictures.Chart], rows: Rows) -> str:

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from html import escape
 from statistics import mean
 
 import pytest
-from tests.unit.lake.recorded_lives import recorded
+from tests.unit.lake.recorded_lives import lake_rows, recorded
 
 from kohort.lake.whatif.answer import conclude
 from kohort.lake.whatif.happenings import (
@@ -235,6 +236,11 @@ def test_what_cannot_be_set_is_refused(text: str) -> None:
         parse_changes([text])
 
 
+def test_an_assignor_that_cannot_be_replayed_is_refused_with_those_that_can() -> None:
+    with pytest.raises(SettingError, match=r"assign with range, roundrobin, sticky, cooperative-sticky$"):
+        parse_changes(["assignor=stream"])
+
+
 def test_the_answer_says_what_would_be_better_and_what_it_costs() -> None:
     recording = recorded(story(*RESTART, *(one._replace(at=10 * MINUTE) for one in (Crash(0, "b"),))),
                          TEN_SECONDS, 1, has_journal=True)  # fmt: skip
@@ -255,6 +261,38 @@ def test_the_answer_says_what_would_be_better_and_what_it_costs() -> None:
     assert 'id="unowned"' in text
     assert 'id="rebalances"' in text
     assert "takes for granted" in text
+
+
+@pytest.mark.parametrize(
+    ("recorded_protocol", "change", "is_assumed"),
+    [
+        ("classic", "static=true", True),
+        ("classic", "assignor=sticky", True),
+        ("consumer", "static=true", False),
+        ("consumer", "group.protocol=classic", True),
+    ],
+)
+def test_a_group_with_an_assignor_of_its_own_is_replayed_with_another_one_and_the_answer_says_so(
+    recorded_protocol: str, change: str, is_assumed: bool
+) -> None:
+    settings = replace(TEN_SECONDS, protocol=recorded_protocol)
+    rows, journal = lake_rows(story(*RESTART), settings, 1)
+    recording = read_recording("billing", [row | {"protocol": "stream"} for row in rows], journal)
+    tried = variants(recording.settings, parse_changes([change]))
+    results = {(place, 0): simulate_one(recording, each.settings, 0) for place, each in enumerate(tried)}
+    said = [one for one in conclude(recording, tried, results, 1).assumptions if "'stream'" in one]
+    assert [one.partition(",")[0] for one in said] == ["Classic members assign with range"] * is_assumed
+
+
+@pytest.mark.parametrize("group", ["ANTIBODY", "TITLE", "BODY TITLE", "</title><b>"])
+def test_a_page_is_whole_whatever_the_group_is_called(group: str) -> None:
+    recording = replace(story(*RESTART), group=group)
+    tried = variants(TEN_SECONDS, {})
+    text = page(conclude(recording, tried, {(0, 0): simulate_one(recording, TEN_SECONDS, 0)}, 1))
+    title = escape(f"What if group {group} had had other settings?")
+    assert text.count(f"<title>{title}</title>") == text.count(f"<h1>{title}</h1>") == 1
+    assert text.count(escape(group)) == 2
+    assert text.count("takes for granted") == 1
 
 
 def test_a_replay_that_is_far_from_the_recording_says_so() -> None:

@@ -82,7 +82,7 @@ def conclude(
         seeds,
         outcomes,
         tuple(words),
-        tuple(assumptions(recording)),
+        tuple(assumptions(recording, tried)),
     )
 
 
@@ -133,7 +133,7 @@ def _words(one: Outcome, before: Outcome) -> list[str]:
     return words
 
 
-def assumptions(recording: Recording) -> list[str]:
+def assumptions(recording: Recording, tried: Sequence[Variant]) -> list[str]:
     """What the answer takes for granted."""
     doubts = sum(isinstance(one, Doubt) for one in recording.happenings)
     said = [
@@ -147,6 +147,13 @@ def assumptions(recording: Recording) -> list[str]:
         said.append(
             "There is no journal: causes are inferred, and members join again within half a second after "
             "they have heard of a rebalance."
+        )
+    # Members of the other protocol do not assign: the broker does.
+    classic = [one.settings.assignor for one in tried if one.settings.protocol == "classic"]
+    if recording.unknown_assignor is not None and recording.settings.assignor in classic:
+        said.append(
+            f"Classic members assign with {recording.settings.assignor}, because the recorded assignor "
+            f"{recording.unknown_assignor!r} is not known here. With that one, other partitions may move."
         )
     if doubts:
         said.append(

@@ -107,6 +107,7 @@ class Recording:
     rebalances: int  # that the lake has
     reactions_ms: tuple[int, ...] = field(default=())  # how long members took to join again
     has_journal: bool = True
+    unknown_assignor: str | None = None  # the recorded one, which the settings have another one for
 
 
 def certain(recording: Recording, dice: random.Random) -> list[Happening]:

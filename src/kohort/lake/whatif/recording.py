@@ -19,6 +19,7 @@ from kohort.lake.whatif.happenings import (
     Stop,
     Subscribe,
 )
+from kohort.lake.whatif.settings import ASSIGNORS
 from kohort.model.errors import KohortError
 from kohort.story.documents import Document, read_document
 
@@ -85,7 +86,9 @@ def read_recording(group: str, snapshots: Sequence[Row], journal: Sequence[Row])
     )
     seats, happenings = _seated(seen)
     sizes, growth = _sizes(stable)
-    settings = _settings(stable, documents)
+    assignor = _assignor(stable)
+    is_known = assignor in ASSIGNORS
+    settings = _settings(stable, documents, assignor if is_known else ClientSettings().assignor)
     generations = told.rebalances if has_journal else len({row["generation"] for row in stable})
     # Who formed the first generation was there from the beginning, under any settings.
     first = {one.seat for one in happenings if isinstance(one, Start) and one.at <= begin}
@@ -101,6 +104,7 @@ def read_recording(group: str, snapshots: Sequence[Row], journal: Sequence[Row])
         rebalances=max(generations - 1, 0),
         reactions_ms=tuple(told.reactions),
         has_journal=has_journal,
+        unknown_assignor=None if is_known else assignor,
     )
 
 
@@ -375,16 +379,21 @@ def _sizes(snapshots: Sequence[Row]) -> tuple[dict[str, int], list[Grow]]:
     return first, growth
 
 
-def _settings(snapshots: Sequence[Row], documents: Sequence[Document]) -> ClientSettings:
+def _assignor(snapshots: Sequence[Row]) -> str:
+    """What most generations used."""
+    found = Counter(row["protocol"] for row in snapshots if row["protocol"])
+    return found.most_common(1)[0][0] if found else ClientSettings().assignor
+
+
+def _settings(snapshots: Sequence[Row], documents: Sequence[Document], assignor: str) -> ClientSettings:
     """What most of the members were set to."""
     members = [member for row in snapshots for member in row["members"]]
     sessions = Counter(one["session_timeout_ms"] for one in members if one["session_timeout_ms"])
     polls = Counter(one.details["rebalance_timeout_ms"] for one in documents if one.event == "MemberAdded")
-    assignors = Counter(row["protocol"] for row in snapshots if row["protocol"])
     is_consumer = snapshots[-1]["group_type"] == "consumer"
     base = ClientSettings()
     return ClientSettings(
-        assignor=assignors.most_common(1)[0][0] if assignors else base.assignor,
+        assignor=assignor,
         session_timeout_ms=sessions.most_common(1)[0][0] if sessions else base.session_timeout_ms,
         heartbeat_interval_ms=5_000 if is_consumer else base.heartbeat_interval_ms,
         max_poll_interval_ms=polls.most_common(1)[0][0] if polls else base.max_poll_interval_ms,

@@ -5,12 +5,13 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-from kohort.assign.registry import AssignorChoiceError, choose_assignors
+from kohort.assign.registry import BUILT_IN
 from kohort.lake.whatif.happenings import ClientSettings
 from kohort.model.errors import KohortError
 
 _SESSION_MS, _BEAT_MS = 45_000, 5_000  # of the group protocol consumer, set at the broker
 _MOST_VARIANTS: Final = 10_000
+ASSIGNORS: Final = tuple(make().name for make in BUILT_IN)
 
 
 class SettingError(KohortError):
@@ -44,10 +45,9 @@ def _protocol(text: str) -> str:
 
 
 def _assignor(text: str) -> str:
-    try:
-        return choose_assignors([text])[0].name
-    except AssignorChoiceError as error:
-        raise ValueError(f"{error.args[0]}; {error.hint}") from error
+    if text not in ASSIGNORS:
+        raise ValueError(f"a replay can assign with {', '.join(ASSIGNORS)}")
+    return text
 
 
 _NAMES: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
