@@ -103,14 +103,21 @@ class Background:
         self._pause = pause
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def keep(self, name: str, attempt: Callable[[], Awaitable[None]]) -> None:
+    def keep(
+        self, name: str, attempt: Callable[[], Awaitable[None]], longest_ms: int = LONGEST_BACKOFF_MS
+    ) -> None:
         """Try ``attempt`` until it succeeds, with a growing pause after each failure.
 
         A failure for the same reason as before is not reported again.
         Does nothing while a task of that name is under way.
         """
+
+        async def run() -> None:
+            await self._try(name, attempt, longest_ms)
+            del self._tasks[name]  # in the same step as the end of ``attempt``: the next call starts a task
+
         if name not in self._tasks:
-            self._start(name, self._try(name, attempt))
+            self._start(name, run())
 
     def every(self, name: str, interval_ms: Callable[[], int], job: Callable[[], Awaitable[None]]) -> None:
         """Do ``job`` after each interval, for ever; after a failure sooner than that."""
@@ -132,9 +139,15 @@ class Background:
     def _start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work, name=f"kohort {name}")
         self._tasks[name] = task
-        task.add_done_callback(lambda done: self._tasks.pop(name, None))
+        task.add_done_callback(lambda done: self._ended(name, done))
 
-    async def _try(self, name: str, attempt: Callable[[], Awaitable[None]]) -> None:
+    def _ended(self, name: str, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(name) is task:
+            del self._tasks[name]
+
+    async def _try(
+        self, name: str, attempt: Callable[[], Awaitable[None]], longest_ms: int = LONGEST_BACKOFF_MS
+    ) -> None:
         backoff = FIRST_BACKOFF_MS
         said = ""
         while True:
@@ -145,4 +158,4 @@ class Background:
                     report(name, error, f"; it is tried again in {backoff} ms")
                 said = describe(error)
             await self._pause(backoff)
-            backoff = min(2 * backoff, LONGEST_BACKOFF_MS)
+            backoff = min(2 * backoff, longest_ms)

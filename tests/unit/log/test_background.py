@@ -138,3 +138,44 @@ def test_work_that_was_begun_ends_also_when_its_caller_is_gone(caplog: pytest.Lo
 
     asyncio.run(story())
     assert caplog.messages == ["a change failed: [Errno 28] no space"]
+
+
+def test_work_that_comes_up_as_an_attempt_ends_is_begun_by_the_next_call() -> None:
+    async def story() -> None:
+        ended, attempts = asyncio.Event(), 0
+
+        async def attempt() -> None:
+            nonlocal attempts
+            attempts += 1
+            ended.set()
+
+        background = Background(asyncio.sleep)
+        background.keep("following", attempt)
+        await ended.wait()  # resumes before the task has said that it is done
+        background.keep("following", attempt)
+        await turn()
+        assert attempts == 2
+        await background.stop()
+
+    asyncio.run(story())
+
+
+def test_a_pause_grows_as_long_as_its_owner_allows() -> None:
+    pauses: list[int] = []
+
+    async def pause(milliseconds: int) -> None:
+        pauses.append(milliseconds)
+        if len(pauses) == 12:
+            await asyncio.Event().wait()
+
+    async def story() -> None:
+        async def attempt() -> None:
+            raise OSError(5, "bad disk")
+
+        background = Background(pause)
+        background.keep("opening t-0", attempt, 60_000)
+        await turn()
+        await background.stop()
+
+    asyncio.run(story())
+    assert pauses[-3:] == [51_200, 60_000, 60_000]

@@ -1,9 +1,14 @@
 """The logs of a node: deleted, reopened, kept from other topics, few files open."""
 
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
 import pytest
 from tests.unit.log.bench import (
     EPOCH,
     PARTITION,
+    TOPIC_ID,
     Bench,
     OnDemand,
     append_of,
@@ -16,7 +21,8 @@ from tests.unit.log.bench import (
 from kohort.log.log import LogConfig, LogSpec
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, TopicId
-from kohort.testing.faults import FakeDisk
+from kohort.model.topics import Topic
+from kohort.testing.faults import FakeDisk, Kind, Outage
 
 
 def test_a_deleted_log_is_gone_from_disk_and_memory() -> None:
@@ -105,3 +111,110 @@ def test_a_restart_without_appends_writes_nothing_but_the_marker() -> None:
     bench.restart()
     assert bench.names() == names
     assert bench.directory.was_closed_cleanly
+
+
+SPEC = LogSpec(
+    partition=PARTITION,
+    topic_id=TOPIC_ID,
+    leader_epoch=LeaderEpoch(EPOCH),
+    config=LogConfig(segment_bytes=100),
+)
+
+
+def unreadable(executor: OnDemand) -> tuple[Bench, FakeDisk]:
+    """A storage that could not read the files of its partition, and a disk that is well again."""
+    disk = FakeDisk()
+    bench = Bench(disk, config=SPEC.config)
+    bench.append(*[batch(b"%d" % number) for number in range(5)])
+    bench.close()
+    bench.executor = executor
+    bench.open()
+    bench.run(bench.storage.release([PARTITION]))
+    disk.suffer(Outage(Kind.OPEN, 1))
+    assert isinstance(bench.run(bench.storage.open([SPEC]))[0], RefusedError)
+    return bench, disk
+
+
+def test_a_partition_that_could_not_be_read_is_recovered_in_a_thread_when_it_is_opened_again() -> None:
+    executor = OnDemand()
+    bench, disk = unreadable(executor)
+    bench.storage._open_files._most = 3
+
+    async def story() -> None:
+        opening = asyncio.ensure_future(bench.storage.open([SPEC]))
+        before = disk.counts.copy()
+        await turn()
+        assert disk.counts == before
+        executor.work()
+        (bench.log,) = await opening  # type: ignore[assignment]
+
+    bench.run(story())
+    assert bench.storage.log(PARTITION) is bench.log
+    assert bench.values() == [b"%d" % number for number in range(5)]
+    assert len(bench.storage._open_files) == 3
+
+
+def test_a_partition_that_still_cannot_be_read_is_refused_again() -> None:
+    executor = OnDemand()
+    bench, disk = unreadable(executor)
+
+    async def story() -> None:
+        for _ in range(3):
+            disk.suffer(Outage(Kind.OPEN, 1))
+            opening = asyncio.ensure_future(bench.storage.open([SPEC]))
+            await turn()
+            executor.work()
+            (refused,) = await opening
+            assert isinstance(refused, RefusedError)
+            assert refused.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+    bench.run(story())
+    assert bench.refuse(batch(b"a")).code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("end", ["destroy", "release", "close"])
+def test_files_that_a_thread_recovers_stay_where_they_are_until_it_is_done(end: str) -> None:
+    executor = OnDemand()
+    bench, disk = unreadable(executor)
+    storage = bench.storage
+
+    async def story() -> None:
+        opening = asyncio.ensure_future(storage.open([SPEC]))
+        await turn()
+        opening.cancel()  # as when the broker stops
+        ends: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
+            "destroy": lambda: storage.destroy(Topic(PARTITION.topic, TOPIC_ID, 1, {})),
+            "release": lambda: storage.release([PARTITION]),
+            "close": storage.close,
+        }
+        ending = asyncio.ensure_future(ends[end]())
+        before = disk.counts.copy()
+        await turn()
+        assert disk.counts == before
+        assert not ending.done()
+        while not ending.done():
+            executor.work()
+            await turn()
+        await ending
+
+    bench.run(story())
+    if end != "close":
+        assert list(storage.logs()) == []
+        assert bench.names() if end == "release" else not disk.entries(f"data/{PARTITION}")
+
+
+def test_a_partition_that_is_deleted_before_its_turn_to_be_opened_again_is_left_alone() -> None:
+    executor = OnDemand()
+    bench, _ = unreadable(executor)
+
+    async def story() -> None:
+        async with bench.storage._opening_again:
+            opening = asyncio.ensure_future(bench.storage.open([SPEC]))
+            await turn()
+            await bench.storage.destroy(Topic(PARTITION.topic, TOPIC_ID, 1, {}))
+        (refused,) = await opening
+        assert isinstance(refused, RefusedError)
+        assert refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    bench.run(story())
+    assert list(bench.storage.logs()) == []

@@ -132,6 +132,12 @@ class Segment:
         if self._sealed:
             self._index = self._times = None
 
+    def join(self, open_files: OpenFiles) -> None:
+        """Count among the open files of the storage, after a recovery in a thread that had its own."""
+        self._place = self._place._replace(open_files=open_files)
+        if self._file is not None:
+            open_files.add(self)
+
     def close(self) -> None:
         self._place.open_files.discard(self)
         self._file = None

@@ -1,13 +1,13 @@
 """All logs of a node, in one data directory."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from kohort.log.background import Threads, describe, in_thread, report
+from kohort.log.background import Threads, describe, finish, in_thread, report
 from kohort.log.files.catalog_state import CATALOG
 from kohort.log.files.checkpoints import (
     CLEANED_UP_TO,
@@ -23,7 +23,7 @@ from kohort.log.files.flusher import Flusher, Results, Waiting
 from kohort.log.files.inventory import take, write_inventory
 from kohort.log.files.maintenance import Maintenance
 from kohort.log.files.partition_files import make_directory
-from kohort.log.files.recovery import Trust, recover
+from kohort.log.files.recovery import Recovered, Trust, recover
 from kohort.log.files.scrub import scrub
 from kohort.log.files.search import Look
 from kohort.log.files.segment import LOG, OpenFiles, Place
@@ -46,6 +46,7 @@ from kohort.model.topics import Topic, TopicPartition, show_topic_id
 from kohort.records.batch import CorruptBatchError, LegacyFormatError
 
 _START = Offset(0)
+_OPEN_IN_THREAD = 16  # segments that a recovery in a thread keeps open, besides those of the storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,8 @@ class LogStorage:
         self._open_files = OpenFiles(settings.open_files)
         self._logs: dict[TopicPartition, SegmentedLog] = {}
         self._unreadable: dict[TopicPartition, LogSpec] = {}  # partitions that could not be opened
+        self._opening_again = asyncio.Lock()  # one of them at a time: syncs need the threads as well
+        self._recovering: dict[TopicPartition, asyncio.Future[None]] = {}  # in a thread, and when it is over
         self._listeners: list[AdvanceListener] = []
         self._reopen_listeners: list[ReopenListener] = []
         self._repairs = list(repairs)
@@ -111,10 +114,12 @@ class LogStorage:
     async def open(self, specs: Sequence[LogSpec]) -> list[Log | RefusedError]:
         logs: list[Log | RefusedError] = []
         for spec in specs:
+            again = spec.partition in self._unreadable
             try:
-                logs.append(self.open_log(spec))
+                logs.append(await self._open_again(spec) if again else self.open_log(spec))
             except RefusedError as refusal:
-                self._unreadable[spec.partition] = spec
+                if not again:
+                    self._unreadable[spec.partition] = spec
                 logs.append(refusal)
         return logs
 
@@ -124,8 +129,42 @@ class LogStorage:
         """
         partition = spec.partition
         assert partition not in self._logs, f"{partition} is open already"
+        with self._refusing(partition):
+            return self._opened(spec, self._recover(spec, self._trust(partition), self._open_files))
+
+    async def _open_again(self, spec: LogSpec) -> SegmentedLog:
+        """As ``open_log``, in a thread: the disk has failed, and may be slow to say so again."""
+        unreadable = self._unreadable[spec.partition]
+        async with self._opening_again:
+            if self._unreadable.get(spec.partition) is not unreadable:
+                raise self._no_log(spec.partition)  # it was deleted, or is led elsewhere
+            self._recovering[spec.partition] = asyncio.get_running_loop().create_future()
+            return await finish(self._open_in_thread(spec), f"opening {spec.partition}")
+
+    async def _open_in_thread(self, spec: LogSpec) -> SegmentedLog:
+        partition = spec.partition
         try:
-            log = self._open(spec)
+            with self._refusing(partition):
+                own = OpenFiles(_OPEN_IN_THREAD)
+                found = await in_thread(
+                    self._executor, partial(self._recover, spec, self._trust(partition), own)
+                )
+                for segment in found.segments:
+                    segment.join(self._open_files)
+                return self._opened(spec, found)
+        finally:
+            self._recovering.pop(partition).set_result(None)
+
+    async def _end_of_recovery(self, partition: TopicPartition) -> None:
+        """Wait while a thread recovers the partition: its files must stay where they are."""
+        while partition in self._recovering:
+            await asyncio.wait([self._recovering[partition]])
+
+    @contextmanager
+    def _refusing(self, partition: TopicPartition) -> Iterator[None]:
+        """What keeps a log from being opened, as KAFKA_STORAGE_ERROR."""
+        try:
+            yield
         except (OSError, MemoryError, ForeignDirectoryError, LegacyFormatError) as error:
             path = self._directory.path
             raise RefusedError(
@@ -133,31 +172,33 @@ class LogStorage:
                 f"{partition} cannot be opened in {self._path(partition)!r}: {describe(error)}; "
                 f"`kohort data check {path}` says what is wrong, `kohort data repair {path}` mends it",
             ) from error
-        self._unreadable.pop(partition, None)
-        self._logs[partition] = log
-        return log
 
-    def _open(self, spec: LogSpec) -> SegmentedLog:
-        partition = spec.partition
+    def _trust(self, partition: TopicPartition) -> Trust:
+        """What is known about a log that is to be opened."""
         path = self._path(partition)
         if path in self._deleted:  # a deleted topic of the same name
             self._set_aside(path)
         clean = self._directory.was_closed_cleanly and partition not in self._released
-        self._released.discard(partition)
-        recovery_point = self._recovery_points.get(partition, _START)
-        trust = Trust(
+        return Trust(
             clean,
-            recovery_point,
+            self._recovery_points.get(partition, _START),
             self._starts.get(partition, _START),
             has_checksums=self._has_checksums,
             files=self._noted.get(str(partition)) if clean else None,
         )
-        log = self._recover(spec, trust)
+
+    def _opened(self, spec: LogSpec, found: Recovered) -> SegmentedLog:
+        partition = spec.partition
+        log = self._make_log(spec, found)
         log.cleaned_up_to = min(self._cleaned.get(partition, _START), log.end_offset)
+        self._released.discard(partition)
+        self._unreadable.pop(partition, None)
+        self._logs[partition] = log
         return log
 
     async def release(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
+            await self._end_of_recovery(partition)
             self._unreadable.pop(partition, None)
             log = self._logs.pop(partition, None)
             if log is not None:
@@ -183,7 +224,9 @@ class LogStorage:
 
     async def destroy(self, topic: Topic) -> None:
         for index in range(topic.partitions):
-            self.delete_log(TopicPartition(topic.name, Partition(index)))
+            partition = TopicPartition(topic.name, Partition(index))
+            await self._end_of_recovery(partition)
+            self.delete_log(partition)
 
     def delete_log(self, partition: TopicPartition) -> None:
         """Close the log and remove its files. What was being appended is answered KAFKA_STORAGE_ERROR."""
@@ -379,13 +422,14 @@ class LogStorage:
         old = self.log(partition)
         await self._round()  # a sync that is under way still holds the files
         if self._logs.get(partition) is not old:
-            raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} was deleted meanwhile")
+            raise self._deleted_meanwhile(partition)
         old.release()
         spec = LogSpec(
             partition=partition, topic_id=old.topic_id, leader_epoch=old.leader_epoch, config=old.config
         )
         try:
-            log = self._recover(spec, Trust(False, old.recovery_point, old.start_offset))
+            trust = Trust(False, old.recovery_point, old.start_offset)
+            log = self._make_log(spec, self._recover(spec, trust, self._open_files))
             if log.policy is SyncPolicy.COMMIT:
                 # Nothing beyond was acknowledged, and none of it can be trusted to be on the disk.
                 log.truncate(max(old.high_watermark, log.start_offset))
@@ -399,8 +443,14 @@ class LogStorage:
         log.cleaned_up_to = min(old.cleaned_up_to, log.end_offset)
         self._logs[partition] = log
         await self.flush()
+        if self._logs.get(partition) is not log:
+            raise self._deleted_meanwhile(partition)
         self._reopened(log)
         return log
+
+    @staticmethod
+    def _deleted_meanwhile(partition: TopicPartition) -> RefusedError:
+        return RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} was deleted meanwhile")
 
     def _reopened(self, log: SegmentedLog) -> None:
         for listener in self._reopen_listeners:
@@ -408,6 +458,8 @@ class LogStorage:
         self._notify(log)
 
     async def close(self, *, started: bool = True) -> None:
+        for partition in list(self._recovering):
+            await self._end_of_recovery(partition)
         await self._round()
         try:
             for log in self._logs.values():
@@ -459,19 +511,27 @@ class LogStorage:
     def _path(self, partition: TopicPartition) -> str:
         return f"{self._directory.path}/{partition}"
 
-    def _recover(self, spec: LogSpec, trust: Trust) -> SegmentedLog:
+    def _place(self, spec: LogSpec, open_files: OpenFiles) -> Place:
+        path = self._path(spec.partition)
+        return Place(self._directory.disk, path, open_files, spec.config.index_interval_bytes)
+
+    def _recover(self, spec: LogSpec, trust: Trust, open_files: OpenFiles) -> Recovered:
+        """Read and mend the files of a log. Changes nothing of the storage: a thread may call it."""
         path = self._path(spec.partition)
         is_marked = self._check_topic_id(path, spec.topic_id)
-        place = Place(self._directory.disk, path, self._open_files, spec.config.index_interval_bytes)
+        place = self._place(spec, open_files)
         try:
             found = recover(place, trust)
         except LegacyFormatError as error:
             raise LegacyFormatError(f"{path!r}: {error.args[0]}", hint=error.hint) from error
-        self._repairs += [Repair(path, what) for what in found.repairs]
         if found.segments and not is_marked:
             make_directory(place, spec.topic_id).sync()
-            self._repairs.append(Repair(path, "did not say to which topic it belongs; now it does"))
-        settings = self._settings
+            found.repairs.append("did not say to which topic it belongs; now it does")
+        return found
+
+    def _make_log(self, spec: LogSpec, found: Recovered) -> SegmentedLog:
+        place, settings = self._place(spec, self._open_files), self._settings
+        self._repairs += [Repair(place.directory, what) for what in found.repairs]
         policy = settings.internal_policy if spec.config.internal else settings.data_policy
         return SegmentedLog(place, spec, policy, found, self._means)
 
