@@ -1,6 +1,7 @@
 """Starting a broker: its settings are checked, its identity is kept, its port is its own."""
 
 import asyncio
+import socket
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,26 @@ def test_a_port_that_is_taken_is_told_with_what_to_do() -> None:
 
         with pytest.raises(KohortError, match=f"cannot listen on 127.0.0.1:{port}"):
             broker.run(start_another())
+
+
+def test_a_start_that_failed_leaves_nothing_running(tmp_path: Path) -> None:
+    with Broker(data=tmp_path) as broker, Raw(broker.bootstrap) as raw:
+        create(raw, "well")
+        create(raw, "ill")
+        for name in ("well", "ill"):
+            append(raw, name, batch("a"))
+    of_another_topic = (tmp_path / "well-0" / "partition.metadata").read_text()
+    (tmp_path / "ill-0" / "partition.metadata").write_text(of_another_topic)
+
+    async def start_where_the_port_is_taken() -> set[str]:
+        with (
+            socket.create_server(("127.0.0.1", 0)) as taken,
+            pytest.raises(KohortError, match="cannot listen"),
+        ):
+            await Server(Settings(data=tmp_path, port=taken.getsockname()[1])).start()
+        return {task.get_name() for task in asyncio.all_tasks() - {asyncio.current_task()}}
+
+    assert asyncio.run(start_where_the_port_is_taken()) == set()
 
 
 def test_a_host_that_does_not_exist_is_told_in_words() -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kohort.following")
 
 _AT_ONCE = 500  # logs that are opened by one call: others have their turn between two
+_LONGEST_PAUSE_MS = 60_000  # between two attempts to open a partition that cannot be read
 
 
 class Following:
@@ -59,7 +60,8 @@ class Following:
             logger.error("%s cannot be read, and is answered KAFKA_STORAGE_ERROR: %s", partition, failure)
             unreadable = UnreadableLog(spec, failure)
             if self._serve(spec, unreadable):
-                self._background.keep(f"opening {partition}", partial(self._open_again, spec, unreadable))
+                again = partial(self._open_again, spec, unreadable)
+                self._background.keep(f"opening {partition}", again, _LONGEST_PAUSE_MS)
 
     async def _open_again(self, spec: LogSpec, unreadable: UnreadableLog) -> None:
         served = self._topics.get(spec.partition.topic)
@@ -69,8 +71,9 @@ class Following:
         (log,) = await self._storage.open([spec])
         if isinstance(log, RefusedError):
             raise log
-        log.reconfigure(unreadable.config)
-        served.logs[index] = log
+        if served.logs.get(index) is unreadable:  # else it was deleted or moved meanwhile
+            log.reconfigure(unreadable.config)
+            served.logs[index] = log
 
     async def stop(self) -> None:
         await self._background.stop()
@@ -108,12 +111,15 @@ class Following:
     # What changes
 
     def _changed(self, old: ClusterView, new: ClusterView) -> None:
-        if new.broker_configs is not old.broker_configs:
+        has_new_defaults = new.broker_configs is not old.broker_configs
+        if has_new_defaults:
             self._broker.configs.changed()
-            for placed in new.topics.values():
-                self._topics.show(placed)
-        for name in new.changed_since(old):
+        changed = new.changed_since(old)
+        for name in changed:
             self._follow(name, new)
+        if has_new_defaults:
+            for name in new.topics.keys() - set(changed):
+                self._topics.show(new.topics[name])
         if new.group_configs is not old.group_configs:
             self._tell_group_configs(old, new)
         if self._to_look_at or self._to_release or self._to_destroy:
@@ -161,9 +167,10 @@ class Following:
         """Release, destroy and open until nothing is left; a failure leaves what is left for the next try."""
         try:
             while self._to_release or self._to_destroy or self._to_look_at:
-                released, self._to_release = self._to_release, []
-                if released:
+                if self._to_release:
+                    released = list(self._to_release)  # it may grow meanwhile
                     await self._storage.release(released)
+                    del self._to_release[: len(released)]
                 while self._to_destroy:
                     await self._destroy(self._to_destroy[0])
                     del self._to_destroy[0]
@@ -180,10 +187,13 @@ class Following:
     async def _open_missing(self) -> None:
         names, self._to_look_at = self._to_look_at, {}
         specs = [spec for name in names for spec in self._missing(name)]
-        refusals = await self._open(specs)
-        if refusals:
+        try:
+            refusals = await self._open(specs)
+            if refusals:
+                raise refusals[0][1]
+        except Exception:
             self._to_look_at |= names
-            raise refusals[0][1]
+            raise
 
     def _missing(self, name: TopicName) -> list[LogSpec]:
         """The logs of a topic that this node leads and has not opened."""

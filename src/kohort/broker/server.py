@@ -71,6 +71,7 @@ class Server:
             await self._close_listeners()
             if hasattr(self, "broker"):  # it may be loading groups already
                 await self.broker.stop_coordinating()
+                await self.broker.following.stop()
                 self.broker.close_log_ins()
             await storage.close(started=False)
             raise

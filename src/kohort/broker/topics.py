@@ -172,7 +172,7 @@ class Topics:
 
     def replace_log(self, log: Log) -> None:
         """A failed log has been recovered: serve the new one."""
-        topic = self._by_name.get(log.partition.topic)
+        topic = self._by_id.get(log.topic_id)
         if topic is not None and log.partition.partition in topic.logs:
             topic.logs[log.partition.partition] = log
 
