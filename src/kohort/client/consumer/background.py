@@ -104,6 +104,7 @@ class MetadataWatch:
         self._is_running = False
         self._not_before = self._old_at = tasks.now()
         self._error: KohortError | None = None
+        self._error_topic: TopicName | None = None  # the one that the error is about, if it is about one
         self._fruitless = 0  # requests in a row that failed or brought nothing new
         self._last_asked: Topics = frozenset()
         self._is_cut_off = False
@@ -128,9 +129,10 @@ class MetadataWatch:
             self.request()
 
     def raise_error(self) -> None:
-        """What a request was refused for; the next one tries again."""
+        """What a request was refused for, if the topic is still wanted; the next one tries again."""
         error, self._error = self._error, None
-        if error is not None:
+        is_wanted = self._error_topic is None or self._error_topic in (self._wanted() or ())
+        if error is not None and is_wanted:
             raise error
 
     async def _run(self) -> None:
@@ -140,9 +142,9 @@ class MetadataWatch:
                     await asyncio.sleep(max(0, self._not_before - self._tasks.now()) / 1_000)
                 self._is_requested = False
                 before = self.metadata
-                error = await self._ask()
+                error, topic = await self._ask()
                 if error is not None and not error.retriable:
-                    self._error = error
+                    self._error, self._error_topic = error, topic
                 # A topic that is denied is asked for again, too: the right may be given any time.
                 if self._missing or (error is not None and _may_pass(error)):
                     self._is_requested = True
@@ -164,8 +166,8 @@ class MetadataWatch:
         wanted = self._wanted()
         return None if wanted is None else wanted | self._more
 
-    async def _ask(self) -> KohortError | None:
-        """One request; what went wrong."""
+    async def _ask(self) -> tuple[KohortError | None, TopicName | None]:
+        """One request; what went wrong, and with which topic if it was one."""
         more, asked = self._more, self._topics()
         self._last_asked = asked
         try:
@@ -175,7 +177,7 @@ class MetadataWatch:
                 create = self._settings.allow_auto_create_topics
                 metadata = await self._cluster.refresh(asked, create=create)
         except KohortError as error:
-            return error
+            return error, None
         self._more -= more
         self.version += 1
         self._old_at = Instant(self._tasks.now() + self._settings.metadata_max_age_ms)
@@ -196,9 +198,11 @@ class MetadataWatch:
         self._lamented = missing & (self._lamented | self._missing)
         self._missing = missing
 
-    def _refused(self, metadata: Metadata, wanted: frozenset[TopicName]) -> KohortError | None:
+    def _refused(
+        self, metadata: Metadata, wanted: frozenset[TopicName]
+    ) -> tuple[KohortError | None, TopicName | None]:
         for name in sorted(wanted):
             code = metadata.problems.get(name)
             if code in _RAISED:
-                return BrokerError(code, f"read topic {name!r}")
-        return None
+                return BrokerError(code, f"read topic {name!r}"), name
+        return None, None

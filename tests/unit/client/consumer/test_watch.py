@@ -1,6 +1,8 @@
 """Topics and brokers a consumer waits for."""
 
+import asyncio
 import logging
+from typing import Any, cast
 
 import pytest
 from tests.unit.client.consumer.stage import TURNS, Stage, on_stage, read
@@ -8,6 +10,12 @@ from tests.unit.client.consumer.stage import TURNS, Stage, on_stage, read
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import NewTopic
 from kohort.client.consumer import AsyncConsumer
+from kohort.client.consumer.background import MetadataWatch, Tasks, Topics
+from kohort.client.consumer.settings import ConsumerSettings
+from kohort.client.errors import TopicAuthorizationError
+from kohort.client.metadata import Metadata
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import TopicName
 from kohort.testing.intercept import cut_off
 
 
@@ -54,3 +62,41 @@ async def test_brokers_that_are_out_of_reach_are_complained_about_once(
             if len(rule.seen) == 3:
                 break
     assert caplog.text.count("asked again until a broker answers") == 1
+
+
+class Denying:
+    """A cluster that denies every topic."""
+
+    metadata = Metadata()
+
+    async def refresh(self, asked: frozenset[TopicName], *, create: bool) -> Metadata:
+        return Metadata(problems=dict.fromkeys(asked, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+
+
+@pytest.mark.parametrize("later", [frozenset({TopicName("other")}), frozenset(), None])
+def test_a_denied_topic_is_not_spoken_of_once_it_is_not_wanted_any_more(later: Topics) -> None:
+    async def work() -> None:
+        wanted: list[Topics] = [frozenset({TopicName("denied")})]
+        tasks = Tasks()
+        watch = MetadataWatch(
+            cast(Any, Denying()),
+            ConsumerSettings(),
+            tasks,
+            wanted=lambda: wanted[-1],
+            updated=lambda _: None,
+        )
+        for is_given_up in (False, True):
+            watch.request()
+            await tasks.bell.wait()  # the answer is there
+            if is_given_up:
+                wanted.append(later)
+                watch.raise_error()
+                wanted.pop()
+                watch.raise_error()  # it is gone for good
+            else:
+                with pytest.raises(TopicAuthorizationError, match="'denied'"):
+                    watch.raise_error()
+            tasks.bell.clear()
+        await tasks.stop()
+
+    asyncio.run(work())
