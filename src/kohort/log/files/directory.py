@@ -11,9 +11,11 @@ from kohort.log.files.checkpoints import (
     CLEAN_SHUTDOWN_CONTENT,
     LOCK,
     META_PROPERTIES,
+    PARTITION_METADATA,
     CorruptCheckpointError,
     read_meta_properties,
     read_offsets,
+    read_partition_metadata,
     write_meta_properties,
     write_offsets,
 )
@@ -21,8 +23,8 @@ from kohort.log.files.disk import Disk, read_file, remove_if_there, replace_file
 from kohort.log.files.inventory import INVENTORY, NOTHING_NOTED, read_inventory
 from kohort.log.log import Repair
 from kohort.model.errors import KohortError
-from kohort.model.ids import NodeId, Offset
-from kohort.model.topics import TopicPartition
+from kohort.model.ids import NodeId, Offset, TopicId
+from kohort.model.topics import TopicPartition, show_topic_id
 from kohort.primitives.crc import crc32c
 
 CHECKSUMS = "kohort.checksums"
@@ -30,7 +32,7 @@ CHECKSUMS = "kohort.checksums"
 
 
 class ForeignDirectoryError(KohortError):
-    """The directory belongs to another cluster or node."""
+    """The directory belongs to another cluster or node, or to another topic."""
 
 
 def repair_hint(path: str) -> str:
@@ -126,6 +128,22 @@ class DataDirectory:
             report(f"writing {self.path}/{CLEAN_SHUTDOWN}", error, "; the next start recovers all logs")
         finally:
             self._lock.release()
+
+
+def check_topic_id(directory: DataDirectory, path: str, topic_id: TopicId) -> bool:
+    """Whether a partition's directory says that it is of the topic; refuses one that is of another."""
+    content = read_file(directory.disk, f"{path}/{PARTITION_METADATA}")
+    try:
+        found = read_partition_metadata(content or b"")
+    except CorruptCheckpointError:
+        return False
+    if found != topic_id:
+        raise ForeignDirectoryError(
+            f"{path!r} belongs to topic id {show_topic_id(found)}, not {show_topic_id(topic_id)}",
+            hint=f"move it out of the data directory if it is from another topic of the same name; if "
+            f"{PARTITION_METADATA} is damaged, run `kohort data repair {directory.path}`",
+        )
+    return True
 
 
 class Checkpoints(NamedTuple):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,23 +12,20 @@ from kohort.log.files.catalog_state import CATALOG
 from kohort.log.files.checkpoints import (
     CLEANED_UP_TO,
     LOG_STARTS,
-    PARTITION_METADATA,
     RECOVERY_POINTS,
-    CorruptCheckpointError,
-    read_partition_metadata,
 )
-from kohort.log.files.directory import DataDirectory, ForeignDirectoryError
-from kohort.log.files.disk import read_file, remove_tree
+from kohort.log.files.directory import DataDirectory, ForeignDirectoryError, check_topic_id
+from kohort.log.files.disk import read_file
 from kohort.log.files.flusher import Flusher, Results, Waiting
 from kohort.log.files.inventory import take, write_inventory
 from kohort.log.files.maintenance import Maintenance
 from kohort.log.files.partition_files import make_directory
 from kohort.log.files.recovery import Recovered, Trust, recover
+from kohort.log.files.removal import DeletedLogs
 from kohort.log.files.scrub import scrub
 from kohort.log.files.search import Look
 from kohort.log.files.segment import LOG, OpenFiles, Place
 from kohort.log.files.segmented import Means, SegmentedLog
-from kohort.log.files.sweep import doomed_name
 from kohort.log.log import (
     AdvanceListener,
     Append,
@@ -41,8 +38,8 @@ from kohort.log.log import (
     Upkeep,
 )
 from kohort.model.errors import ErrorCode, RefusedError
-from kohort.model.ids import Offset, Partition, TopicId, WallTime
-from kohort.model.topics import Topic, TopicPartition, show_topic_id
+from kohort.model.ids import Offset, Partition, WallTime
+from kohort.model.topics import Topic, TopicPartition
 from kohort.records.batch import CorruptBatchError, LegacyFormatError
 
 _START = Offset(0)
@@ -94,8 +91,7 @@ class LogStorage:
         self._executor = executor
         self._flusher = Flusher(self._notify, settings.sync_interval_ms, settings.sync_threads, executor)
         self._released: set[TopicPartition] = set()  # since the start: what it knows of them is old
-        self._deleted: dict[str, str] = {}  # directories of deleted logs, and what they are to be called
-        self._unremoved: set[str] = set()  # those that have that name and are to be removed
+        self._deleted = DeletedLogs(directory, executor)
         checkpoints = directory.read_checkpoints((RECOVERY_POINTS, LOG_STARTS, CLEANED_UP_TO))
         self._repairs += checkpoints.repairs
         self._has_checksums = checkpoints.have_checksums
@@ -175,9 +171,7 @@ class LogStorage:
 
     def _trust(self, partition: TopicPartition) -> Trust:
         """What is known about a log that is to be opened."""
-        path = self._path(partition)
-        if path in self._deleted:  # a deleted topic of the same name
-            self._set_aside(path)
+        self._deleted.set_aside(self._path(partition))  # if a deleted topic of the same name has left it
         clean = self._directory.was_closed_cleanly and partition not in self._released
         return Trust(
             clean,
@@ -241,52 +235,13 @@ class LogStorage:
         for offsets in (self._recovery_points, self._starts, self._cleaned):
             offsets.pop(partition, None)
         self._noted.pop(str(partition), None)
-        path = self._path(partition)
-        try:
-            self._check_topic_id(path, opened.topic_id)
-        except ForeignDirectoryError as error:
-            report(f"removing {path!r} of a deleted topic", error, "; it stays where it is")
-            return
-        except (OSError, MemoryError):
-            pass  # it cannot be read: it is the one that was to be opened
-        doomed = self._deleted[path] = f"{self._directory.path}/{doomed_name(partition, opened.topic_id)}"
-        try:
-            self._set_aside(path)
-            self._remove_later(doomed)
-        except (OSError, MemoryError) as error:
-            report(f"removing {path!r} of a deleted topic", error, "; it is tried again")
-        finally:
-            if log is not None:
-                self._notify(log)
+        self._deleted.remove(partition, opened.topic_id)
+        if log is not None:
+            self._notify(log)
 
     async def remove_deleted(self) -> None:
         """Remove what deleted logs have left; raises ``OSError`` if that is not possible now."""
-        for path in list(self._deleted):
-            self._set_aside(path)
-        for doomed in list(self._unremoved):
-            await self._blocking(partial(remove_tree, self._directory.disk, doomed))
-            self._unremoved.discard(doomed)
-
-    def _set_aside(self, path: str) -> None:
-        """Rename the directory of a deleted log, so that another topic may have its name."""
-        try:
-            self._directory.disk.rename(path, self._deleted[path])
-            self._unremoved.add(self._deleted[path])
-        except FileNotFoundError:
-            pass  # nothing was ever written
-        del self._deleted[path]
-
-    def _remove_later(self, doomed: str) -> None:
-        """Free the space in a thread; what fails is tried again by ``remove_deleted``."""
-        if doomed in self._unremoved:
-            removal = self._executor.submit(remove_tree, self._directory.disk, doomed)
-            removal.add_done_callback(partial(self._removed, doomed))
-
-    def _removed(self, doomed: str, done: "Future[None]") -> None:
-        error = None if done.cancelled() else done.exception()
-        report(f"removing {doomed!r}", error, "; it is tried again")
-        if error is None:
-            self._unremoved.discard(doomed)
+        await self._deleted.try_again()
 
     def on_advance(self, listener: AdvanceListener) -> None:
         self._listeners.append(listener)
@@ -518,7 +473,7 @@ class LogStorage:
     def _recover(self, spec: LogSpec, trust: Trust, open_files: OpenFiles) -> Recovered:
         """Read and mend the files of a log. Changes nothing of the storage: a thread may call it."""
         path = self._path(spec.partition)
-        is_marked = self._check_topic_id(path, spec.topic_id)
+        is_marked = check_topic_id(self._directory, path, spec.topic_id)
         place = self._place(spec, open_files)
         try:
             found = recover(place, trust)
@@ -534,21 +489,6 @@ class LogStorage:
         self._repairs += [Repair(place.directory, what) for what in found.repairs]
         policy = settings.internal_policy if spec.config.internal else settings.data_policy
         return SegmentedLog(place, spec, policy, found, self._means)
-
-    def _check_topic_id(self, path: str, topic_id: TopicId) -> bool:
-        """Whether the directory says that it belongs to the topic; refuses one that belongs to another."""
-        content = read_file(self._directory.disk, f"{path}/{PARTITION_METADATA}")
-        try:
-            found = read_partition_metadata(content or b"")
-        except CorruptCheckpointError:
-            return False
-        if found != topic_id:
-            raise ForeignDirectoryError(
-                f"{path!r} belongs to topic id {show_topic_id(found)}, not {show_topic_id(topic_id)}",
-                hint=f"move it out of the data directory if it is from another topic of the same name; if "
-                f"{PARTITION_METADATA} is damaged, run `kohort data repair {self._directory.path}`",
-            )
-        return True
 
 
 def _given(offsets: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset]:
