@@ -26,6 +26,11 @@ def state(kohort: Kohort, group: str) -> tuple[str, int]:
     return found["state"], found["members"]
 
 
+def has_partitions(kohort: Kohort, group: str) -> bool:
+    (member,) = json.loads(kohort.ok("groups", "members", group, "--json"))["members"]
+    return bool(member["assignment"]) and member["state"] == "stable"
+
+
 def described(kohort: Kohort, group: str) -> dict[str, Any]:
     (found,) = json.loads(kohort.ok("groups", "describe", group, "--json"))
     assert isinstance(found, dict)
@@ -231,6 +236,8 @@ def test_kafka_has_no_journal_and_we_say_so(kohort: Kohort, group: str) -> None:
 def test_a_consumer_group_shows_its_epochs(kohort: Kohort, group: str, filled: str) -> None:
     with members(kohort.bootstrap, group, filled, "one", **{"group.protocol": "consumer"}):
         eventually("a member", lambda: state(kohort, group) == ("Stable", 1))
+        # Kafka's coordinator may hear of a new topic after the member's first heartbeat.
+        eventually("partitions", lambda: has_partitions(kohort, group))
         found = json.loads(kohort.ok("groups", "members", group, "--json"))
         assert found["members"][0]["epoch"] > 0
         assert found["members"][0]["target"] == found["members"][0]["assignment"]
