@@ -118,7 +118,7 @@ class GroupCoordinator:
         try:
             await self._topics.create(offsets_topic(self._configs))
         except RefusedError as error:
-            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # as when somebody asks Metadata for it
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # a Metadata request made it meanwhile
                 raise
         finally:
             self._creating = None
@@ -222,7 +222,7 @@ class GroupCoordinator:
             )
 
     def topic_followed(self, topic: ServedTopic, *, is_new: bool) -> None:
-        """A topic is not as it was; ``is_new``: it was created or has more partitions, so shards are told."""
+        """A topic has changed. Shards hear of one that ``is_new``: it was created or has more partitions."""
         if topic.name == CONSUMER_OFFSETS and self._running:
             self._groups.follow(topic)
         if is_new:

@@ -32,12 +32,11 @@ _NEVER = 2**15  # above any version
 AT_ONCE = 2_000  # elements of arrays that are read or written without a thread: some milliseconds
 _REPLIES = (Message, RawReply)  # a tuple: the union would be made anew for every request
 
-_KEPT = frozenset({ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_COMMIT})
 _WHILE_IN_WORK = 2  # times its size: the frame, and the batches made of it
 
 
 class Handler(NamedTuple):
-    """A served API with its module's two functions; what a request needs is looked up once, here."""
+    """A served API with the functions of its module; what a request needs is looked up once, here."""
 
     served: Served
     request_class: type[Message]
@@ -45,6 +44,7 @@ class Handler(NamedTuple):
     handle: Callable[["Broker", Any, Context], Result]
     refuse: Callable[[Any, ErrorCode], Message]
     price: Price | None = None  # of the reply, if that may be much larger than the request
+    remember: Callable[..., Any] | None = None  # keeps a frame, so that it is recognised when it comes again
 
 
 def load_handler(served: Served) -> Handler:
@@ -53,8 +53,10 @@ def load_handler(served: Served) -> Handler:
     spec = api_spec(served.key)
     versions = range(served.oldest, served.newest + 1)
     tagged = next((version for version in versions if spec.response_header_is_flexible(version)), _NEVER)
-    price = price_of(served.key)
-    return Handler(served, spec.request_class, tagged, module.handle, module.refuse, price)
+    remember = getattr(module, "remember", None)
+    return Handler(
+        served, spec.request_class, tagged, module.handle, module.refuse, price_of(served.key), remember
+    )
 
 
 class ParkedRequest:
@@ -181,7 +183,7 @@ class Dispatch:
         if price > LARGE_REPLY:
             return self._started(LargeMessage(self._reply_large(price, handler, request, context), handler))
         answer = self._answer(handler, request, context, len(frame))
-        if handler.served.key in _KEPT and self._is_direct(connection) and not context.is_denied:
+        if handler.remember is not None and self._is_direct(connection) and not context.is_denied:
             self._keep((frame, position, request), handler, context)
         return answer
 
@@ -210,8 +212,8 @@ class Dispatch:
             return b"".join(reply)
 
         grounds = Grounds(self._validity, self._broker.authorizer, tuple(context.asked))
-        module = importlib.import_module(handler.served.module)
-        return module.remember(self._broker, read, context, grounds, write)
+        assert handler.remember is not None
+        return handler.remember(self._broker, read, context, grounds, write)
 
     def _answer(
         self, handler: Handler, request: Message, context: Context, size: int

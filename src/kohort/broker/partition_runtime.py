@@ -14,9 +14,9 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, auto
-from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from kohort.broker.appends import Appends
 from kohort.broker.clock import Alarm, Clock
 from kohort.broker.context import Later
 from kohort.codec.schema import Message
@@ -24,7 +24,7 @@ from kohort.coordination.outcome import Append as ShardAppend
 from kohort.coordination.outcome import KeyValue, Outcome, size_at_most
 from kohort.coordination.positions import Reply
 from kohort.coordination.shard import Shard
-from kohort.log.log import Append, Log, Storage
+from kohort.log.log import Append, Log
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Instant, ReplyTo
 from kohort.records.build import PLAIN, BatchFields, build_batch
@@ -56,74 +56,6 @@ class Status(Enum):
     ACTIVE = auto()
     FAILED = auto()  # its log cannot be understood; requests are sent elsewhere
     STOPPED = auto()
-
-
-class Appends:
-    """What the partitions of a topic have to store, in one append for each turn of the loop.
-
-    A partition that is ready has its part in the next one; whatever fails there is its own.
-    """
-
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
-        self._ready: list[PartitionRuntime[Any]] = []
-
-    def join(self, runtime: "PartitionRuntime[Any]") -> None:
-        """Take part in the next append. Not at once: requests that are being read in this turn share it."""
-        if not self._ready:
-            asyncio.get_running_loop().call_soon(self._append)
-        self._ready.append(runtime)
-
-    def _append(self) -> None:
-        ready, self._ready = self._ready, []
-        appends: list[Append] = []
-        parts: list[_Part] = []
-        for runtime in ready:
-            gathered = runtime.gather()
-            if gathered is not None:
-                first = len(appends)
-                appends += gathered[0]
-                parts.append(_Part(runtime, runtime.shard, gathered[1], slice(first, len(appends))))
-        if not parts:
-            return
-        try:
-            future = self._storage.append(appends)
-        except Exception:  # of the storage: whether the records are stored is not known
-            for part in parts:
-                _alone(part.runtime, part.runtime.lose_append)
-            return
-        for part in parts:
-            part.runtime.appending = future
-        future.add_done_callback(partial(_settle, parts))
-
-
-class _Part(NamedTuple):
-    """What one partition has in an append."""
-
-    runtime: "PartitionRuntime[Any]"
-    shard: Shard[Any, Any, Any]
-    position: int  # that it reaches
-    batches: slice
-
-
-def _settle(parts: "list[_Part]", done: "asyncio.Future[list[Any]]") -> None:
-    try:
-        results = done.result()
-    except (Exception, asyncio.CancelledError):
-        logger.exception("an append of %d partitions failed as a whole", len(parts))
-        for part in parts:
-            _alone(part.runtime, part.runtime.lose_append, part.shard)
-        return
-    for runtime, shard, position, batches in parts:
-        _alone(runtime, runtime.settle, shard, position, results[batches])
-
-
-def _alone(runtime: "PartitionRuntime[Any]", step: Callable[..., None], *arguments: object) -> None:
-    """What one partition does after an append; if even that fails, the others of the append go on."""
-    try:
-        step(*arguments)
-    except Exception:
-        logger.exception("%s: the coordinator did not survive an append", runtime.log.partition)
 
 
 class PartitionLog(NamedTuple):

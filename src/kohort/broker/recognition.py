@@ -11,6 +11,7 @@ a request that it refused is not kept. When an interceptor comes, ``Dispatch.for
 kept.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -107,7 +108,7 @@ class SeenHeartbeat:
         return reply
 
 
-class SeenRequest(Generic[R]):
+class SeenRequest(ABC, Generic[R]):
     """A request whose reply may have to wait: it is parked here then, one at a time.
 
     ``write`` makes the whole frame of a reply.
@@ -142,17 +143,17 @@ class SeenRequest(Generic[R]):
         self._unpark = None
         return self._reply(cast(R, answer))
 
+    @abstractmethod
     def recognise(self, data: bytes) -> tuple[GroupId, Callable[[ReplyTo], Any]] | None:
         """The group and the command, if ``data`` begins with such a request."""
-        raise NotImplementedError
 
+    @abstractmethod
     def parts_of(self, reply: R) -> tuple[bytes, bytes] | None:
         """The frame of a reply before its correlation id and after it, if it was written before."""
-        raise NotImplementedError
 
+    @abstractmethod
     def keep(self, reply: R, parts: tuple[bytes, bytes]) -> None:
         """Keep the frame of a reply, or do not."""
-        raise NotImplementedError
 
     # As the one who waits for a reply
 

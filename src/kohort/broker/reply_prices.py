@@ -27,22 +27,18 @@ _ALL_TOPICS_UNTIL = 0  # the version of Metadata in which no topics are all topi
 Price = Callable[["Broker", Any, int], int]
 
 
-def _all_partitions(broker: "Broker") -> int:
-    return _PARTITION * sum(len(topic.logs) for topic in broker.topics)
-
-
 def _metadata(broker: "Broker", request: Any, version: int) -> int:  # noqa: ANN401
     if request.topics is None or (version <= _ALL_TOPICS_UNTIL and not request.topics):
-        return _all_partitions(broker)
+        return _PARTITION * sum(topic.partitions for topic in broker.topics)
     found = (
         broker.topics.get(topic.name) if topic.name is not None else broker.topics.by_id(topic.topic_id)
         for topic in request.topics
     )
-    return _PARTITION * sum(len(topic.logs) for topic in found if topic is not None)
+    return _PARTITION * sum(topic.partitions for topic in found if topic is not None)
 
 
 def _log_dirs(broker: "Broker", request: Any, _: int) -> int:  # noqa: ANN401
-    return _all_partitions(broker) if request.topics is None else 0
+    return _PARTITION * sum(len(topic.logs) for topic in broker.topics) if request.topics is None else 0
 
 
 def _list_groups(broker: "Broker", _request: Any, _: int) -> int:  # noqa: ANN401

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from kohort.broker.appends import Appends
 from kohort.broker.clock import Clock
-from kohort.broker.partition_runtime import Appends, PartitionLog, PartitionRuntime, Status
+from kohort.broker.partition_runtime import PartitionLog, PartitionRuntime, Status
 from kohort.broker.topics import ServedTopic
 from kohort.coordination.shard import Shard
 from kohort.log.log import Log, Slice, Storage

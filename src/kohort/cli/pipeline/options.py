@@ -1,14 +1,11 @@
 """What the commands of ``kohort pipeline`` share."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from kohort.spark.pipelines.forms import Evolve
-
-if TYPE_CHECKING:
-    pass
 
 UNAVAILABLE = 3  # Spark or Java is missing: trying again would not help
 

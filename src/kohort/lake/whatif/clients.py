@@ -1,6 +1,7 @@
 """Consumers of a simulation: what a process of a group sends, and how it takes the answers."""
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 SLOW_POLL_REASON = "consumer poll timeout has expired."  # Java's consumer says so when it leaves by itself
 
 
-class Client:
+class Client(ABC):
     """A process that is a member, or wants to be one."""
 
     def __init__(self, world: "Simulation", seat: Seat, dice: random.Random) -> None:
@@ -55,21 +56,21 @@ class Client:
 
     # --- what happens to it ---------------------------------------------------------------------
 
-    def start(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def start(self) -> None: ...
 
-    def leave(self, reason: str | None = None) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def leave(self, reason: str | None = None) -> None: ...
 
-    def beat(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def beat(self) -> None: ...
 
-    def subscribe(self, topics: tuple[str, ...]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def subscribe(self, topics: tuple[str, ...]) -> None: ...
 
+    @abstractmethod
     def see_topic(self, topic: str) -> None:
         """A topic has other partitions, which clients learn with their next metadata."""
-        raise NotImplementedError
 
     def fall_silent(self, millis: int) -> None:
         """Nothing goes out or comes in for a while."""
@@ -96,9 +97,9 @@ class Client:
         self.lose()
         self.world.later(left, self._return)
 
+    @abstractmethod
     def leave_when_slow(self) -> None:
         """What a consumer says when it gives up its membership by itself."""
-        raise NotImplementedError
 
     def _return(self) -> None:
         if self.is_alive:
