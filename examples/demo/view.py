@@ -91,7 +91,7 @@ async def look(admin: kohort.AsyncAdmin, group: str, topic: str, partitions: int
 def line(view: GroupView) -> str:
     """The group in one line."""
     shares = [f"{name} {_numbers(numbers)}" for name, numbers in view.owners.items()]
-    return f"{view.state}: {', '.join(shares) or 'nobody'}; lag {view.lag:,}"
+    return f"{view.state}: {', '.join(shares) or 'no members'}; lag {view.lag:,}"
 
 
 def _numbers(numbers: Iterable[int]) -> str:
@@ -141,7 +141,7 @@ def _partition_table(view: GroupView, colours: Mapping[str, str]) -> "Table":
     table.add_column("", min_width=_BAR)
     most = max(_BAR, *(one.lag for one in view.partitions))
     for one in view.partitions:
-        owner = Text(one.owner, colours.get(one.owner, "")) if one.owner else Text("nobody", "bold red")
+        owner = Text(one.owner, colours.get(one.owner, "")) if one.owner else Text("no owner", "bold red")
         bar = Text("█" * round(_BAR * one.lag / most), colours.get(one.owner or "", "red"))
         table.add_row(str(one.number), owner, f"{one.committed:,}", f"{one.end:,}", f"{one.lag:,}", bar)
     return table

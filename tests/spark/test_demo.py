@@ -88,7 +88,7 @@ def test_a_group_is_shared_when_its_members_have_all_partitions_between_them() -
 
 def test_a_group_is_told_in_one_line() -> None:
     assert line(VIEW) == "Stable: spark 0, till-1 1 2; lag 34"
-    assert line(GroupView("Empty", (), ())) == "Empty: nobody; lag 0"
+    assert line(GroupView("Empty", (), ())) == "Empty: no members; lag 0"
 
 
 def test_the_picture_shows_members_and_lag(tmp_path: Path) -> None:

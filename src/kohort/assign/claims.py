@@ -15,18 +15,18 @@ class Holdings(NamedTuple):
     """The claims, judged."""
 
     owned: dict[MemberId, list[TopicPartition]]
-    """What each member holds beyond doubt: nobody claims it with the same or a higher generation."""
+    """What each member holds beyond doubt: no other member claims it with the same or a higher generation."""
     claimed: set[TopicPartition]
-    """Every partition that somebody says to hold, rightly or not."""
+    """Every partition that a member claims, rightly or not."""
     previous: dict[TopicPartition, MemberId]
     """Who held a partition in an older generation, by the newest of the outdated claims."""
 
 
 def judge(claims: Claims, counts: Mapping[TopicName, int]) -> Holdings:
-    """A higher generation wins; equal ones leave the partition to nobody.
+    """A higher generation wins; between equal ones no claim counts.
 
     ``counts``: how many partitions each topic has that is to be assigned. Claims to others are ignored: a
-    topic may have been deleted, made anew with fewer partitions, or nobody may want it any more.
+    topic may have been deleted, made again with fewer partitions, or no member may want it any more.
     """
     order = by_member_id(claims)
     newest = max((_generation(claims[member]) for member in order), default=NO_GENERATION)

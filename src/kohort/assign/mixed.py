@@ -37,7 +37,7 @@ def place_mixed(
     }
     balance = _Balance(kept, takers, len(members))
     balance.place(unassigned)
-    if len(kept) == len(held):  # nobody must let go of anything: perhaps moving what is new is enough
+    if len(kept) == len(held):  # no member must give up anything: perhaps moving what is new is enough
         balance.spread(_movable(unassigned, takers), previous)
     balance.spread(_movable(rarest_first, takers), previous)
 

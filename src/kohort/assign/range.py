@@ -55,7 +55,7 @@ class _Cut:
         self._each, self._extras = divmod(count, len(members))
 
     def room(self, member: MemberId) -> int:
-        """How many more the member may take: an extra one is granted to whoever comes first."""
+        """How many more the member may take: the first members to ask get the extra ones."""
         quota = self._each + 1 if self._extras else self._each
         return max(0, quota - len(self.taken.get(member, ())))
 

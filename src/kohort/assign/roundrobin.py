@@ -26,7 +26,7 @@ class RoundRobinAssignor:
         hands: dict[MemberId, list[TopicPartition]] = {member: [] for member in order}
         turns = cycle(order)
         for partition in partitions_of(cluster, wanted):
-            takers = asked[partition.topic]  # never empty: the topic is known because somebody asked for it
+            takers = asked[partition.topic]  # never empty: the topic is known because a member asked for it
             member = next(turns)
             while member not in takers:
                 member = next(turns)

@@ -61,8 +61,8 @@ def place(cluster: ClusterView, subscriptions: Subscriptions, claims: Claims) ->
     else:
         shares = place_mixed(partitions, wanted, holdings)
     owned = {tp: member for member, held in holdings.owned.items() for tp in held}
-    # What nobody claims is free. What somebody claims is free for its owner alone; where claims of one
-    # generation contradict each other, for nobody.
+    # An unclaimed partition is free. A claimed one is free for its owner alone; where claims of one
+    # generation contradict each other, for no member.
     transferring = {
         tp: member
         for member, share in shares.items()

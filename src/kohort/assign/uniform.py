@@ -63,7 +63,7 @@ class _Table:
                 self._exact.append(member)
 
     def fill_nearby(self, partitions: Sequence[TopicPartition], racks: RackMatch) -> list[TopicPartition]:
-        """Give to members in the rack of a replica, within the quotas; returns what found nobody."""
+        """Give to members in the rack of a replica, within the quotas; returns what no member took."""
         rest = []
         for tp in partitions:
             if (seat := self._next_near(tp, racks)) is not None:

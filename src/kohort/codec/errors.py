@@ -31,4 +31,4 @@ class TooManyElementsError(DecodeError):
 
 
 class EncodeError(KohortError):
-    """A message that cannot be written in that version: a bug of whoever filled it. Says which field."""
+    """A message that cannot be written in that version: a bug of the caller. Says which field."""

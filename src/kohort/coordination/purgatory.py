@@ -5,7 +5,7 @@ Think of queueing for a table for at most half an hour: eating is ``on_complete`
 whatever ended the wait; the complaint about the long wait is ``on_expiration`` and only follows
 when the full time passed.
 
-Nothing here knows about groups: whoever parks requests on a condition and a deadline uses it (the
+Nothing here knows about groups: any code that parks requests on a condition and a deadline uses it (the
 coordinator for joins, syncs and sessions; a broker for delayed fetches). ``context`` is handed
 through to the operation, so that an operation holds ids and no state.
 """
@@ -54,7 +54,7 @@ class DelayedOperation(TimerEntry, Generic[C]):
         return True
 
     def expire(self, context: C) -> None:
-        """The deadline has come. Called by whoever drives the timing wheel."""
+        """The deadline has come. The driver of the timing wheel calls this."""
         if self.force_complete(context):
             self.on_expiration(context)
 
@@ -79,7 +79,7 @@ class Purgatory(Generic[C]):
         self, operation: DelayedOperation[C], keys: Sequence[Hashable], deadline: Instant, context: C
     ) -> bool:
         """Complete ``operation`` if its condition is met, else let it wait; True if this completed it."""
-        assert keys, "an operation nobody can find again could only time out"
+        assert keys, "an operation without keys could only time out"
         if operation.try_complete(context):
             return True
         if not operation.completed:

@@ -61,7 +61,7 @@ class _Level:
 
 
 class TimingWheel:
-    """All timers of a shard, or of whoever else has many and cancels most of them."""
+    """All timers of a shard, or of any owner that has many and cancels most of them."""
 
     __slots__ = ("_due", "_due_mark", "_levels", "_queue", "_sequence", "count")
 

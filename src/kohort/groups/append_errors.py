@@ -1,4 +1,4 @@
-"""What clients are told when the log does not take something (classic-groups 7.5)."""
+"""The error codes for clients when an append fails (classic-groups 7.5)."""
 
 from kohort.model.errors import ErrorCode
 
@@ -16,5 +16,5 @@ _MAPPED = {
 
 
 def map_append_error(error: ErrorCode) -> ErrorCode:
-    """What a client is told when the log refused with ``error``."""
+    """The code for a client when the log refused with ``error``."""
     return _MAPPED.get(error, error)

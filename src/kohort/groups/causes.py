@@ -28,7 +28,7 @@ def _named(member_id: MemberId, instance_id: InstanceId | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FirstJoin:
-    """Somebody asked to join a group that did not exist."""
+    """A client asked to join a group that did not exist."""
 
     client_id: str
     reason: str | None = None

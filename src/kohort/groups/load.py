@@ -45,7 +45,7 @@ StoredGroup: TypeAlias = bytes | GroupImage | None
 
 
 class LoadFailedError(KohortError):
-    """The partition cannot be served: answer 16 for it until it is elected anew."""
+    """The partition cannot be served: answer NOT_COORDINATOR for it until it is elected again."""
 
 
 class _Places(dict[bytes, dict[Partition, StoredOffset] | None]):
@@ -130,7 +130,7 @@ class Loader:
         except KohortError as error:
             raise LoadFailedError(
                 f"cannot load the group data at log offset {record.offset}: {error}",
-                hint="the partition is not served until it is repaired or elected anew",
+                hint="the partition is not served until it is repaired or elected again",
             ) from error
 
     def _take_offset(self, address: OffsetAddress, record: Record, producer: ProducerId) -> None:

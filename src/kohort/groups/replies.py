@@ -18,7 +18,7 @@ from kohort.model.ids import (
 
 
 class JoinedMember(NamedTuple):
-    """A member as the leader is told about it."""
+    """A member as the leader's answer lists it."""
 
     member_id: MemberId
     instance_id: InstanceId | None

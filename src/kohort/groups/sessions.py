@@ -27,7 +27,7 @@ class DelayedHeartbeat(DelayedOperation[Outcome]):
 
 
 def arm_session(state: State, group_id: GroupId, member_id: MemberId, timeout_ms: int, now: Instant) -> None:
-    """Start the session anew; it replaces the one that ran."""
+    """Start the session again; it replaces the one that ran."""
     deadline = Instant(now + timeout_ms)
     running = state.heartbeats.find((group_id, member_id))
     if isinstance(running, DelayedHeartbeat):

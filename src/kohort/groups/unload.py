@@ -1,4 +1,4 @@
-"""The shard goes: who waits in a group is told to look for the coordinator again (classic-groups 7.4)."""
+"""The shard goes: all who wait in it must look for the coordinator again (classic-groups 7.4)."""
 
 from kohort.groups.append_errors import map_append_error
 from kohort.groups.causes import AppendRefused, Cause, PartitionUnloaded

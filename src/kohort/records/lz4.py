@@ -62,7 +62,7 @@ def decompress_into(payload: Buffer, room: bytearray | memoryview, limit: int) -
 
 
 def _bound(payload: Buffer) -> int:
-    """At most how many bytes the frame can hold, told by its blocks."""
+    """The most bytes the frame can hold, according to its blocks."""
     if len(payload) < len(_HEADER) or bytes(payload[:4]) != _MAGIC:
         raise CompressionError("lz4: this is not an lz4 frame")
     flags, block_size = payload[4], _BLOCK_SIZES.get(payload[5] >> 4 & 7)

@@ -8,8 +8,8 @@ What is looked at, in Kafka's order:
 4. every record: its lengths, its place (0, 1, 2, …), its key in a compacted topic, its timestamp.
 
 The fourth step costs 0.4 to 1 microseconds a record, and a decompression. It is on by default, as in Kafka: a
-record nobody can read would stay in the way of every consumer, and of compaction. ``deep=False`` leaves it
-out where no other rule needs it, and trusts the header for what the records would have told.
+record that cannot be read would stop every consumer, and compaction. ``deep=False`` leaves it
+out where no other rule needs it, and trusts the header instead of the records.
 
 A megabyte can hold a hundred megabytes of a million records. Who has others to serve asks with ``at_once``,
 and lets a thread do what would take longer than some milliseconds.
@@ -122,7 +122,7 @@ def check_produced(batch: Buffer, rules: ProduceRules) -> Produced:
 
 
 def price_of(batch: Buffer) -> int:
-    """About how many microseconds ``check_produced`` takes with ``at_once``, at most, told by the header."""
+    """The most microseconds that ``check_produced`` takes with ``at_once``, estimated from the header."""
     if len(batch) < HEADER_SIZE:
         return _ENTRY_PRICE
     header = BatchHeader._make(HEADER.unpack_from(batch))
@@ -185,7 +185,7 @@ def _check_header(batch: Buffer, header: BatchHeader, rules: ProduceRules) -> No
 
 
 def _checked_records(batch: Buffer, header: BatchHeader, rules: ProduceRules) -> tuple[bytes | None, int]:
-    """The batch encoded anew, if it has to be, and the newest timestamp in it."""
+    """The batch, encoded again if it has to be, and the newest timestamp in it."""
     codec = header.codec if rules.codec is None else rules.codec
     if not (rules.deep or rules.compacted or codec != header.codec or _must_see_timestamps(rules)):
         _check_newest(header.max_timestamp, rules)

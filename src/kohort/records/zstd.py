@@ -12,7 +12,7 @@ _MAGIC = 0xFD2FB528
 _SKIPPABLE = 0x184D2A50  # and the fifteen numbers after it
 _MAGIC_AND_LENGTH = Struct("<II")
 _BLOCK_MAX = 128 * 1024
-_LEVEL = 3  # what Kafka's producer uses unless told otherwise
+_LEVEL = 3  # the default of Kafka's producer
 _RLE, _COMPRESSED = 1, 2  # kinds of blocks; the others stand as they are
 _DICTIONARY_ID_SIZES = (0, 1, 2, 4)
 _CONTENT_SIZE_SIZES = (0, 2, 4, 8)
@@ -50,7 +50,7 @@ def decompress_into(payload: Buffer, room: bytearray | memoryview, limit: int) -
 
 
 def _bound(payload: Buffer, limit: int) -> int:
-    """At most how many bytes the frames can hold, told by their blocks.
+    """The most bytes the frames can hold, according to their blocks.
 
     Looks no further once that is more than ``limit``, and stops where the data is cut off or is no frame:
     the library refuses it there.

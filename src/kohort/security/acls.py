@@ -37,7 +37,7 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """What somebody does with a resource."""
+    """What a principal does with a resource."""
 
     UNKNOWN = 0
     ANY = 1

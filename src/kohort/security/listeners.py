@@ -81,7 +81,7 @@ def build_listeners(
     """Match listeners with their protocols and advertised addresses; raises ListenerError."""
     protocols = protocol_map(settings.get(PROTOCOL_MAP, ""))
     _check_unique(listen)
-    told = _advertised(listen, advertise)
+    advertised = _advertised(listen, advertise)
     listeners = []
     for name, host, port in listen:
         full = name or SecurityProtocol.PLAINTEXT.value
@@ -90,7 +90,7 @@ def build_listeners(
                 f"listener {full} has no security protocol",
                 hint=f"--set {PROTOCOL_MAP}={full}:SASL_SSL, or name the listener after its protocol",
             )
-        to = told.get(full, NamedAddress(full, host, 0))
+        to = advertised.get(full, NamedAddress(full, host, 0))
         listeners.append(
             Listener(full, protocols[full], host, port, to.host, to.port, is_bare=not name),
         )
@@ -145,7 +145,7 @@ def _are_one_of_each_kind(hosts: Sequence[str]) -> bool:
 def _advertised(listen: Sequence[NamedAddress], advertise: Sequence[NamedAddress]) -> dict[str, NamedAddress]:
     plaintext = SecurityProtocol.PLAINTEXT.value
     names = [name or plaintext for name, _, _ in listen]
-    told: dict[str, NamedAddress] = {}
+    addresses: dict[str, NamedAddress] = {}
     for one in advertise:
         name = one.name or (names[0] if len(names) == 1 else plaintext)
         if name not in names:
@@ -153,10 +153,10 @@ def _advertised(listen: Sequence[NamedAddress], advertise: Sequence[NamedAddress
                 f"the advertised address {name}://{show(one.host, one.port)} belongs to no listener",
                 hint=f"listeners are {', '.join(names)}",
             )
-        if name in told:
+        if name in addresses:
             raise ListenerError(f"listener {name} has two advertised addresses", hint="keep one of them")
-        told[name] = one
-    return told
+        addresses[name] = one
+    return addresses
 
 
 def find_setting(settings: Mapping[str, str], listener: str, key: str, mechanism: str = "") -> str | None:

@@ -36,46 +36,46 @@ def story_json(story: Story) -> Json:
     }
 
 
-def _rebalance(told: Rebalance) -> Json:
+def _rebalance(rebalance: Rebalance) -> Json:
     return {
-        "kind": told.kind.value,
-        "started_at": told.started_at,
-        "cause": dict(told.cause),
-        "end": told.end.value,
-        "ended_at": told.ended_at,
-        "end_cause": None if told.end_cause is None else dict(told.end_cause),
-        "generation_before": told.generation_before,
-        "generation": told.generation,
-        "protocol": told.protocol,
-        "cooperative": told.is_cooperative,
-        "leader": told.leader,
-        "preparing_ms": told.preparing_ms,
-        "prepared_by": None if told.prepared_by is None else dict(told.prepared_by),
-        "completing_ms": told.completing_ms,
-        "total_ms": told.total_ms,
-        **_people(told),
-        **_partitions(told),
-        "advice": advice(told),
-        "partial": told.is_partial,
-        "dropped": told.dropped,
+        "kind": rebalance.kind.value,
+        "started_at": rebalance.started_at,
+        "cause": dict(rebalance.cause),
+        "end": rebalance.end.value,
+        "ended_at": rebalance.ended_at,
+        "end_cause": None if rebalance.end_cause is None else dict(rebalance.end_cause),
+        "generation_before": rebalance.generation_before,
+        "generation": rebalance.generation,
+        "protocol": rebalance.protocol,
+        "cooperative": rebalance.is_cooperative,
+        "leader": rebalance.leader,
+        "preparing_ms": rebalance.preparing_ms,
+        "prepared_by": None if rebalance.prepared_by is None else dict(rebalance.prepared_by),
+        "completing_ms": rebalance.completing_ms,
+        "total_ms": rebalance.total_ms,
+        **_people(rebalance),
+        **_partitions(rebalance),
+        "advice": advice(rebalance),
+        "partial": rebalance.is_partial,
+        "dropped": rebalance.dropped,
     }
 
 
-def _people(told: Rebalance) -> Json:
-    last = told.last_arrival
+def _people(rebalance: Rebalance) -> Json:
+    last = rebalance.last_arrival
     return {
         "joined": [
-            {**_arrival(one), "new": one.is_new, "reason": one.reason} for one in told.arrivals.values()
+            {**_arrival(one), "new": one.is_new, "reason": one.reason} for one in rebalance.arrivals.values()
         ],
         "last_joined": None if last is None else {"member_id": last[0].member_id, "behind_ms": last[1]},
-        "delays": [{"after_ms": one.after_ms, "sentence": one.sentence} for one in told.delays],
-        "removed": [_removal(one) for one in told.removals],
+        "delays": [{"after_ms": one.after_ms, "sentence": one.sentence} for one in rebalance.delays],
+        "removed": [_removal(one) for one in rebalance.removals],
         "replaced": [
             {"instance_id": one.instance_id, "from": one.old_member_id, "to": one.member_id}
-            for one in told.replacements
+            for one in rebalance.replacements
         ],
-        "unused_ids": [_removal(one) for one in told.unused_ids],
-        "synced": [_arrival(one) for one in told.syncs],
+        "unused_ids": [_removal(one) for one in rebalance.unused_ids],
+        "synced": [_arrival(one) for one in rebalance.syncs],
         "revocations": [
             {
                 "member_id": one.member_id,
@@ -86,12 +86,12 @@ def _people(told: Rebalance) -> Json:
                 "asked_after_ms": one.asked_after_ms,
                 "given_after_ms": one.given_after_ms,
             }
-            for one in told.revocations
+            for one in rebalance.revocations
         ],
-        "awaited": list(told.awaited),
-        "members": list(told.members),
-        "members_added": list(told.members_added),
-        "members_removed": list(told.members_removed),
+        "awaited": list(rebalance.awaited),
+        "members": list(rebalance.members),
+        "members_added": list(rebalance.members_added),
+        "members_removed": list(rebalance.members_removed),
     }
 
 
@@ -103,9 +103,9 @@ def _removal(one: Removal) -> Json:
     return {"member_id": one.member_id, "after_ms": one.after_ms, "cause": dict(one.cause)}
 
 
-def _partitions(told: Rebalance) -> Json:
+def _partitions(rebalance: Rebalance) -> Json:
     return {
-        "assignment_known": told.is_assignment_known,
+        "assignment_known": rebalance.is_assignment_known,
         "moved": [
             {
                 "topic": one.partition.topic,
@@ -113,12 +113,12 @@ def _partitions(told: Rebalance) -> Json:
                 "from": one.before,
                 "to": one.after,
             }
-            for one in told.moves
+            for one in rebalance.moves
         ],
-        "stayed": told.stayed,
-        "without_owner": [_unowned(one) for one in told.unowned],
-        "longest_without_owner_ms": told.longest_unowned_ms,
-        "without_owner_ms": told.unowned_ms,
+        "stayed": rebalance.stayed,
+        "without_owner": [_unowned(one) for one in rebalance.unowned],
+        "longest_without_owner_ms": rebalance.longest_unowned_ms,
+        "without_owner_ms": rebalance.unowned_ms,
     }
 
 

@@ -99,7 +99,7 @@ class ConsumerFollower:
         self._maybe_end(at, cause)
 
     def epoch_grew(self, at: int, details: Details, cause: Cause) -> None:
-        """Somebody made a new target necessary; a group that changes its kind keeps its number."""
+        """A member made a new target necessary; a group that changes its kind keeps its number."""
         plot, epoch = self._plot, int(details["epoch"])
         plot.story.removed = None
         if cause["kind"] == "KindChanged":  # what every member has comes next

@@ -18,7 +18,7 @@ class Roll:
         self._claims: dict[str, frozenset[str]] = {}  # protocols for which a member kept partitions
 
     def clear(self) -> None:
-        """Nobody is in it."""
+        """Whether it has no members."""
         self.members = {}
         self.pending = {}
         self.leader = None

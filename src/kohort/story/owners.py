@@ -1,4 +1,4 @@
-"""Who has which partition, and since when nobody has: followed through a group's history."""
+"""Who owns which partition, and since when a partition has no owner: followed through a group's history."""
 
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
@@ -69,7 +69,7 @@ class Ownership:
         return self._held.setdefault(member_id, set())
 
     def lose(self, member_id: str, lost: Lost, since: int) -> None:
-        """A member is gone; nobody has worked on its partitions since then."""
+        """A member is gone; its partitions have no owner since then."""
         self._release(member_id, set(self._held_by(member_id)), lost, since)
 
     def _release(self, member_id: str, partitions: set[TopicPartition], lost: Lost, since: int) -> None:
@@ -123,7 +123,7 @@ class Ownership:
         return change._replace(stayed=stayed)
 
     def _orphan(self, partition: TopicPartition, eager_since: int | None) -> Orphan | None:
-        """Since when nobody has had a partition that is assigned now; ``None`` if somebody has."""
+        """Since when a partition that is assigned now has no owner; ``None`` if it has one."""
         orphan = self.orphans.pop(partition, None)
         if eager_since is None or (orphan is not None and orphan.since <= eager_since):
             return orphan
@@ -131,7 +131,7 @@ class Ownership:
         return None if before is None else Orphan(before, Lost.EAGER, eager_since)
 
     def keep_only(self, topics: Collection[str]) -> None:
-        """Nobody consumes other topics any more: their partitions are not missing an owner."""
+        """No member consumes other topics any more: their partitions need no owner."""
         self.orphans = {one: orphan for one, orphan in self.orphans.items() if one.topic in topics}
 
     def keep_wanted(self, wanted: Collection[TopicPartition]) -> None:

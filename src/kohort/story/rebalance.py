@@ -21,7 +21,7 @@ class End(StrEnum):
     """How a rebalance ended."""
 
     STABLE = "stable"  # everyone could have its assignment, or has it (consumer groups)
-    EMPTY = "empty"  # nobody was left
+    EMPTY = "empty"  # no member was left
     RESTARTED = "restarted"  # the next one began before there was an assignment
     LOST = "lost"  # the broker stopped, or handed the group over
     RUNNING = "running"  # not yet
@@ -76,7 +76,7 @@ class Delay(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A partition changed hands. ``None`` is nobody."""
+    """A partition changed hands. ``None`` is no owner."""
 
     partition: TopicPartition
     before: str | None
@@ -94,7 +94,7 @@ class Lost(StrEnum):
 
 
 class Unowned(NamedTuple):
-    """A partition nobody worked on for a while; still if ``until`` is ``None``."""
+    """A partition without an owner for a while; still if ``until`` is ``None``."""
 
     partition: TopicPartition
     was: str
@@ -163,7 +163,7 @@ class Rebalance:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its beginning is told, and what was before it."""
+        """Whether the journal has its beginning, and what was before it."""
         nothing_to_compare = self.end is not End.STABLE or not self.is_readable
         return not self.is_partial and (nothing_to_compare or self.is_assignment_known)
 
@@ -215,7 +215,7 @@ class Rebalance:
 
     @property
     def members_removed(self) -> tuple[str, ...]:
-        """Who was in the generation before and is not in this one; nobody as long as there is none."""
+        """Who was in the generation before and is not in this one; empty as long as there is none."""
         if self.generation is None:
             return ()
         renamed = {one.old_member_id for one in self.replacements}
@@ -246,7 +246,7 @@ class Story:
     first_at: int | None = None
 
     def reaches_back(self, count: int) -> bool:
-        """Whether the last ``count`` rebalances are told whole, with what was before them.
+        """Whether the last ``count`` rebalances are complete, with what was before them.
 
         That takes one more rebalance, from the start of its generation on: it names the members.
         """

@@ -42,7 +42,7 @@ def unowned_line(story: Story, show_time: ShowTime) -> str | None:
         return None
     since = min(one.since for one in story.unowned)
     who = show_partitions(one.partition for one in story.unowned)
-    return f"nobody has had {who} since {show_time(since)}"
+    return f"{who}: no owner since {show_time(since)}"
 
 
 def _named(sentence: str, names: Mapping[str, str]) -> str:
@@ -55,27 +55,30 @@ def _named(sentence: str, names: Mapping[str, str]) -> str:
 class _Block:
     """One rebalance in lines."""
 
-    def __init__(self, told: Rebalance, names: Mapping[str, str]) -> None:
-        self._told = told
+    def __init__(self, rebalance: Rebalance, names: Mapping[str, str]) -> None:
+        self._rebalance = rebalance
         self._names = names
 
     def lines(self, show_time: ShowTime) -> list[str]:
-        told = self._told
-        lines = [f"{show_time(told.started_at)}  {self._sentence(told.cause)}"]
+        rebalance = self._rebalance
+        lines = [f"{show_time(rebalance.started_at)}  {self._sentence(rebalance.cause)}"]
         facts: tuple[tuple[str, Sequence[str]], ...] = (
             ("result", [self._result()]),
             ("phases", self._phases()),
             ("removed", self._removed()),
-            ("replaced", [f"{one.instance_id}: {self._transition(*one[1:])}" for one in told.replacements]),
+            (
+                "replaced",
+                [f"{one.instance_id}: {self._transition(*one[1:])}" for one in rebalance.replacements],
+            ),
             ("joined", self._joined()),
-            ("not used", [self._sentence(one.cause) for one in told.unused_ids]),
+            ("not used", [self._sentence(one.cause) for one in rebalance.unused_ids]),
             ("gave up", self._given_up()),
             ("waits for", self._awaited()),
             ("members", self._members()),
             ("partitions", self._partitions()),
             ("no owner", self._unowned()),
             ("incomplete", self._incomplete()),
-            ("advice", [found] if (found := advice(told)) is not None else []),
+            ("advice", [found] if (found := advice(rebalance)) is not None else []),
         )
         for label, values in facts:
             for number, value in enumerate(values):
@@ -85,7 +88,7 @@ class _Block:
     # --- words --------------------------------------------------------------------------------
 
     def _name(self, member_id: str | None) -> str:
-        return "nobody" if member_id is None else self._names.get(member_id, member_id)
+        return "no owner" if member_id is None else self._names.get(member_id, member_id)
 
     def _all(self, member_ids: Iterable[str]) -> str:
         named = [self._name(one) for one in member_ids]
@@ -101,75 +104,78 @@ class _Block:
     # --- facts --------------------------------------------------------------------------------
 
     def _result(self) -> str:
-        told = self._told
-        total = show_span(told.total_ms or 0)
-        cause = "" if told.end_cause is None else self._sentence(told.end_cause)
-        match told.end:
-            case _ if told.kind is GroupKind.CONSUMER:
+        rebalance = self._rebalance
+        total = show_span(rebalance.total_ms or 0)
+        cause = "" if rebalance.end_cause is None else self._sentence(rebalance.end_cause)
+        match rebalance.end:
+            case _ if rebalance.kind is GroupKind.CONSUMER:
                 return self._result_of_epoch(total, cause)
             case End.STABLE:
-                how = "cooperative" if told.is_cooperative else "eager"
-                leader = f", {self._name(told.leader)} leads" if told.leader is not None else ""
-                return f"stable after {total}: generation {told.generation}, {told.protocol} ({how}){leader}"
+                how = "cooperative" if rebalance.is_cooperative else "eager"
+                leader = f", {self._name(rebalance.leader)} leads" if rebalance.leader is not None else ""
+                protocol = f"{rebalance.protocol} ({how})"
+                return f"stable after {total}: generation {rebalance.generation}, {protocol}{leader}"
             case End.EMPTY:
-                return f"empty after {total}: generation {told.generation} has no members"
+                return f"empty after {total}: generation {rebalance.generation} has no members"
             case End.RESTARTED:
                 return f"none: after {total} it began again, because {cause}"
             case End.LOST:
                 return f"none: cut off after {total}, {cause}"
             case End.RUNNING:
-                phase = "members join" if told.prepared_at is None else "the assignment is awaited"
+                phase = "members join" if rebalance.prepared_at is None else "the assignment is awaited"
                 return f"none yet: {phase}"
             case _:
-                assert_never(told.end)
+                assert_never(rebalance.end)
 
     def _result_of_epoch(self, total: str, cause: str) -> str:
         """How the rebalance of a consumer group ended, or where it is."""
-        told = self._told
-        match told.end:
+        rebalance = self._rebalance
+        match rebalance.end:
             case End.STABLE:
-                return f"stable after {total}: epoch {told.generation}, {told.protocol} (consumer)"
+                return f"stable after {total}: epoch {rebalance.generation}, {rebalance.protocol} (consumer)"
             case End.EMPTY:
-                return f"empty: epoch {told.generation} has no members"
+                return f"empty: epoch {rebalance.generation} has no members"
             case End.RESTARTED:
-                return f"epoch {told.generation}, overtaken after {total}: {cause}"
+                return f"epoch {rebalance.generation}, overtaken after {total}: {cause}"
             case End.LOST:
-                return f"epoch {told.generation}, cut off after {total}: {cause}"
+                return f"epoch {rebalance.generation}, cut off after {total}: {cause}"
             case End.RUNNING:
-                where = "no heartbeat has come since" if told.prepared_at is None else "members follow"
-                return f"not stable yet: epoch {told.generation}, {where}"
+                where = "no heartbeat has come since" if rebalance.prepared_at is None else "members follow"
+                return f"not stable yet: epoch {rebalance.generation}, {where}"
             case _:
-                assert_never(told.end)
+                assert_never(rebalance.end)
 
     def _phases(self) -> list[str]:
-        told = self._told
-        if told.kind is GroupKind.CONSUMER:
+        rebalance = self._rebalance
+        if rebalance.kind is GroupKind.CONSUMER:
             return self._phases_of_epoch()
-        if told.prepared_by is None or told.preparing_ms is None:
+        if rebalance.prepared_by is None or rebalance.preparing_ms is None:
             return []
-        lines = [f"preparing {show_span(told.preparing_ms)}: {self._why_prepared(told.prepared_by)}"]
-        if told.completing_ms is not None:
-            leader = told.assigned_after_ms
+        lines = [
+            f"preparing {show_span(rebalance.preparing_ms)}: {self._why_prepared(rebalance.prepared_by)}"
+        ]
+        if rebalance.completing_ms is not None:
+            leader = rebalance.assigned_after_ms
             came = "" if leader is None else f": the leader's assignment came after {show_span(leader)}"
-            lines.append(f"completing {show_span(told.completing_ms)}{came}")
-            late = [one for one in told.syncs if one.after_ms > told.completing_ms]
+            lines.append(f"completing {show_span(rebalance.completing_ms)}{came}")
+            late = [one for one in rebalance.syncs if one.after_ms > rebalance.completing_ms]
             lines += [f"{self._name(one.member_id)} took it after {show_span(one.after_ms)}" for one in late]
         return lines
 
     def _phases_of_epoch(self) -> list[str]:
         """The target comes with a heartbeat; then members follow, each with heartbeats of its own."""
-        told = self._told
-        if told.prepared_at is None or not told.preparing_ms:
+        rebalance = self._rebalance
+        if rebalance.prepared_at is None or not rebalance.preparing_ms:
             return []
-        lines = [f"assigning {show_span(told.preparing_ms)}: until a member sent a heartbeat"]
-        if told.completing_ms is not None:
-            lines.append(f"reconciling {show_span(told.completing_ms)}")
+        lines = [f"assigning {show_span(rebalance.preparing_ms)}: until a member sent a heartbeat"]
+        if rebalance.completing_ms is not None:
+            lines.append(f"reconciling {show_span(rebalance.completing_ms)}")
         return lines
 
     def _given_up(self) -> list[str]:
         """What members of a consumer group gave up for others, and how long that took them."""
         rows = []
-        for one in self._told.revocations:
+        for one in self._rebalance.revocations:
             if one.given_after_ms is not None:
                 took = show_span(one.given_after_ms - one.asked_after_ms)
                 what = f"{self._name(one.member_id)}: {show_partitions(one.partitions)}"
@@ -177,23 +183,23 @@ class _Block:
         return _few(rows)
 
     def _awaited(self) -> list[str]:
-        told = self._told
-        if told.kind is GroupKind.CLASSIC:
-            return [self._all(told.awaited)] if told.awaited else []
+        rebalance = self._rebalance
+        if rebalance.kind is GroupKind.CLASSIC:
+            return [self._all(rebalance.awaited)] if rebalance.awaited else []
         rows = []
         holding = set()
-        for one in told.revocations:
-            if one.given_after_ms is None and one.member_id in told.awaited:
+        for one in rebalance.revocations:
+            if one.given_after_ms is None and one.member_id in rebalance.awaited:
                 holding.add(one.member_id)
                 waiting = f"; {self._all(one.waiting)} waits" if one.waiting else ""
                 what = f"{self._name(one.member_id)} to give up {show_partitions(one.partitions)}"
                 rows.append(f"{what}, asked +{show_span(one.asked_after_ms)}{waiting}")
-        others = [one for one in told.awaited if one not in holding]
+        others = [one for one in rebalance.awaited if one not in holding]
         rows += [f"a heartbeat of {self._all(others)}"] if others else []
         return _few(rows)
 
     def _why_prepared(self, cause: Cause) -> str:
-        prolonged = len(self._told.delays)
+        prolonged = len(self._rebalance.delays)
         more = f", prolonged {'once' if prolonged == 1 else f'{prolonged} times'}" if prolonged else ""
         if cause["kind"] == "InitialDelayPassed":
             return f"the initial delay passed{more}, {counted(cause['members'], 'member')} came"
@@ -202,21 +208,21 @@ class _Block:
         return self._sentence(cause) + more
 
     def _removed(self) -> list[str]:
-        told = self._told
+        rebalance = self._rebalance
         return _few(
             [
                 f"+{show_span(one.after_ms):8} {self._sentence(one.cause)}"
                 if self._name(one.member_id) in self._sentence(one.cause)
                 else f"+{show_span(one.after_ms):8} {self._name(one.member_id)}: {self._sentence(one.cause)}"
-                for one in told.removals
-                if one.cause != told.cause
+                for one in rebalance.removals
+                if one.cause != rebalance.cause
             ]
         )
 
     def _joined(self) -> list[str]:
-        last = self._told.last_arrival
+        last = self._rebalance.last_arrival
         rows = []
-        for one in self._told.arrivals.values():
+        for one in self._rebalance.arrivals.values():
             row = f"+{show_span(one.after_ms):8} {self._name(one.member_id)}{self._how(one)}"
             if last is not None and one is last[0]:
                 row += f", the last, {show_span(last[1])} behind"
@@ -228,27 +234,29 @@ class _Block:
         return f"{new} ({_named(arrival.reason, self._names)})" if arrival.reason else new
 
     def _members(self) -> list[str]:
-        told = self._told
-        added, removed = told.members_added, told.members_removed
-        if told.prepared_at is None or not (added or removed):
+        rebalance = self._rebalance
+        added, removed = rebalance.members_added, rebalance.members_removed
+        if rebalance.prepared_at is None or not (added or removed):
             return []
         changes = [f"+ {self._all(added)}"] if added else []
         changes += [f"- {self._all(removed)}"] if removed else []
-        return [f"{len(told.members)}: {'; '.join(changes)}"]
+        return [f"{len(rebalance.members)}: {'; '.join(changes)}"]
 
     def _partitions(self) -> list[str]:
-        told = self._told
-        if told.end is not End.STABLE and not (told.kind is GroupKind.CONSUMER and told.moves):
+        rebalance = self._rebalance
+        if rebalance.end is not End.STABLE and not (rebalance.kind is GroupKind.CONSUMER and rebalance.moves):
             return []
-        if not told.is_readable:
+        if not rebalance.is_readable:
             return ["this is no group of consumers: its assignments cannot be read"]
-        if not told.is_assignment_known:
+        if not rebalance.is_assignment_known:
             return ["the assignment before is not in the journal: what moved is unknown"]
-        if not told.moves:
-            return [f"all {told.stayed} stayed where they were" if told.stayed else "none are assigned"]
+        if not rebalance.moves:
+            return [
+                f"all {rebalance.stayed} stayed where they were" if rebalance.stayed else "none are assigned"
+            ]
         rows = [self._how_many()]
         by_way: dict[tuple[str | None, str | None], list[Move]] = {}
-        for move in told.moves:
+        for move in rebalance.moves:
             by_way.setdefault((move.before, move.after), []).append(move)
         return rows + _few(
             [
@@ -258,18 +266,18 @@ class _Block:
         )
 
     def _how_many(self) -> str:
-        moves = self._told.moves
+        moves = self._rebalance.moves
         counts = (
             (sum(one.before is not None and one.after is not None for one in moves), "moved"),
             (sum(one.before is None for one in moves), "new"),
             (sum(one.after is None for one in moves), "taken away"),
-            (self._told.stayed, "stayed"),
+            (self._rebalance.stayed, "stayed"),
         )
         return ", ".join(f"{count} {what}" for count, what in counts if count)
 
     def _unowned(self) -> list[str]:
         alike: dict[tuple[int, Lost, str], list[Unowned]] = {}
-        for one in self._told.unowned:
+        for one in self._rebalance.unowned:
             if one.until is not None and one.until > one.since:
                 alike.setdefault((one.until - one.since, one.lost, self._since(one)), []).append(one)
         rows = []
@@ -278,14 +286,14 @@ class _Block:
             rows.append(
                 f"{at_most}{show_span(span)}{since}: {show_partitions(one.partition for one in ones)}"
             )
-        if len(self._told.unowned) > 1 and self._told.unowned_ms >= _WORTH_ADDING:
-            at_most = "up to " if any(one.at_most for one in self._told.unowned) else ""
-            rows.append(f"{at_most}{self._told.unowned_ms / 1_000:.1f} partition-seconds in all")
+        if len(self._rebalance.unowned) > 1 and self._rebalance.unowned_ms >= _WORTH_ADDING:
+            at_most = "up to " if any(one.at_most for one in self._rebalance.unowned) else ""
+            rows.append(f"{at_most}{self._rebalance.unowned_ms / 1_000:.1f} partition-seconds in all")
         return _few(rows)
 
     def _since(self, one: Unowned) -> str:
         """What made a partition lose its owner before this rebalance began."""
-        if one.lost is Lost.EAGER or one.since >= self._told.started_at:
+        if one.lost is Lost.EAGER or one.since >= self._rebalance.started_at:
             return ""
         match one.lost:
             case Lost.REVOKED:
@@ -300,11 +308,11 @@ class _Block:
                 assert_never(one.lost)
 
     def _incomplete(self) -> list[str]:
-        told = self._told
-        rows = ["its beginning is not in the journal"] if told.is_partial else []
-        if told.dropped:
+        rebalance = self._rebalance
+        rows = ["its beginning is not in the journal"] if rebalance.is_partial else []
+        if rebalance.dropped:
             rows.append(
-                f"the journal lost {counted(told.dropped, 'event')} meanwhile, of this group or others"
+                f"the journal lost {counted(rebalance.dropped, 'event')} meanwhile, of this group or others"
             )
         return rows
 

@@ -64,7 +64,7 @@ def test_what_nobody_has_and_what_cannot_be_read_stands_at_the_end(
     orphan = Unowned(TopicPartition(TopicName("t"), Partition(3)), "a", Lost.GONE, 5, None, None)
     show_story(Story("g", unowned=[orphan], unreadable=2), GROUP, is_all=True)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-3].startswith("nobody has had t 3 since ")
+    assert lines[-3].startswith("t 3: no owner since ")
     assert lines[-1] == "2 documents of the journal could not be read"
 
 

@@ -39,7 +39,7 @@ GOLDEN = """\
   joined      +0 ms     a, new
   members     1: + a
   partitions  6 new
-              nobody → a: t 0-5
+              no owner → a: t 0-5
 
 1.000  b joined
   result      stable after 3.50 s: epoch 2, uniform (consumer)

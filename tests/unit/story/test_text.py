@@ -70,8 +70,8 @@ GOLDEN = """\
               +10 ms    b-…0003, new, the last, 10 ms behind
   members     2: + a-…0001, b-…0003
   partitions  4 new
-              nobody → a-…0001: t 0-1
-              nobody → b-…0003: t 2-3
+              no owner → a-…0001: t 0-1
+              no owner → b-…0003: t 2-3
 
 9.020  c-…0005 joined; reason given: scaled up
   result      stable after 50 ms: generation 2, range (eager), a-…0001 leads
@@ -134,9 +134,9 @@ def test_the_two_halves_of_a_cooperative_rebalance_explain_each_other(journal: J
     )
     journal.assign("a", {"a": assignment(0, 1), "b": assignment(2), "c": b""}, "b", "c")
     first = "\n".join(story_lines(journal.story(), clock))
-    assert "  partitions  1 taken away, 3 stayed\n              b-…0003 → nobody: t 3\n" in first
+    assert "  partitions  1 taken away, 3 stayed\n              b-…0003 → no owner: t 3\n" in first
     assert first.endswith("the next one hands out what this one took away")
-    assert unowned_line(journal.story(), clock) == "nobody has had t 3 since 6.070"
+    assert unowned_line(journal.story(), clock) == "t 3: no owner since 6.070"
     journal.do(
         lambda: scenario.join("b", protocols=[("range", owning(2))]),
         lambda: scenario.join("a"),

@@ -174,11 +174,11 @@ def _join_with_id(group: Group, command: Join, out: Outcome) -> None:
 
 
 def _is_answered_at_once(group: Group, member: Member, command: Join) -> bool:
-    """Nothing new from this member, and a generation it can simply be told about again."""
+    """Nothing new from this member, and the same generation can be sent to it again."""
     if member.protocols != command.protocols:
         return False
     if group.phase is Phase.STABLE:
-        return member.member_id != group.leader  # a leader that rejoins wants to assign anew
+        return member.member_id != group.leader  # a leader that rejoins wants to assign again
     return group.phase is Phase.COMPLETING_REBALANCE
 
 

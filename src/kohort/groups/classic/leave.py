@@ -27,8 +27,8 @@ def leave(command: Leave, out: Outcome) -> None:
     if error:
         out.reply(command.reply_to, LeaveReply(error=error))
     elif group is None:
-        nobody = [ErrorCode.UNKNOWN_MEMBER_ID] * len(command.leavers)
-        out.reply(command.reply_to, _reply(command, nobody))
+        unknown = [ErrorCode.UNKNOWN_MEMBER_ID] * len(command.leavers)
+        out.reply(command.reply_to, _reply(command, unknown))
     else:
         _leave_group(group, command, out)
 
@@ -39,7 +39,7 @@ def _leave_group(group: Group, command: Leave, out: Outcome) -> None:
     if group.phase is Phase.PREPARING_REBALANCE:
         out.state.rebalances.check_and_complete(join_key(group.group_id), out)
     elif left:
-        # An id that was handed out and given back disturbs nobody (classic-groups 10 #15). Of several
+        # An id that was handed out and given back disturbs no member (classic-groups 10 #15). Of several
         # members who left in one request the first stands for the rebalance.
         prepare_rebalance(group, left[0], out)
     # If the group is empty now, that is stored before the answer.

@@ -1,4 +1,4 @@
-"""Rebalances: how one is prepared, what ends the join phase, and what members are told then.
+"""Rebalances: how one is prepared, what ends the join phase, and what members receive then.
 
 ``prepare_rebalance`` → members join → ``on_complete_join`` → members sync. The waiting in between is
 done by ``DelayedJoin`` (or ``InitialDelayedJoin`` for a group that was empty) and ``DelayedSync``.
@@ -60,7 +60,7 @@ class DelayedJoin(DelayedOperation[Outcome]):
         return group.everyone_has_joined and self.force_complete(context)
 
     def on_complete(self, context: Outcome) -> None:
-        """End the join phase, whoever is missing."""
+        """End the join phase even if members are missing."""
         group = context.state.classic(self.group_id)
         if group.everyone_has_joined:
             on_complete_join(group, EveryoneJoined(len(group.members)), context)
@@ -107,7 +107,7 @@ class DelayedSync(DelayedOperation[Outcome]):
         self.timeout_ms = timeout_ms
 
     def try_complete(self, context: Outcome) -> bool:
-        """Complete if nobody is missing."""
+        """Complete if no member is missing."""
         return not context.state.classic(self.group_id).pending_sync and self.force_complete(context)
 
     def on_expiration(self, context: Outcome) -> None:
@@ -151,7 +151,7 @@ def on_complete_join(group: Group, cause: Cause, out: Outcome) -> None:
     out.state.rebalances.cancel(join_key(group.group_id))
     _remove_absent_members(group, cause, out)
     if group.members and not _choose_leader(group, cause, out):
-        # Only absent static members: nobody could lead.
+        # Only absent static members: none of them can lead.
         timeout = max(group.rebalance_timeout_ms, SHORTEST_EXTENSION_MS)
         out.emit(JoinPhaseExtended(group.group_id, timeout, cause))
         _await_joins(DelayedJoin(group.group_id, timeout), timeout, out)
@@ -170,7 +170,7 @@ def _remove_absent_members(group: Group, cause: Cause, out: Outcome) -> None:
 
 
 def _choose_leader(group: Group, cause: Cause, out: Outcome) -> bool:
-    """Have a leader that has joined: the present one if possible, else the first. False if nobody has."""
+    """Have a leader that has joined: the present one, else the first. False if no member has joined."""
     leader = group.members[group.leader] if group.leader is not None else None
     if leader is not None and leader.parked_join is not None:
         return True
@@ -213,7 +213,7 @@ def _init_next_generation(group: Group, cause: Cause, out: Outcome) -> None:
 
 
 def join_reply(group: Group, member: Member) -> JoinReply:
-    """What a member of the present generation is told; the leader is told about everyone."""
+    """The answer to a member of the present generation; the leader's answer lists all members."""
     assert group.leader is not None, "a group with members has a leader"
     is_leader = member.member_id == group.leader
     return JoinReply(

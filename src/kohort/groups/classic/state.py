@@ -77,8 +77,8 @@ class Group:
     offers: dict[str, int] = field(default_factory=dict)  # protocol name → how many members list it
     awaiting_join: int = 0  # members with a parked join, so that "has everyone joined?" costs nothing
     members_bytes: int = 0  # memory its members and handed-out ids take, about
-    new_member_added: bool = False  # somebody came during the initial delay
-    subscribed: frozenset[TopicName] | None = None  # None: cannot be told from the members' metadata
+    new_member_added: bool = False  # a member came during the initial delay
+    subscribed: frozenset[TopicName] | None = None  # None: the members' metadata does not say it
 
     @property
     def everyone_has_joined(self) -> bool:

@@ -47,7 +47,7 @@ def replace_static_member(group: Group, command: Join, member_id: MemberId, out:
 def _stored_reply(group: Group, command: Join, member_id: MemberId, old_leader: MemberId) -> JoinReply:
     """The generation goes on, so a leader that came back must not assign again.
 
-    From version 9 on it is told so; an older one is told that its old id leads.
+    From version 9 on the answer says so; an older answer names its old id as the leader.
     """
     skips = command.supports_skip_assignment and group.leader == member_id
     return JoinReply(
@@ -70,7 +70,7 @@ def _fence_parked_requests(old: Member, out: Outcome) -> None:
 
 
 def _rename(group: Group, member: Member, member_id: MemberId, cause: Cause, out: Outcome) -> None:
-    """Move the member to another id. Its session starts anew, with the timeout it has had."""
+    """Move the member to another id. Its session starts again, with the same timeout."""
     assert member.instance_id is not None
     cancel_session(out.state, group.group_id, member.member_id)
     out.emit(MemberReplaced(group.group_id, member.instance_id, member.member_id, member_id, cause))

@@ -12,7 +12,7 @@ _INT32 = Struct(">i")
 def subscribed_topics(group: Group, protocol: str | None = None) -> frozenset[TopicName] | None:
     """The union of the members' topics under ``protocol`` (default: the selected one).
 
-    ``None`` if it cannot be told: another protocol type than "consumer", or bytes that do not parse.
+    ``None`` if it is unknown: another protocol type than "consumer", or bytes that do not parse.
     """
     if group.protocol_type != CONSUMER:
         return None

@@ -108,7 +108,7 @@ def _serve(group: Group, member: Member, command: Sync, out: Outcome) -> None:
 
 
 def sync_reply(group: Group, member: Member) -> SyncReply:
-    """A member's own assignment; nobody sees another's."""
+    """A member's own assignment; no member sees another's."""
     return SyncReply(
         protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
     )

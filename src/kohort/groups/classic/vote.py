@@ -22,7 +22,7 @@ def select_protocol(group: Group) -> str:
 
 
 def supports_protocols(group: Group, protocol_type: str, protocols: tuple[Protocol, ...]) -> bool:
-    """Whether somebody with these protocols may be in the group together with its members."""
+    """Whether a member with these protocols fits into the group."""
     names = [name for name, _ in protocols]
     if len(set(names)) != len(names):
         return False  # Kafka counts a repeated name twice and can never elect it; we refuse it at once

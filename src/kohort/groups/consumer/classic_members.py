@@ -208,7 +208,7 @@ def answer_classic_heartbeat(  # noqa: PLR0913  # a heartbeat makes no objects
     instance_id: InstanceId | None,
     now: Instant,
 ) -> ErrorCode:
-    """Keep the session alive; a member that something is to be told to has to join again."""
+    """Keep the session alive; a member with news to receive has to join again."""
     error = _check(group, member_id, instance_id, generation)
     if error:
         return error

@@ -174,7 +174,7 @@ def remove_or_downgrade(
 ) -> ErrorCode:
     """Take members out; a group that has classic members alone then becomes a classic group.
 
-    Returns an error, and takes out nobody, if the log cannot store that in one batch.
+    Returns an error, and removes no member, if the log cannot store that in one batch.
     """
     names = {member.member_id for member in gone}
     rest = [member for member in group.members.values() if member.member_id not in names]

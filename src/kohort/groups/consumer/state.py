@@ -31,7 +31,7 @@ class ConsumerMember:
         return self.details.classic is not None
 
     def check_epoch(self, received: int) -> ErrorCode:
-        """Whether a request about offsets has the member's epoch, as it was told the epoch last."""
+        """Whether a request about offsets has the epoch that the member received last."""
         if received == self.current.member_epoch:
             return ErrorCode.NONE
         return ErrorCode.ILLEGAL_GENERATION if self.is_classic else ErrorCode.STALE_MEMBER_EPOCH

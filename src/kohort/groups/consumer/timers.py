@@ -77,7 +77,7 @@ def await_request(
     """Give a classic member its rebalance timeout for the next request."""
     key = _key(awaited, group.group_id, member.member_id)
     if awaited == JOIN_AWAITED and state.rebalances.find(key) is not None:
-        return  # the time runs since it was told to join first
+        return  # the time runs since it was first asked to join
     state.rebalances.cancel(key)
     timeout = member.details.rebalance_timeout_ms
     operation = DelayedClassicRequest(group.group_id, member.member_id, awaited, timeout)

@@ -118,7 +118,7 @@ def update_member(update: MemberUpdate, out: Outcome) -> CurrentAssignment | Err
 
 
 def _is_settled(update: MemberUpdate, known: ConsumerMember, out: Outcome) -> bool:
-    """The commonest case: the member says nothing new, and nothing is to be told to it."""
+    """The commonest case: the member says nothing new, and there is no news for it."""
     group = update.group
     return (
         known.details == update.details

@@ -15,7 +15,7 @@ from kohort.model.ids import NO_TOPIC_ID, Partition, TopicId
 def fetch_offsets(command: FetchOffsets, out: Outcome) -> None:
     """Answer when everything that the answer shows is stored.
 
-    A group that does not exist is not an error, whoever asks.
+    A group that does not exist is not an error.
     """
     group: AnyGroup | None = out.state.groups.get(command.group_id)
     error = ErrorCode.NONE if group is None else group.check_fetch(command)
@@ -46,7 +46,7 @@ def _one(command: FetchOffsets, asked: FetchTopic, partition: Partition, table: 
 
 
 def _is_of_another_topic(stored: TopicId, asked: TopicId) -> bool:
-    """Whether the topic was deleted and made again since; without ids that cannot be told."""
+    """Whether the topic was deleted and made again since; without ids that is unknown."""
     return NO_TOPIC_ID not in (stored, asked) and stored != asked
 
 

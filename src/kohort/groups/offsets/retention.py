@@ -1,4 +1,4 @@
-"""Retention: offsets nobody needs any more, and groups that have nothing left (offsets-and-log 6)."""
+"""Retention: offsets that expire, and groups that have nothing left (offsets-and-log 6)."""
 
 from kohort.coordination.purgatory import DelayedOperation
 from kohort.groups.causes import RetentionPassed

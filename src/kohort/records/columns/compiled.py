@@ -1,6 +1,6 @@
 """The decoder compiled by numba: the walk in plain Python, at the speed of C. Needs ``kohort[fast]``.
 
-Compiled code reads wherever it is told to, so every read is preceded by a comparison with the end of the
+Compiled code reads at any address, so every read is preceded by a comparison with the end of the
 payload. Importing this takes most of a second, and the first call again half of one (two, when the compiled
 code is not in numba's cache): only worth it for many records.
 """

@@ -42,7 +42,7 @@ _Found = tuple[Section, CorruptBatchError | None]
 
 
 def _as_they_stand(table: BatchTable) -> Iterator[_Found]:
-    """Sections of payloads that nobody compressed: they are read in the log itself."""
+    """Sections of uncompressed payloads: they are read in the log itself."""
     starts = table.positions + HEADER_SIZE
     ends = table.positions + LENGTH_END + table.headers["batch_length"]
     numbers = np.cumsum(ends - starts) // SECTION_BYTES
