@@ -7,8 +7,8 @@ what this one acknowledges to have given up. So it must never read a partition t
 import random
 
 import pytest
+from tests.unit.client.membership.consumer_stage import INTERVAL, Beat, Member
 from tests.unit.client.membership.stage import Wakeup, topic_id, tp
-from tests.unit.client.membership.test_consumer_protocol import INTERVAL, Beat, Member
 
 from kohort.client.errors import DisconnectedError
 from kohort.client.membership.commands import CallbackKind, ReplyReceived, RequestFailed, Send

@@ -195,11 +195,15 @@ class FetchPositions:
     def failed(
         self, asked: Mapping[TopicPartition, PartitionState], error: KohortError, now: Instant
     ) -> None:
-        """No answer: ask again later; what will not pass is raised by the next poll."""
+        """No answer: ask again later; what will not pass is raised by the next poll.
+
+        Unless it is about partitions that are gone: a member that its group has removed is refused.
+        """
         for partition, state in asked.items():
             self._done(partition, state)
             self._retry_at[partition] = Instant(now + self._backoff_ms)
-        if not error.retriable:
+        held = self._subscriptions.assignment
+        if not error.retriable and any(held.get(each) is state for each, state in asked.items()):
             self._errors.append(error)
 
     def out_of_range(self, partition: TopicPartition, state: PartitionState, position: Position) -> None:

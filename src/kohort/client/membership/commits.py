@@ -407,6 +407,10 @@ class CommittedOffsets(CoordinatorCalls[CommittedQuestion]):
         question.stage = CallStage.IN_FLIGHT
         partitions = sorted(question.command.partitions)
         request = offset_fetch_request(self._context.settings.group, partitions, require_stable=True)
+        member = self._context.member
+        if self._context.subscriptions.is_group_managed and (epoch := member.known_epoch) is not None:
+            (group,) = request.groups
+            group.member_id, group.member_epoch = member.generation.member_id, epoch
         self._context.send(request, question, highest=OFFSETS_BY_NAME)
 
     def replied(self, question: CommittedQuestion, fetched: OffsetFetchResponse) -> None:
@@ -426,7 +430,8 @@ class CommittedOffsets(CoordinatorCalls[CommittedQuestion]):
         if reaction.then is Then.FAIL_TOPICS:
             topics = {each.topic for each, row in rows.items() if row.error_code == code}
             return TopicAuthorizationFailedError(what, topics)
-        error.retriable = reaction.then is Then.RETRY
+        is_stale = reaction.then is Then.FAIL_STALE and self._context.member.known_epoch is not None
+        error.retriable = reaction.then is Then.RETRY or is_stale
         error.hint = reaction.hint or error.hint
         return error
 

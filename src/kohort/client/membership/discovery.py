@@ -4,6 +4,8 @@ At most one lookup is in flight; poll, heartbeats and commits share it. Kafka's 
 ``lookupCoordinator`` and ``sendFindCoordinatorRequest``.
 """
 
+from abc import ABC, abstractmethod
+
 from kohort.client.errors import (
     STALLED_HINT,
     BrokerError,
@@ -152,7 +154,10 @@ class Discovery:
         self._failures += 1
 
 
-class PollTimer:
+_NEVER = Instant(2**53)
+
+
+class PollTimer(ABC):
     """max.poll.interval.ms, and what ended the heartbeats: the same in both protocols."""
 
     def __init__(self, context: MemberContext, discovery: Discovery) -> None:
@@ -179,6 +184,18 @@ class PollTimer:
 
     def restart_poll(self) -> None:
         self._poll_until = self._member_context.after(self._member_context.settings.max_poll_interval_ms)
+
+    def stop_poll_timer(self) -> None:
+        """The member is leaving: no poll is expected any more."""
+        self._poll_until = _NEVER
+
+    @abstractmethod
+    def tick(self) -> None:
+        """Do what is due, whether or not the application polls."""
+
+    @abstractmethod
+    def next_deadline(self) -> Instant | None:
+        """When ``tick`` has something to do."""
 
     def until_found(self) -> Instant:
         """The next deadline while the coordinator is unknown."""

@@ -52,7 +52,7 @@ from kohort.client.membership.context import (
     Pending,
     PendingCommit,
 )
-from kohort.client.membership.discovery import Discovery
+from kohort.client.membership.discovery import Discovery, PollTimer
 from kohort.client.membership.state import (
     ClassicMemberState,
     ClusterTopics,
@@ -78,6 +78,7 @@ class Membership(ABC):
     """
 
     protocol = RebalanceProtocol.COOPERATIVE
+    heartbeats: PollTimer
 
     def __init__(self, context: MemberContext) -> None:
         self._context = context
@@ -165,14 +166,15 @@ class Membership(ABC):
         if (due is not None and now >= due) or not self.is_calm(now):
             return False
         self._context.now = now
-        self.restart_poll_timer()
+        self.heartbeats.restart_poll()
         return True
 
     def next_deadline(self) -> Instant | None:
         """When ``advance`` has something to do."""
         times: list[Instant | None] = []
         if not self._is_closed:
-            times = [self.group_deadline(), self.commits.next_deadline(), self.committed.next_deadline()]
+            parts = (self.heartbeats, self.commits, self.committed)
+            times = [each.next_deadline() for each in parts]
         if self._last_commits is not None and isinstance(self._call, Close):
             times.append(self._call.deadline)
         return min((time for time in times if time is not None), default=None)
@@ -185,7 +187,7 @@ class Membership(ABC):
         assert now >= self._context.now, "time does not run backwards"
         self._context.now = now
         if not self._is_closed:
-            self.tick_group()
+            self.heartbeats.tick()
             self.commits.tick()
             self.committed.tick()
 
@@ -279,11 +281,14 @@ class Membership(ABC):
         assert isinstance(self._call, Close)
         if all(each.is_done for each in last) or self._context.now >= self._call.deadline:
             self._last_commits = None
-            self.stop_heartbeats()
             self._release()
 
     def _release(self) -> None:
-        """The last step of unsubscribe and close: give back, then leave."""
+        """The last step of unsubscribe and close: give back, then leave.
+
+        Heartbeats go on until the callback has returned, however long that takes.
+        """
+        self.heartbeats.stop_poll_timer()
         self.release()
         if self._context.callback is None:
             self._left(None)
@@ -371,10 +376,6 @@ class Membership(ABC):
     def is_calm(self, now: Instant) -> bool:
         """Whether ``poll`` at this time would find nothing to do in a group that has settled."""
 
-    @abstractmethod
-    def restart_poll_timer(self) -> None:
-        """The application lives: max.poll.interval.ms begins again."""
-
     def maybe_update_subscription_metadata(self) -> None:
         """Look at newer metadata: which topics match the pattern now."""
         if self._has_newer_matches():
@@ -412,10 +413,6 @@ class Membership(ABC):
     @abstractmethod
     def leave(self, reason: str) -> None:
         """Tell the coordinator, if it is known, and forget the membership."""
-
-    @abstractmethod
-    def stop_heartbeats(self) -> None:
-        """The consumer is closed."""
 
     def let_go(self) -> OpenCallback:
         """The callback is over, or its call was given up: what it said goodbye to is gone.
@@ -478,14 +475,6 @@ class Membership(ABC):
             self.auto_commits.done(commit)
 
     # --- time ---------------------------------------------------------------------------------
-
-    @abstractmethod
-    def tick_group(self) -> None:
-        """Do what is due in the group, whether or not the application polls."""
-
-    @abstractmethod
-    def group_deadline(self) -> Instant | None:
-        """When ``tick_group`` has something to do."""
 
     @abstractmethod
     def next_step(self) -> Instant | None:

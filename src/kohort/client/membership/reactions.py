@@ -24,7 +24,7 @@ class Then(Enum):
     FAIL_TOPICS = "fail this call, naming every topic with this code"
     FAIL_EXPELLED = "CommitFailed; if another rebalance is being prepared: RebalanceInProgress"
     FAIL_FENCED = "FencedInstanceId; if the generation has changed, as after an expulsion"
-    FAIL_STALE = "try again with the newest epoch; CommitFailed if the member is out of the group"
+    FAIL_STALE = "try again with the newest epoch; fail if the member is out of the group"
     FAIL_REBALANCING = "RebalanceInProgress"
     RECEIVED = "count as a heartbeat: restart the session timer"
     BEAT_LATER = "count as a failed heartbeat: the next one after exponential backoff"
@@ -183,6 +183,8 @@ REACTIONS: Mapping[ApiKey, Mapping[ErrorCode | Special, Reaction]] = {
         _E.NOT_COORDINATOR: _UNKNOWN_THEN_RETRY,
         _E.COORDINATOR_LOAD_IN_PROGRESS: _RETRY,
         _E.UNSTABLE_OFFSET_COMMIT: _RETRY,
+        _E.STALE_MEMBER_EPOCH: Reaction(Then.FAIL_STALE),
+        _E.UNKNOWN_MEMBER_ID: _FAIL,
         _E.TOPIC_AUTHORIZATION_FAILED: Reaction(Then.FAIL_TOPICS),
         _E.UNKNOWN_TOPIC_OR_PARTITION: _FAIL,
         _E.GROUP_AUTHORIZATION_FAILED: Reaction(Then.FAIL, hint=_RIGHTS),

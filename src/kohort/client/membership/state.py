@@ -199,6 +199,11 @@ class AbstractMember(ABC):
     def is_preparing_rebalance(self) -> bool:
         return False
 
+    @property
+    def known_epoch(self) -> Generation | None:
+        """The epoch that an OffsetFetch names; classic members name none."""
+        return None
+
     @abstractmethod
     def commit_refusal(self, group_id: str) -> KohortError | None:
         """Why this member cannot commit now."""
@@ -368,6 +373,10 @@ class ConsumerProtocolMember(AbstractMember):
     @property
     def epoch(self) -> Generation:
         return self.generation.generation_id
+
+    @property
+    def known_epoch(self) -> Generation | None:
+        return self.epoch if self.epoch > JOIN_EPOCH else None
 
     @property
     def has_settled(self) -> bool:

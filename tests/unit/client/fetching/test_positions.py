@@ -109,6 +109,15 @@ def test_what_will_not_pass_is_raised() -> None:
         reader.positions.raise_pending()
 
 
+def test_a_refusal_about_partitions_that_are_gone_is_not_raised() -> None:
+    reader = Reader()
+    due = reader.positions.due(metadata(), NOW, has_group=True)
+    reader.subscriptions.unsubscribe()
+    reader.positions.failed(due.committed, BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, "ask"), NOW)
+    reader.positions.raise_pending()
+    assert reader.positions.next_retry() is None
+
+
 def test_a_partition_without_a_leader_waits_for_metadata() -> None:
     due = Reader().positions.due(metadata(leader=-1), NOW, has_group=False)
     assert not due.resets

@@ -1,10 +1,8 @@
 """A member of the consumer protocol (KIP-848), by what it sends and which callbacks run."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
-from tests.unit.client.membership.stage import Stage, Wakeup, topic_id, tp
+from tests.unit.client.membership.consumer_stage import INTERVAL, Beat, Member, owned
+from tests.unit.client.membership.stage import Wakeup, tp
 
 from kohort.client.addresses import Address
 from kohort.client.errors import (
@@ -15,7 +13,13 @@ from kohort.client.errors import (
     ConsumerGroupsNotServedError,
     FencedInstanceIdError,
 )
-from kohort.client.membership.commands import CallbackKind, EnforceRebalance, RequestFailed, Send
+from kohort.client.membership.commands import (
+    CallbackKind,
+    EnforceRebalance,
+    RequestFailed,
+    Send,
+    Unsubscribe,
+)
 from kohort.client.membership.reactions import ANY_OTHER, NO_ANSWER, REACTIONS, MembershipLoss, Reaction, Then
 from kohort.client.membership.state import ConsumerMemberState
 from kohort.client.subscription import SubscriptionPattern
@@ -23,76 +27,10 @@ from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicName
 from kohort.wire.apis import APIS, ApiKey
-from kohort.wire.messages.consumer_group_heartbeat import (
-    Assignment,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.offset_commit import OffsetCommitRequest
 
-INTERVAL = 5_000
 S = ConsumerMemberState
-Beat = ConsumerGroupHeartbeatRequest
-
-
-def by_topic(names: str) -> Mapping[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for each in map(tp, names.split()):
-        found.setdefault(each.topic, []).append(each.partition)
-    return found
-
-
-class Member(Stage):
-    """A stage whose coordinator answers heartbeats."""
-
-    def __init__(self, topics: str = "t", **settings: Any) -> None:  # noqa: ANN401 - of ConsumerSettings
-        super().__init__(topics, group_protocol="consumer", **settings)
-
-    def reply(self, assigned: str | None = None, *, epoch: int = 1, code: int = 0) -> None:
-        """Answer the oldest heartbeat."""
-        given = None
-        if assigned is not None:
-            rows = [
-                TopicPartitions(topic_id=topic_id(t), partitions=n) for t, n in by_topic(assigned).items()
-            ]
-            given = Assignment(topic_partitions=rows)
-        response = ConsumerGroupHeartbeatResponse(
-            error_code=code,
-            error_message="the broker's words" if code else None,
-            member_id=None if code else "m",
-            member_epoch=0 if code else epoch,
-            heartbeat_interval_ms=0 if code else INTERVAL,
-            assignment=given,
-        )
-        self.answer(Beat, response)
-
-    def joined(self, assigned: str = "t-0 t-1", epoch: int = 1) -> "Member":
-        """In the group, with its assignment acknowledged."""
-        self.poll()
-        self.metadata(t=4, u=4)
-        self.find()
-        self.reply(assigned, epoch=epoch)
-        self.poll()
-        self.reply(epoch=epoch)
-        assert self.membership.has_settled
-        return self
-
-    def targets(self, assigned: str, epoch: int = 1) -> None:
-        """The coordinator has another target, and the member hears of it with its next heartbeat."""
-        self.sleep(INTERVAL)
-        self.reply(assigned, epoch=epoch)
-
-    @property
-    def last(self) -> Beat:
-        return self.requests(Beat)[-1]
-
-
-def owned(request: Beat) -> dict[str, list[int]] | None:
-    if request.topic_partitions is None:
-        return None
-    return {each.topic_id.decode().rstrip("."): each.partitions for each in request.topic_partitions}
 
 
 def test_a_member_joins_with_everything_and_then_says_only_what_has_changed() -> None:
@@ -153,6 +91,20 @@ def test_all_positions_are_committed_before_a_revocation_and_nothing_more_of_wha
     member.answer_commit(0)
     member.poll()
     assert member.callbacks == ["revoked(t-0)", "assigned()"]
+
+
+def test_positions_are_committed_before_partitions_are_added_too() -> None:
+    member = Member(enable_auto_commit=True, auto_commit_interval_ms=60_000).joined("t-0")
+    member.read_to(t0=5)
+    member.callbacks.clear()
+    member.targets("t-0 t-1")
+    assert member.poll()
+    assert len(member.requests(OffsetCommitRequest)) == 1
+    assert member.callbacks == []
+    assert member.subscriptions.assignment[tp("t-0")].is_fetchable, "what stays is read meanwhile"
+    member.answer_commit(0)
+    member.poll()
+    assert member.callbacks == ["assigned(t-1)"]
 
 
 def test_a_partition_that_stays_after_all_is_read_again() -> None:
@@ -465,3 +417,21 @@ def test_a_member_commits_in_its_group_only_and_again_with_a_newer_epoch() -> No
     assert member.requests(OffsetCommitRequest)[-1].generation_id_or_member_epoch == 2
     member.answer_commit(0)
     assert member.error_of(retried) is None
+
+
+@pytest.mark.parametrize("how", ["unsubscribe", "close"])
+def test_heartbeats_go_on_until_the_last_callback_has_returned(how: str) -> None:
+    member = Member(max_poll_interval_ms=8_000).joined("t-0")
+    member.holds_callbacks = True
+    member.handle(Unsubscribe()) if how == "unsubscribe" else member.close()
+    assert member.waiting_callback is not None
+    before = len(member.requests(Beat))
+    for _ in range(3):
+        member.sleep(INTERVAL)
+        member.reply()
+    assert len(member.requests(Beat)) == before + 3, "also behind max.poll.interval.ms: it leaves anyway"
+    assert member.last.member_epoch == 1
+    member.finish()
+    assert member.last.member_epoch == -1
+    member.sleep(INTERVAL)
+    assert member.last.member_epoch == -1

@@ -8,7 +8,7 @@ from kohort.client.errors import (
     CommitFailedError,
     FencedInstanceIdError,
 )
-from kohort.client.membership.commands import ConnectionLost, EnforceRebalance, RequestFailed
+from kohort.client.membership.commands import ConnectionLost, EnforceRebalance, RequestFailed, Unsubscribe
 from kohort.client.membership.state import NO_GENERATION, ClassicMemberState
 from kohort.client.settings import SettingError, backoff_ms
 from kohort.model.errors import ErrorCode, KohortError
@@ -228,3 +228,18 @@ def test_most_polls_of_a_settled_member_are_calm_and_keep_it_in_the_group() -> N
     stage.membership.handle(EnforceRebalance(), Instant(stage.now))
     stage.poll()
     assert not stage.was_calm
+
+
+@pytest.mark.parametrize("how", ["unsubscribe", "close"])
+def test_heartbeats_go_on_until_the_last_callback_has_returned(how: str) -> None:
+    stage = Stage(max_poll_interval_ms=8_000, session_timeout_ms=6_000).stable("t-0")
+    stage.holds_callbacks = True
+    stage.handle(Unsubscribe()) if how == "unsubscribe" else stage.close()
+    before = len(stage.requests(HeartbeatRequest))
+    answer_heartbeats(stage, 12_000, polling=False)
+    assert len(stage.requests(HeartbeatRequest)) == before + 4
+    assert not stage.requests(LeaveGroupRequest), "nor does max.poll.interval.ms end it before"
+    stage.finish()
+    assert len(stage.requests(LeaveGroupRequest)) == 1
+    stage.sleep(6_000)
+    assert len(stage.requests(HeartbeatRequest)) == before + 4

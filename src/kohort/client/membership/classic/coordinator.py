@@ -48,6 +48,8 @@ from kohort.wire.messages.sync_group import SyncGroupResponse
 class ClassicMembership(Membership):
     """A member of the classic protocol: made of the parts, each of which has a file of its own."""
 
+    heartbeats: Heartbeats
+
     def __init__(
         self,
         settings: ConsumerSettings,
@@ -107,9 +109,6 @@ class ClassicMembership(Membership):
             and not self.join.reason_to_rejoin()
         )
 
-    def restart_poll_timer(self) -> None:
-        self.heartbeats.restart_poll()
-
     def maybe_update_subscription_metadata(self) -> None:
         """Look at newer metadata: which topics match the pattern now, and what a leader would assign by."""
         super().maybe_update_subscription_metadata()
@@ -150,9 +149,6 @@ class ClassicMembership(Membership):
             maybe_leave_group(self._context, self.discovery, reason)
             self.join.abandon()
 
-    def stop_heartbeats(self) -> None:
-        self.heartbeats.close()
-
     def group_replied(self, pending: Pending, response: Message) -> None:
         match response, pending.about:
             case JoinGroupResponse(), JoinAttempt() as attempt:
@@ -177,12 +173,6 @@ class ClassicMembership(Membership):
     def coordinator_found(self) -> None:
         self.heartbeats.restart_session()
         super().coordinator_found()
-
-    def tick_group(self) -> None:
-        self.heartbeats.tick()
-
-    def group_deadline(self) -> Instant | None:
-        return self.heartbeats.next_deadline()
 
     def next_step(self) -> Instant | None:
         times = (self._waits_for(), self.heartbeats.next_heartbeat())

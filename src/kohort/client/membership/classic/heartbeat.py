@@ -81,9 +81,6 @@ class Heartbeats(PollTimer):
         self.restart_session()
         self.restart_poll()
 
-    def close(self) -> None:
-        self._enabled = False
-
     def poll_heartbeat(self) -> None:
         super().poll_heartbeat()
         self.tick()

@@ -51,11 +51,6 @@ class Reconciler:
     def is_revoking(self) -> bool:
         return bool(self._going)
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a revocation is held up by a commit."""
-        return self._commit is not None
-
     def next_deadline(self) -> Instant | None:
         """When a poll goes on although no commit was answered."""
         commit = self._commit
@@ -84,7 +79,7 @@ class Reconciler:
         owned = frozenset(context.subscriptions.assignment)
         going = owned - partitions
         self._mark(going)
-        if going and not self._has_committed(owned):
+        if not self._has_committed(owned):
             return
         self._commit = None
         self._current = Reconciliation(member.target, partitions, by_id, owned)
@@ -173,6 +168,8 @@ def _is_remote(context: ConsumerContext) -> bool:
 class ConsumerMembership(Membership):
     """A member of the consumer protocol; Kafka's ``ConsumerMembershipManager``."""
 
+    heartbeats: ConsumerHeartbeats
+
     def __init__(
         self,
         settings: ConsumerSettings,
@@ -241,9 +238,6 @@ class ConsumerMembership(Membership):
             and not self._has_newer_matches()
         )
 
-    def restart_poll_timer(self) -> None:
-        self.heartbeats.restart_poll()
-
     # --- unsubscribe and close ----------------------------------------------------------------
 
     def release(self) -> None:
@@ -252,9 +246,6 @@ class ConsumerMembership(Membership):
     def leave(self, reason: str) -> None:
         if self._context.subscriptions.is_group_managed:
             self.heartbeats.leave(ConsumerMemberState.UNSUBSCRIBED)
-
-    def stop_heartbeats(self) -> None:
-        self.heartbeats.close()
 
     # --- answers and time ---------------------------------------------------------------------
 
@@ -268,12 +259,6 @@ class ConsumerMembership(Membership):
     def coordinator_found(self) -> None:
         super().coordinator_found()
         self.heartbeats.tick()
-
-    def tick_group(self) -> None:
-        self.heartbeats.tick()
-
-    def group_deadline(self) -> Instant | None:
-        return self.heartbeats.next_deadline()
 
     def next_step(self) -> Instant | None:
         """A lookup, the end of patience with a commit, the next auto-commit; and so early that a long poll

@@ -52,7 +52,6 @@ class ConsumerHeartbeats(PollTimer):
         self._sent: SentFields | None = None
         self._in_flight: SentFields | None = None
         self._has_had_pattern = False
-        self._is_closed = False
         self._heartbeat_at = self._not_before = context.now
 
     # --- time ---------------------------------------------------------------------------------
@@ -71,12 +70,9 @@ class ConsumerHeartbeats(PollTimer):
         """When a poll that waits for records says again that the application lives."""
         return Instant(self._poll_until - self._context.settings.max_poll_interval_ms // 2)
 
-    def close(self) -> None:
-        self._is_closed = True
-
     def tick(self) -> None:
         """Do what is due. Only the coordinator decides about membership: there is no session here."""
-        if self._is_closed or not self._context.member.state.sends_heartbeats:
+        if not self._context.member.state.sends_heartbeats:
             return
         now = self._context.now
         if now >= self._poll_until:
@@ -91,7 +87,7 @@ class ConsumerHeartbeats(PollTimer):
         return self._not_before if self.is_urgent else max(self._not_before, self._heartbeat_at)
 
     def next_deadline(self) -> Instant | None:
-        if self._is_closed or not self._context.member.state.sends_heartbeats:
+        if not self._context.member.state.sends_heartbeats:
             return None
         if self._discovery.coordinator_unknown:
             return self.until_found()
