@@ -125,7 +125,6 @@ Those marked with a star are limits of Python sources and sinks in Spark 4.3, wh
 |---|---|
 | `kafka.group.id` is a name and no more | a stream becomes a member of that group; `commit` at `none` leaves it out |
 | options it does not know are ignored | they are refused, unless `kohort.unknown.options` is `warn` |
-| TLS and SASL | refused: our client does not speak them |
 | a partition in `assign` that does not exist is left out | it is an error |
 | a topic made again is read from where the old one was | `DataLossError`, or from its beginning |
 | `subscribePattern` is a regular expression of Java | of Python |

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from kohort.cli.commentary import Commentary
-from kohort.cli.consume_places import StartAt
-from kohort.cli.consuming import ConsumeRequest, Consuming
+from kohort.cli.records.consume_from import StartAt
+from kohort.cli.records.consuming import ConsumeRequest, Consuming
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.fetching.chunk import ConsumerRecord
 from kohort.client.producer import AsyncProducer
@@ -55,7 +55,7 @@ def test_the_time_in_which_nothing_comes_begins_when_something_can_come(
 ) -> None:
     commentary = Commentary("reading", quiet=True, draws=False)
     now = 0.0
-    monkeypatch.setattr("kohort.cli.consuming.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("kohort.cli.records.consuming.time", SimpleNamespace(monotonic=lambda: now))
 
     async def consume() -> None:
         async with AsyncProducer(bootstrap_servers=broker.bootstrap) as producer:
@@ -80,7 +80,7 @@ def test_the_time_in_which_nothing_comes_begins_when_something_can_come(
 def test_a_member_whose_broker_is_gone_ends_soon_and_says_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("kohort.cli.consuming._COMMIT_MS", 50)
+    monkeypatch.setattr("kohort.cli.records.consuming._COMMIT_MS", 50)
     patience: list[float] = []
 
     async def consume() -> None:

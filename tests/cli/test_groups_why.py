@@ -13,7 +13,7 @@ from tests.cli.conftest import Kohort
 from tests.cli.group_members import Member, members
 from tests.clients.waiting import eventually
 
-from kohort.cli import why_journal
+from kohort.cli.groups import why_journal
 from kohort.testing.broker import Broker
 
 CONFIGS = {

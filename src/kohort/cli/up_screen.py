@@ -82,7 +82,7 @@ class Observer:
 
     async def topics(self, now: float) -> list[TopicLine]:
         """All topics but internal ones, those with most records first."""
-        from kohort.cli.groups_lookup import log_ranges
+        from kohort.cli.groups.lookup import log_ranges
 
         found = [topic for topic in await self._admin.list_topics() if not topic.is_internal]
         wanted = [TopicPartition(topic.name, one.partition) for topic in found for one in topic.partitions]
@@ -111,7 +111,7 @@ class Observer:
 
     async def groups(self) -> list[GroupLine]:
         """All groups, those with members first."""
-        from kohort.cli.groups_lookup import lag_of
+        from kohort.cli.groups.lookup import lag_of
 
         lines = []
         listed = [group.group_id for group in await self._admin.list_groups()]

@@ -33,17 +33,17 @@ def test_serve_and_version_load_nothing_heavy_before_they_know_what_to_do(argume
 @pytest.mark.slow
 def test_a_command_loads_what_it_needs_and_not_what_the_others_need() -> None:
     program = LOADED.format(arguments=["topics", "list", "--help"]).replace(
-        "heavy = {", "heavy = {'kohort.cli.topics', 'kohort.cli.consume', "
+        "heavy = {", "heavy = {'kohort.cli.topics', 'kohort.cli.records.consume', "
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = done.stderr.splitlines()[-1]
     assert "kohort.cli.topics" in loaded
-    assert "kohort.cli.consume" not in loaded
+    assert "kohort.cli.records.consume" not in loaded
 
 
 @pytest.mark.slow
 def test_who_consumes_does_not_load_what_produces() -> None:
-    script = "import sys, kohort.cli.consume; print('kohort.client.producer' in sys.modules)"
+    script = "import sys, kohort.cli.records.consume; print('kohort.client.producer' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

@@ -70,6 +70,7 @@ def test_a_narrow_terminal_leaves_out_the_highest_ranks_and_names_them(
     width: int, left_out: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("LINES", "24")  # without both, Rich takes a dumb terminal to have 80 columns
     monkeypatch.setenv("TERM", "dumb")  # no colours
     terminal = on_terminal(monkeypatch)
     show_table(WIDE, empty="")

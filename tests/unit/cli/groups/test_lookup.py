@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from kohort.cli.groups_lookup import GroupInUseError, UnknownGroupError, find_group, list_with_lag
+from kohort.cli.groups.lookup import GroupInUseError, UnknownGroupError, find_group, list_with_lag
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import CommittedOffset, GroupInfo, ListedGroup, MemberInfo
 from kohort.client.errors import BrokerError

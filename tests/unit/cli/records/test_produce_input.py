@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kohort.cli.produce_input import Pace, Synthetic, chunks_of, records_of
-from kohort.cli.record_input import InputRecord, InputStyle
+from kohort.cli.records.produce_input import Pace, Synthetic, chunks_of, records_of
+from kohort.cli.records.record_input import InputRecord, InputStyle
 from kohort.cli.settings_text import InputError
 
 

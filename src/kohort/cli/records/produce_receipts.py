@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kohort.cli.commentary import Commentary
-from kohort.cli.record_text import json_line
+from kohort.cli.records.record_text import json_line
 from kohort.cli.screen import say
 from kohort.client.producer import RecordMetadata
 from kohort.story.names import counted

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from string import ascii_letters, digits
 
-from kohort.cli.record_input import InputRecord, InputStyle, parse_record
+from kohort.cli.records.record_input import InputRecord, InputStyle, parse_record
 from kohort.cli.settings_text import InputError
 from kohort.records.batch import Header
 

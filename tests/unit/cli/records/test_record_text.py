@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kohort.cli.record_text import (
+from kohort.cli.records.record_text import (
     Look,
     Output,
     json_field,

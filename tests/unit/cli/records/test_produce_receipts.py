@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kohort.cli.commentary import Commentary
-from kohort.cli.produce_receipts import OffsetRun, ProduceReceipts, summaries
+from kohort.cli.records.produce_receipts import OffsetRun, ProduceReceipts, summaries
 from kohort.client.producer import RecordMetadata
 from kohort.model.errors import KohortError
 from kohort.model.ids import Offset, Partition, TopicName
@@ -29,7 +29,7 @@ def test_a_reader_who_has_seen_enough_ends_the_work_and_nothing_is_forgotten(
     def closed(text: str = "") -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr("kohort.cli.produce_receipts.say", closed)
+    monkeypatch.setattr("kohort.cli.records.produce_receipts.say", closed)
     commentary = Commentary("writing", quiet=True, draws=False)
     receipts = ProduceReceipts("t", as_json=True, commentary=commentary)
     story(receipts, at(0, 1), at(0, 2))

@@ -7,18 +7,19 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from kohort.cli import groups_views as views
 from kohort.cli.command_config import CommandConfig, Properties
-from kohort.cli.groups_lookup import (
+from kohort.cli.groups import views
+from kohort.cli.groups.lookup import (
     GroupInUseError,
     UnknownGroupError,
     find_group,
     lag_of,
     list_with_lag,
 )
-from kohort.cli.groups_reset import reset_offsets
-from kohort.cli.groups_topics import TopicParts, parse_topic_parts
-from kohort.cli.groups_watch import Watch, WatchCommand, repeat
+from kohort.cli.groups.reset import reset_offsets
+from kohort.cli.groups.topic_partitions import TopicParts, parse_topic_parts
+from kohort.cli.groups.watch import Watch, WatchCommand, repeat
+from kohort.cli.groups.why import why
 from kohort.cli.screen import Table, is_terminal, note, say, show_json, show_json_line, show_table
 from kohort.cli.serve import FAILED, OK
 from kohort.cli.session import (
@@ -32,7 +33,6 @@ from kohort.cli.session import (
     show_deleted,
     talk,
 )
-from kohort.cli.why import why
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import CommittedOffset, GroupInfo
 from kohort.client.errors import BrokerError

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kohort.cli import why_text
-from kohort.cli.why_text import show_story
+from kohort.cli.groups import why_text
+from kohort.cli.groups.why_text import show_story
 from kohort.client.admin.results import GroupInfo
 from kohort.client.metadata import Node
 from kohort.model.ids import GroupId, NodeId, Partition, TopicName

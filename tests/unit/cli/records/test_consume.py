@@ -1,7 +1,7 @@
 """The choices of ``kohort consume``."""
 
 from kohort.assign.registry import BUILT_IN
-from kohort.cli.consume import AssignorName
+from kohort.cli.records.consume import AssignorName
 
 
 def test_every_assignor_can_be_asked_for() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kohort.cli.commentary import Commentary, show_partitions
-from kohort.cli.consume_places import Bounds, StartAt, offsets_of
+from kohort.cli.records.consume_from import Bounds, StartAt, offsets_of
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.errors import CommitTimeoutError, UnknownTopicError
 from kohort.client.fetching.chunk import ConsumerRecord

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kohort.cli.command_config import CommandConfig, Properties
-from kohort.cli.groups_lookup import UnknownGroupError, find_group
+from kohort.cli.groups.lookup import UnknownGroupError, find_group
 from kohort.cli.screen import show_json
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, talk
@@ -28,8 +28,8 @@ def why(
     """Tell why a group rebalanced: what started it, who came when, how long it took, what moved."""
 
     # Telling takes modules that no other command should wait for.
-    from kohort.cli.why_journal import NoJournalError, read_story
-    from kohort.cli.why_text import show_story
+    from kohort.cli.groups.why_journal import NoJournalError, read_story
+    from kohort.cli.groups.why_text import show_story
     from kohort.story.as_json import story_json
 
     async def command(admin: AsyncAdmin) -> int:

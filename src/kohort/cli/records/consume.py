@@ -13,9 +13,9 @@ import typer
 
 from kohort.cli.command_config import CommandConfig, settings_texts, warn_of_visible_secrets
 from kohort.cli.commentary import Commentary
-from kohort.cli.consume_places import GROUP, StartAt, parse_place
-from kohort.cli.consuming import ConsumeRequest, Consuming
-from kohort.cli.record_text import Look, Output, record_lines
+from kohort.cli.records.consume_from import GROUP, StartAt, parse_place
+from kohort.cli.records.consuming import ConsumeRequest, Consuming
+from kohort.cli.records.record_text import Look, Output, record_lines
 from kohort.cli.screen import is_terminal
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, PATIENCE, AsJson, Bootstrap, Quiet, refuse, run_command

@@ -8,8 +8,8 @@ from typing import Annotated, NamedTuple
 import typer
 
 from kohort.cli.command_config import CommandConfig, Properties
-from kohort.cli.groups_lookup import GroupInUseError, UnknownGroupError, find_group, log_ranges
-from kohort.cli.groups_reset_plan import (
+from kohort.cli.groups.lookup import GroupInUseError, UnknownGroupError, find_group, log_ranges
+from kohort.cli.groups.reset_plan import (
     Facts,
     OffsetReset,
     ResetError,
@@ -22,8 +22,8 @@ from kohort.cli.groups_reset_plan import (
     parse_time,
     plan_resets,
 )
-from kohort.cli.groups_topics import TopicParts, parse_topic_parts
-from kohort.cli.record_text import show_time
+from kohort.cli.groups.topic_partitions import TopicParts, parse_topic_parts
+from kohort.cli.records.record_text import show_time
 from kohort.cli.screen import Column, Table, note, say, show_json, show_table
 from kohort.cli.serve import FAILED, OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, talk

@@ -12,9 +12,9 @@ import typer
 
 from kohort.cli.command_config import CommandConfig, settings_texts, warn_of_visible_secrets
 from kohort.cli.commentary import Commentary
-from kohort.cli.produce_input import Pace, Synthetic, chunks_of, records_of
-from kohort.cli.produce_receipts import ProduceReceipts
-from kohort.cli.record_input import Input, InputRecord, InputStyle, parse_header, parse_record
+from kohort.cli.records.produce_input import Pace, Synthetic, chunks_of, records_of
+from kohort.cli.records.produce_receipts import ProduceReceipts
+from kohort.cli.records.record_input import Input, InputRecord, InputStyle, parse_header, parse_record
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Quiet, refuse, talk
 from kohort.cli.settings_text import InputError, parse_settings

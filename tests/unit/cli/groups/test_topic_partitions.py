@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from kohort.cli.groups_topics import parse_topic_parts
+from kohort.cli.groups.topic_partitions import parse_topic_parts
 
 
 def test_a_topic_alone_is_all_of_it() -> None:

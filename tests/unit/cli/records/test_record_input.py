@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from kohort.cli.record_input import Input, InputRecord, InputStyle, parse_header, parse_record
-from kohort.cli.record_text import json_line, record_json
+from kohort.cli.records.record_input import Input, InputRecord, InputStyle, parse_header, parse_record
+from kohort.cli.records.record_text import json_line, record_json
 from kohort.cli.settings_text import InputError
 from kohort.client.fetching.chunk import ConsumerRecord
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kohort.cli.groups_reset_plan import (
+from kohort.cli.groups.reset_plan import (
     Facts,
     OffsetReset,
     ResetError,

@@ -3,8 +3,8 @@
 import json
 from dataclasses import replace
 
-from kohort.cli import groups_views as views
-from kohort.cli.groups_lookup import Listed, PartitionLag
+from kohort.cli.groups import views
+from kohort.cli.groups.lookup import Listed, PartitionLag
 from kohort.cli.screen import plain_lines
 from kohort.client.admin.results import CommittedOffset, GroupInfo, ListedGroup, MemberInfo
 from kohort.client.metadata import Node

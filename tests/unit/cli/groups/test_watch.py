@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from kohort.cli import groups_watch
-from kohort.cli.groups_watch import repeat, with_seconds
+from kohort.cli.groups import watch
+from kohort.cli.groups.watch import repeat, with_seconds
 from kohort.cli.screen import say
 from kohort.model.errors import KohortError
 
@@ -79,7 +79,7 @@ def test_documents_follow_each_other_line_by_line(capsys: pytest.CaptureFixture[
 def test_on_a_terminal_the_old_answer_is_wiped_out(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups_watch, "is_terminal", lambda: True)
+    monkeypatch.setattr(watch, "is_terminal", lambda: True)
     with pytest.raises(Enough):
         asyncio.run(repeat(Answers("a", "b"), 1.0, False, Pauses(2)))
     assert capsys.readouterr().out == "\x1b[H\x1b[2Ja\n\x1b[H\x1b[2Jb\n"

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from kohort.cli.consume_places import Bounds, StartAt, offsets_of, parse_place
+from kohort.cli.records.consume_from import Bounds, StartAt, offsets_of, parse_place
 from kohort.cli.settings_text import InputError
 from kohort.client.admin.topics import OffsetSpec
 from kohort.model.ids import Partition, TopicName

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kohort.cli.groups_lookup import Listed, PartitionLag
+from kohort.cli.groups.lookup import Listed, PartitionLag
 from kohort.cli.screen import Column, Table, width_of
 from kohort.client.admin.results import GroupInfo, MemberInfo
 from kohort.model.topics import TopicPartition

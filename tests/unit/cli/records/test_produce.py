@@ -1,6 +1,6 @@
 """The choices of ``kohort produce``."""
 
-from kohort.cli.produce import Compression
+from kohort.cli.records.produce import Compression
 from kohort.records.compression import Codec
 
 

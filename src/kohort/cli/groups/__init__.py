@@ -1,0 +1,1 @@
+"""``kohort groups``: see groups, explain their rebalances, set and delete their offsets."""

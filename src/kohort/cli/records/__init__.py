@@ -1,0 +1,1 @@
+"""``kohort produce`` and ``kohort consume``: records in, records out."""
