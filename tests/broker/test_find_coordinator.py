@@ -8,7 +8,7 @@ from tests.broker.conftest import Restart
 from tests.broker.grouping import commit_request, find
 from tests.broker.raw import Raw, Reply
 
-from kohort.broker.topics import NewTopic, ServedTopic
+from kohort.broker.topics import ServedTopic, TopicToCreate
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.testing.broker import Broker
 from kohort.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
@@ -97,7 +97,7 @@ class SlowTopics:
         self.asked = 0
         self._topics.create = self._wait_and_create  # type: ignore[method-assign] # stands in for a slow disk
 
-    async def _wait_and_create(self, new: NewTopic) -> ServedTopic:
+    async def _wait_and_create(self, new: TopicToCreate) -> ServedTopic:
         self.asked += 1
         held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._held.append(held)

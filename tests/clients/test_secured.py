@@ -210,9 +210,9 @@ CLIENTS: dict[str, Callable[[Place, str], list[bytes]]] = {
 
 
 def make_topic(server: RunningServer, name: str) -> str:
-    from kohort.broker.topics import NewTopic
+    from kohort.broker.topics import TopicToCreate
 
-    server.loop.submit(server.server.broker.topics.create(NewTopic(name, 1))).result()
+    server.loop.submit(server.server.broker.topics.create(TopicToCreate(name, 1))).result()
     return name
 
 

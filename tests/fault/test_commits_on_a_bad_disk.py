@@ -12,7 +12,7 @@ from kohort.broker.broker import Broker
 from kohort.broker.clock import VirtualClock
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
-from kohort.broker.topics import NewTopic
+from kohort.broker.topics import TopicToCreate
 from kohort.groups.commands import CommitOffsets, CommitRow, FetchOffsets, FetchTopic
 from kohort.groups.replies import CommitReply, FetchReply
 from kohort.log.files.disk import Disk
@@ -53,7 +53,7 @@ class Node:
         broker = Broker(settings, catalog, storage, clock)
         await broker.start()
         if broker.topics.get(TOPIC) is None:
-            await broker.topics.create(NewTopic(TOPIC))
+            await broker.topics.create(TopicToCreate(TOPIC))
         await broker.coordinator.ensure_offsets_topic()
         await broker.coordinator.ready()
         return cls(broker, clock)

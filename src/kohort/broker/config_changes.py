@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
 
-class ResourceType(IntEnum):
+class ConfigResourceType(IntEnum):
     """Codes of the config APIs; the ones we know."""
 
     TOPIC = 2
@@ -23,48 +23,48 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-def check_resource(broker: "Broker", kind: int, name: str) -> ResourceType:
+def check_resource(broker: "Broker", kind: int, name: str) -> ConfigResourceType:
     """The type of a resource that exists here, or RefusedError."""
-    if kind == ResourceType.TOPIC:
+    if kind == ConfigResourceType.TOPIC:
         if not is_legal_name(name):
             raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, why_illegal(name))
         if broker.topics.get(name) is None:
             raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-        return ResourceType.TOPIC
-    if kind == ResourceType.BROKER:
+        return ConfigResourceType.TOPIC
+    if kind == ConfigResourceType.BROKER:
         if name not in (CLUSTER_DEFAULT, str(broker.node_id)):
             raise RefusedError(
                 ErrorCode.INVALID_REQUEST,
                 f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
             )
-        return ResourceType.BROKER
-    if kind == ResourceType.GROUP:
+        return ConfigResourceType.BROKER
+    if kind == ConfigResourceType.GROUP:
         if not name:
             raise RefusedError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-        return ResourceType.GROUP
+        return ConfigResourceType.GROUP
     raise RefusedError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
 
 
-def current(broker: "Broker", kind: ResourceType, name: str) -> Mapping[str, str]:
+def current(broker: "Broker", kind: ConfigResourceType, name: str) -> Mapping[str, str]:
     """What has been set for a resource, without what it inherits."""
-    if kind is ResourceType.TOPIC:
+    if kind is ConfigResourceType.TOPIC:
         topic = broker.topics.get(name)
         return topic.configs if topic is not None else {}
-    if kind is ResourceType.GROUP:
+    if kind is ConfigResourceType.GROUP:
         return broker.catalog.group_configs.get(name, {})
     return broker.catalog.broker_configs.get(name, {})
 
 
-def key_of(kind: ResourceType, name: str) -> ConfigKey:
+def key_of(kind: ConfigResourceType, name: str) -> ConfigKey:
     """The declaration of a config that may be altered, or RefusedError."""
-    if kind is ResourceType.GROUP:
+    if kind is ConfigResourceType.GROUP:
         return key_of_group(name)
-    key = (TOPIC_CONFIGS if kind is ResourceType.TOPIC else BROKER_CONFIGS).get(name)
+    key = (TOPIC_CONFIGS if kind is ConfigResourceType.TOPIC else BROKER_CONFIGS).get(name)
     if key is None:
-        what = "topic" if kind is ResourceType.TOPIC else "broker"
-        code = ErrorCode.INVALID_CONFIG if kind is ResourceType.TOPIC else ErrorCode.INVALID_REQUEST
+        what = "topic" if kind is ConfigResourceType.TOPIC else "broker"
+        code = ErrorCode.INVALID_CONFIG if kind is ConfigResourceType.TOPIC else ErrorCode.INVALID_REQUEST
         raise RefusedError(code, f"Unknown {what} config name: {name}")
-    if kind is ResourceType.BROKER and not key.dynamic:
+    if kind is ConfigResourceType.BROKER and not key.dynamic:
         raise RefusedError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: Set({name})")
     return key
 
@@ -79,16 +79,16 @@ def require_list(key: ConfigKey) -> None:
 
 
 async def replace(
-    broker: "Broker", kind: ResourceType, name: str, configs: Mapping[str, str], *, validate_only: bool
+    broker: "Broker", kind: ConfigResourceType, name: str, configs: Mapping[str, str], *, validate_only: bool
 ) -> None:
     """Check the whole new set of a resource and put it in force."""
-    if kind is ResourceType.TOPIC:
+    if kind is ConfigResourceType.TOPIC:
         checked = check_topic_configs(configs)
         topic = broker.topics.get(name)
         if topic is not None and not validate_only:
             await broker.topics.set_configs(topic, checked)
         return
-    if kind is ResourceType.GROUP:
+    if kind is ConfigResourceType.GROUP:
         check_group_configs(broker.configs, configs)
         if not validate_only:
             await broker.catalog.set_group_configs(name, configs)

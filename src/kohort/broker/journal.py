@@ -13,7 +13,7 @@ from functools import partial
 from kohort.broker.clock import Clock, pause
 from kohort.broker.config_values import ConfigValues
 from kohort.broker.journal_format import event_document, gap_document
-from kohort.broker.topics import NewTopic, ServedTopic, Topics
+from kohort.broker.topics import ServedTopic, Topics, TopicToCreate
 from kohort.groups.events import Event, OffsetsCommitted
 from kohort.log.background import Background, report
 from kohort.log.log import Append, Storage
@@ -119,5 +119,5 @@ class JournalWriter:
         topic = self._topics.get(JOURNAL)
         if topic is None:
             retention = self._configs.text("kohort.journal.retention.ms")
-            topic = await self._topics.create(NewTopic(JOURNAL, 1, configs={"retention.ms": retention}))
+            topic = await self._topics.create(TopicToCreate(JOURNAL, 1, configs={"retention.ms": retention}))
         return topic

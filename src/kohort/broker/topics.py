@@ -45,7 +45,7 @@ _CODECS = {
 
 
 @dataclass(frozen=True, slots=True)
-class NewTopic:
+class TopicToCreate:
     """A topic somebody asks for; -1 leaves a number to the broker."""
 
     name: str
@@ -112,7 +112,7 @@ class Topics:
         topic = self._by_name.get(TopicName(name))
         return topic is not None and 0 <= partition < topic.partitions
 
-    def check_new(self, new: NewTopic) -> tuple[int, dict[str, str]]:
+    def check_new(self, new: TopicToCreate) -> tuple[int, dict[str, str]]:
         """The partition count and the overrides a new topic would get, or RefusedError."""
         self._check_name(new.name)
         partitions = self._count_partitions(new)
@@ -122,7 +122,7 @@ class Topics:
             )
         return partitions, check_topic_configs(new.configs or {})
 
-    async def create(self, new: NewTopic) -> ServedTopic:
+    async def create(self, new: TopicToCreate) -> ServedTopic:
         """Create a topic durably, or RefusedError; when this returns, clients can produce to it."""
         async with self._changing:
             partitions, overrides = self.check_new(new)
@@ -190,7 +190,7 @@ class Topics:
                         f"Topic '{name}' collides with existing topic: {other}",
                     )
 
-    def _count_partitions(self, new: NewTopic) -> int:
+    def _count_partitions(self, new: TopicToCreate) -> int:
         if new.assignment:
             self._check_assignment(new)
             return len(new.assignment)
@@ -206,7 +206,7 @@ class Topics:
             )
         return new.partitions
 
-    def _check_assignment(self, new: NewTopic) -> None:
+    def _check_assignment(self, new: TopicToCreate) -> None:
         assignment = new.assignment or {}
         if new.partitions != -1 or new.replication_factor != -1:
             raise RefusedError(
@@ -295,9 +295,9 @@ def _replication_error(factor: int) -> str:
     return f"Unable to replicate the partition {factor} time(s): this cluster has 1 broker."
 
 
-def offsets_topic(configs: ConfigValues) -> NewTopic:
+def offsets_topic(configs: ConfigValues) -> TopicToCreate:
     """``__consumer_offsets`` as the broker's own settings want it."""
-    return NewTopic(
+    return TopicToCreate(
         CONSUMER_OFFSETS,
         configs.number("offsets.topic.num.partitions"),
         configs={

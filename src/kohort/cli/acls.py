@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from kohort.cli.command_config import CommandConfig, Properties
-from kohort.cli.screen import Column, Table, say, show_json, show_table
+from kohort.cli.screen import Column, TextTable, say, show_json, show_table
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, talk
 from kohort.client.admin import AsyncAdmin
@@ -124,7 +124,7 @@ def list_acls(
                 (rule.principal, rule.permission.name, rule.operation.name, _show_resource(rule), rule.host)
                 for rule in rules
             ]
-            show_table(Table(columns, rows), empty="there are no ACLs")
+            show_table(TextTable(columns, rows), empty="there are no ACLs")
         return OK
 
     talk(bootstrap, command, command_config, properties)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kohort.cli.command_config import CommandConfig, Properties
-from kohort.cli.screen import Column, Table, show_bytes, show_facts, show_json, show_table
+from kohort.cli.screen import Column, TextTable, show_bytes, show_facts, show_json, show_table
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, talk
 from kohort.client.admin import AsyncAdmin
@@ -110,7 +110,7 @@ def _show_cluster(found: ClusterInfo, directories: list[LogDir]) -> None:
                     show_bytes(one.usable_bytes),
                 )
             )
-    show_table(Table(columns, rows), empty="no brokers")
+    show_table(TextTable(columns, rows), empty="no brokers")
 
 
 def _cluster_json(found: ClusterInfo, directories: list[LogDir]) -> dict[str, object]:
@@ -188,7 +188,7 @@ def _show_apis(connection: ClientConnection) -> None:
         served = connection.api_versions[key]
         rows.append((str(key), _name(key), str(served), str(_spoken(key, served) or "-")))
     columns = (Column("key", True), Column("api"), Column("served"), Column("used by kohort"))
-    show_table(Table(columns, rows), empty="it serves nothing")
+    show_table(TextTable(columns, rows), empty="it serves nothing")
 
 
 def _apis_json(connection: ClientConnection) -> dict[str, object]:

@@ -15,7 +15,7 @@ import typer
 from kohort.cli.pipeline.options import UNAVAILABLE
 from kohort.cli.screen import (
     Column,
-    Table,
+    TextTable,
     is_terminal,
     note,
     say,
@@ -146,7 +146,7 @@ def query(
             show_json([dict(zip(columns, row, strict=True)) for row in rows])
             return
         shown = [["" if value is None else str(value) for value in row] for row in rows]
-        show_table(Table([Column(name) for name in columns], shown), empty="no rows")
+        show_table(TextTable([Column(name) for name in columns], shown), empty="no rows")
 
     raise typer.Exit(guarded(lambda: _on_spark(work, None, as_json)))
 
@@ -244,7 +244,7 @@ def _show_answer(answer: "Answer") -> None:
             ]
         )
     say()
-    show_table(Table(_ANSWER, rows), empty="")
+    show_table(TextTable(_ANSWER, rows), empty="")
     say("\nThis takes for granted:")
     for each in answer.assumptions:
         for line in wrap(each, 78, initial_indent="- ", subsequent_indent="  "):

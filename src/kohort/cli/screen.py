@@ -24,7 +24,7 @@ class Column(NamedTuple):
     rank: int = 0  # 0 is always shown
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     """Rows of text under their columns."""
 
     columns: Sequence[Column]
@@ -60,7 +60,7 @@ def show_json_line(document: object) -> None:
     print(json.dumps(document, ensure_ascii=False))
 
 
-def show_table(table: Table, *, empty: str) -> None:
+def show_table(table: TextTable, *, empty: str) -> None:
     """The table, or ``empty`` if it has no rows."""
     if not table.rows:
         say(empty)
@@ -71,7 +71,7 @@ def show_table(table: Table, *, empty: str) -> None:
             say(line)
 
 
-def plain_lines(table: Table) -> Iterable[str]:
+def plain_lines(table: TextTable) -> Iterable[str]:
     """Columns two spaces apart, as wide as their widest cell."""
     heads = [column.title.upper() for column in table.columns]
     lines = [heads, *(list(row) for row in table.rows)]
@@ -84,12 +84,12 @@ def plain_lines(table: Table) -> Iterable[str]:
         yield "  ".join(cells).rstrip()
 
 
-def width_of(table: Table, *, longest: int | None = None) -> int:
+def width_of(table: TextTable, *, longest: int | None = None) -> int:
     """How wide a table is when it is drawn; texts count with ``longest`` characters at most."""
     return sum(_width(table, index, longest) for index in range(len(table.columns)))
 
 
-def _width(table: Table, index: int, longest: int | None) -> int:
+def _width(table: TextTable, index: int, longest: int | None) -> int:
     title, is_number, _ = table.columns[index]
     widest = max((len(row[index]) for row in table.rows), default=0)
     if longest is not None and not is_number:
@@ -97,18 +97,18 @@ def _width(table: Table, index: int, longest: int | None) -> int:
     return max(len(title), widest) + _BETWEEN
 
 
-def fitted(table: Table, width: int) -> tuple[Table, list[str]]:
+def fitted(table: TextTable, width: int) -> tuple[TextTable, list[str]]:
     """The table with the columns that have room, and the titles of the others."""
     left_out: list[str] = []
     while width_of(table, longest=_TEXT) > width and any(column.rank for column in table.columns):
         least = max(range(len(table.columns)), key=lambda index: table.columns[index].rank)
         left_out.append(table.columns[least].title)
         columns = [*table.columns[:least], *table.columns[least + 1 :]]
-        table = Table(columns, [[*row[:least], *row[least + 1 :]] for row in table.rows])
+        table = TextTable(columns, [[*row[:least], *row[least + 1 :]] for row in table.rows])
     return table, left_out
 
 
-def _draw(table: Table) -> None:
+def _draw(table: TextTable) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from kohort.cli.screen import Column, Table, show_bytes, show_facts, show_table
+from kohort.cli.screen import Column, TextTable, show_bytes, show_facts, show_table
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import Config, Resource, ResourceType
 from kohort.client.admin.topics import OffsetSpec
@@ -134,7 +134,7 @@ def show_list(topics: Sequence[TopicView]) -> None:
         )
         for topic in topics
     ]
-    show_table(Table(columns, rows), empty="no topics; create one with `kohort topics create NAME`")
+    show_table(TextTable(columns, rows), empty="no topics; create one with `kohort topics create NAME`")
 
 
 def show_description(topic: TopicView, all_configs: bool) -> None:
@@ -160,7 +160,7 @@ def show_description(topic: TopicView, all_configs: bool) -> None:
         Column("latest", True),
         Column("size", True),
     )
-    show_table(Table(columns, [_row(one) for one in topic.partitions]), empty="")
+    show_table(TextTable(columns, [_row(one) for one in topic.partitions]), empty="")
 
 
 def _row(one: PartitionView) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kohort.cli.command_config import CommandConfig, Properties
-from kohort.cli.screen import Column, Table, note, say, show_json, show_table
+from kohort.cli.screen import Column, TextTable, note, say, show_json, show_table
 from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, talk
 from kohort.client.admin import AsyncAdmin
@@ -135,7 +135,7 @@ def list_users(
         else:
             columns = (Column("user"), Column("mechanism"), Column("iterations", True))
             show_table(
-                Table(columns, [(user, kind, str(count)) for user, kind, count in rows]),
+                TextTable(columns, [(user, kind, str(count)) for user, kind, count in rows]),
                 empty="there are no users",
             )
         return OK

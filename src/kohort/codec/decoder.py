@@ -25,7 +25,7 @@ from kohort.codec.schema import (
     Primitive,
     Struct,
 )
-from kohort.codec.source import Formats, Source, describe, fields_in
+from kohort.codec.source import Formats, FunctionSource, describe, fields_in
 
 Decoder = Callable[[bytes, int, int], Message]
 
@@ -48,12 +48,12 @@ class _Compiler:
         self._message = message
         self._version = version
         self._is_flexible = message.is_flexible(version)
-        self._source = Source("decode(data, p, room)")
+        self._source = FunctionSource("decode(data, p, room)")
         self._run: list[tuple[str, str]] = []  # fixed-width reads not yet written: letter, target
         for name, value in _RUNTIME.items():
             self._source.define(name, value)
 
-    def compile(self) -> Source:
+    def compile(self) -> FunctionSource:
         source = self._source
         source.add("end = len(data)")
         message = self._struct(self._message, "")

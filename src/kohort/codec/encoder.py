@@ -23,7 +23,7 @@ from kohort.codec.schema import (
     Primitive,
     Struct,
 )
-from kohort.codec.source import Formats, Source, describe, fields_in, struct_type
+from kohort.codec.source import Formats, FunctionSource, describe, fields_in, struct_type
 
 Encoder = Callable[[Message, list[bytes | memoryview], list[int], int], None]
 """Of the message, the list to append to, the list that gets the indexes of its large pieces, and the room:
@@ -48,14 +48,14 @@ class _Compiler:
         self._message = message
         self._version = version
         self._is_flexible = message.is_flexible(version)
-        self._source = Source("encode(m, out, large, room)")
+        self._source = FunctionSource("encode(m, out, large, room)")
         self._out = "out"  # the list that pieces go to; another one inside a tagged field
         self._run: list[tuple[str, str]] = []  # fixed-width values not yet packed: letter, expression
         self._pieces: list[str] = []  # expressions of bytes not yet appended
         for name, value in _RUNTIME.items():
             self._source.define(name, value)
 
-    def compile(self) -> Source:
+    def compile(self) -> FunctionSource:
         self._struct(self._message, "m")
         self._flush()
         self._source.add("return")  # for the messages that are empty

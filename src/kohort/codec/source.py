@@ -8,7 +8,7 @@ from typing import Any
 from kohort.codec.schema import Array, Field, Message, Primitive, Struct
 
 
-class Source:
+class FunctionSource:
     """One function as lines of text, and the objects those lines refer to by name."""
 
     def __init__(self, signature: str) -> None:

@@ -17,7 +17,7 @@ KeyValue: TypeAlias = tuple[bytes, bytes | None]  # a null value is a tombstone
 _RECORD_OVERHEAD = 32  # at most: the lengths and deltas of a record, beside its key and value
 
 
-class Producer(NamedTuple):
+class BatchProducer(NamedTuple):
     """In whose name a batch is written: a transaction's producer. Such a batch is never shared."""
 
     producer_id: ProducerId
@@ -32,7 +32,7 @@ class Append(NamedTuple):
     records: tuple[KeyValue, ...]
     timestamp: WallTime
     is_atomic: bool = True  # all records in one batch; else the batches may be cut anywhere
-    producer: Producer | None = None
+    producer: BatchProducer | None = None
     size: int = 0  # of a batch of these records, at most
 
 
@@ -64,7 +64,7 @@ class Outcome(Generic[E, R]):
         self.append: Append | None = None
         self.position = NOTHING  # of what this outcome stores; ``NOTHING`` as long as that is nothing
         self.is_atomic = True
-        self.producer: Producer | None = None
+        self.producer: BatchProducer | None = None
         self._positions = positions
         self._records: list[KeyValue] = []
 

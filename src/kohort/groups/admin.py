@@ -12,7 +12,7 @@ from kohort.groups.group import AnyGroup
 from kohort.groups.offsets.delete import offsets_of
 from kohort.groups.outcome import Outcome
 from kohort.groups.removal import remove_group, tombstones
-from kohort.groups.replies import DeletedGroup, DeleteGroupsReply, ListedGroup, ListReply
+from kohort.groups.replies import DeletedGroup, DeleteGroupsReply, GroupListing, ListReply
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId
 
@@ -23,7 +23,7 @@ def list_groups(command: ListGroups, out: Outcome) -> None:
     types = {kind.strip().lower() for kind in command.types}
     everyone: Iterable[AnyGroup] = out.state.groups.values()
     groups = tuple(
-        ListedGroup(group.group_id, group.listed_protocol_type, group.state_name, group.type_name)
+        GroupListing(group.group_id, group.listed_protocol_type, group.state_name, group.type_name)
         for group in everyone
         if (not types or group.type_name in types) and (not states or group.state_name.lower() in states)
     )

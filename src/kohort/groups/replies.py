@@ -144,7 +144,7 @@ class DeleteOffsetsReply:
     rows: tuple[DeletedOffset, ...] = ()
 
 
-class ListedGroup(NamedTuple):
+class GroupListing(NamedTuple):
     """A group as ListGroups shows it."""
 
     group_id: GroupId
@@ -158,7 +158,7 @@ class ListReply:
     """Answer to ListGroups."""
 
     error: ErrorCode = ErrorCode.NONE
-    groups: tuple[ListedGroup, ...] = ()
+    groups: tuple[GroupListing, ...] = ()
 
 
 class DescribedMember(NamedTuple):

@@ -43,7 +43,7 @@ class StoredBatch(NamedTuple):
         return Offset(self.last_offset - self.offset_delta)
 
 
-class Producer:
+class ProducerState:
     """What one producer id has written."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "open_since")
@@ -66,7 +66,9 @@ class Producers:
     __slots__ = ("_producers",)
 
     def __init__(self) -> None:
-        self._producers: dict[ProducerId, Producer] = {}  # the one that has been silent for longest first
+        self._producers: dict[
+            ProducerId, ProducerState
+        ] = {}  # the one that has been silent for longest first
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -102,7 +104,7 @@ class Producers:
         producer_id = ProducerId(header.producer_id)
         producer = self._producers.pop(producer_id, None)
         if producer is None:
-            producer = Producer()
+            producer = ProducerState()
             if len(self._producers) >= MOST_PRODUCERS:
                 self._forget_the_most_silent()
         self._producers[producer_id] = producer
@@ -165,7 +167,7 @@ class Producers:
         return producers
 
 
-def _repeated(producer: Producer, header: BatchHeader) -> StoredBatch | None:
+def _repeated(producer: ProducerState, header: BatchHeader) -> StoredBatch | None:
     sequence, delta = header.last_sequence, header.last_offset_delta
     for stored in producer.batches:
         if stored.last_sequence == sequence and stored.offset_delta == delta:
@@ -173,7 +175,7 @@ def _repeated(producer: Producer, header: BatchHeader) -> StoredBatch | None:
     return None
 
 
-def _check_epoch(producer: Producer, header: BatchHeader) -> None:
+def _check_epoch(producer: ProducerState, header: BatchHeader) -> None:
     if header.producer_epoch < producer.epoch:
         raise RefusedError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -181,7 +183,7 @@ def _check_epoch(producer: Producer, header: BatchHeader) -> None:
         )
 
 
-def _check_sequence(producer: Producer, header: BatchHeader) -> None:
+def _check_sequence(producer: ProducerState, header: BatchHeader) -> None:
     if header.producer_epoch != producer.epoch:
         expected = 0 if producer.epoch != NO_EPOCH else header.base_sequence
     else:
@@ -195,7 +197,7 @@ def _check_sequence(producer: Producer, header: BatchHeader) -> None:
         )
 
 
-def _entry(producer_id: ProducerId, producer: Producer) -> bytes:
+def _entry(producer_id: ProducerId, producer: ProducerState) -> bytes:
     last = producer.batches[-1] if producer.batches else StoredBatch(-1, Offset(-1), 0, -1)
     return _ENTRY.pack(
         producer_id,
@@ -209,7 +211,7 @@ def _entry(producer_id: ProducerId, producer: Producer) -> bytes:
     )
 
 
-def _read_snapshot(content: bytes) -> Iterator[tuple[ProducerId, Producer]]:
+def _read_snapshot(content: bytes) -> Iterator[tuple[ProducerId, ProducerState]]:
     start = _FRONT.size + _COUNT.size
     if len(content) < start:
         raise CorruptSnapshotError("a snapshot is cut off")
@@ -221,7 +223,7 @@ def _read_snapshot(content: bytes) -> Iterator[tuple[ProducerId, Producer]]:
         raise CorruptSnapshotError(f"a snapshot of {count} producers has {len(content)} bytes")
     for entry in _ENTRY.iter_unpack(memoryview(content)[start:]):
         producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, open_since = entry
-        producer = Producer(epoch)
+        producer = ProducerState(epoch)
         producer.last_timestamp = timestamp
         producer.coordinator_epoch = coordinator_epoch
         producer.open_since = Offset(open_since)

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar, Unpack
 from kohort.broker.clock import VirtualClock
 from kohort.broker.server import Server
 from kohort.broker.settings import Settings
-from kohort.broker.topics import NewTopic
+from kohort.broker.topics import TopicToCreate
 from kohort.client.addresses import parse_address
 from kohort.client.admin import AsyncAdmin
 from kohort.client.arguments import PartitionKey
@@ -153,7 +153,7 @@ class AsyncBroker:
         self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> None:
         """Create a topic; raises the broker's refusal."""
-        new = NewTopic(name, partitions, configs=dict(configs or {}))
+        new = TopicToCreate(name, partitions, configs=dict(configs or {}))
         await self.server.broker.topics.create(new)
 
     async def create_group(self, group_id: str, offsets: Mapping[PartitionKey, int]) -> None:

@@ -11,7 +11,7 @@ from kohort.broker.clock import VirtualClock
 from kohort.broker.leadership import led
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
-from kohort.broker.topics import NewTopic, ServedTopic
+from kohort.broker.topics import ServedTopic, TopicToCreate
 from kohort.cluster.view import ClusterView, PlacedTopic
 from kohort.log.catalog import new_topic_id
 from kohort.log.files.memory import MemoryDisk
@@ -32,7 +32,7 @@ def run(story: Callable[[Broker], Awaitable[None]]) -> None:
         broker = Broker(settings, catalog, storage, VirtualClock())
         await broker.start()
         try:
-            await broker.topics.create(NewTopic(OLD, 2))
+            await broker.topics.create(TopicToCreate(OLD, 2))
             await story(broker)
         finally:
             await broker.stop()
@@ -121,7 +121,7 @@ def test_a_topic_that_is_made_again_while_its_failed_log_is_recovered_serves_its
             monkeypatch.undo()
             await flush()
             await broker.topics.delete(topic)
-            await broker.topics.create(NewTopic(OLD, 2))
+            await broker.topics.create(TopicToCreate(OLD, 2))
 
         monkeypatch.setattr(storage, "flush", takes_long)
         with pytest.raises(RefusedError) as refused:
@@ -140,7 +140,7 @@ def test_a_recovered_log_of_a_deleted_topic_is_not_served_by_one_of_the_same_nam
         assert topic is not None
         stale = topic.logs[0]
         await broker.topics.delete(topic)
-        again = await broker.topics.create(NewTopic(OLD, 2))
+        again = await broker.topics.create(TopicToCreate(OLD, 2))
         broker.topics.replace_log(stale)
         assert topic_ids(again) == [again.topic_id] * 2
 

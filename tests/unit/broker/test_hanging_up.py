@@ -66,9 +66,9 @@ def test_a_long_poll_is_dropped_with_its_connection() -> None:
     async def run() -> None:
         async with AsyncBroker() as broker:
             topics = broker.server.broker.topics
-            from kohort.broker.topics import NewTopic
+            from kohort.broker.topics import TopicToCreate
 
-            await topics.create(NewTopic("t"))
+            await topics.create(TopicToCreate("t"))
             waiting = broker.server.broker.fetch_waiters
             reached = asyncio.Event()
 

@@ -9,7 +9,7 @@ from kohort.broker.clock import VirtualClock
 from kohort.broker.journal import JournalWriter
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
-from kohort.broker.topics import NewTopic
+from kohort.broker.topics import TopicToCreate
 from kohort.groups.causes import CommitReceived, SessionExpired, TargetComputed
 from kohort.groups.consumer.events import TargetStored
 from kohort.groups.events import Event, MemberRemoved, OffsetRow, OffsetsCommitted
@@ -117,7 +117,7 @@ def test_how_long_the_journal_is_kept_is_a_setting() -> None:
 def test_an_assignment_of_a_consumer_group_comes_with_the_names_of_its_topics() -> None:
     async def run() -> None:
         broker = await broker_with()
-        topic = await broker.topics.create(NewTopic(TopicName("orders"), 2))
+        topic = await broker.topics.create(TopicToCreate(TopicName("orders"), 2))
         partitions = {
             topic.topic_id: frozenset({Partition(1)}),
             TopicId(b"\0" * 16): frozenset({Partition(0)}),

@@ -16,8 +16,8 @@ from kohort.broker.partition_runtime import PartitionRuntime, Status
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
 from kohort.broker.topic_runtime import TopicRuntime
-from kohort.broker.topics import NewTopic
-from kohort.coordination.outcome import Outcome, Producer
+from kohort.broker.topics import TopicToCreate
+from kohort.coordination.outcome import BatchProducer, Outcome
 from kohort.coordination.positions import Positions, Reply
 from kohort.log.files.memory import MemoryDisk
 from kohort.log.log import Append, Slice
@@ -37,7 +37,7 @@ class Add(NamedTuple):
     name: str
     amount: int = 1
     reply_to: ReplyTo = ReplyTo(0)
-    producer: Producer | None = None
+    producer: BatchProducer | None = None
 
 
 class Fill(NamedTuple):
@@ -134,7 +134,9 @@ class House:
         house = cls(Broker(settings, catalog, storage, clock), clock)
         await house.broker.start()
         topic = house.broker.topics.get(COUNTERS)
-        house.counters.follow(topic or await house.broker.topics.create(NewTopic(COUNTERS, partitions=2)))
+        house.counters.follow(
+            topic or await house.broker.topics.create(TopicToCreate(COUNTERS, partitions=2))
+        )
         await house.counters.ready()
         return house
 
@@ -147,13 +149,15 @@ class House:
         assert found is not None
         return found
 
-    def ask(self, name: str, amount: int = 1, producer: Producer | None = None) -> Awaitable[Answer] | Answer:
+    def ask(
+        self, name: str, amount: int = 1, producer: BatchProducer | None = None
+    ) -> Awaitable[Answer] | Answer:
         answer: Awaitable[Answer] | Answer = self.runtime(name).ask(
             lambda reply_to: Add(name, amount, reply_to, producer)
         )
         return answer
 
-    async def add(self, name: str, amount: int = 1, producer: Producer | None = None) -> Answer:
+    async def add(self, name: str, amount: int = 1, producer: BatchProducer | None = None) -> Answer:
         answer = self.ask(name, amount, producer)
         return answer if isinstance(answer, Answer) else await answer
 
@@ -223,7 +227,7 @@ def test_timers_run_on_the_clock_of_the_broker() -> None:
 def test_a_batch_in_the_name_of_a_producer_is_shared_with_nobody(is_control: bool) -> None:
     async def run() -> None:
         house = await House.start()
-        producer = Producer(ProducerId(42), epoch=3, is_control=is_control)
+        producer = BatchProducer(ProducerId(42), epoch=3, is_control=is_control)
         asked = [house.add("a"), house.add("a"), house.add("a", 1, producer), house.add("a"), house.add("a")]
         assert [answer.value for answer in await asyncio.gather(*asked)] == [1, 2, 3, 4, 5]
         plain, owned, after = house.headers("a")

@@ -8,7 +8,7 @@ import pytest
 
 from kohort.cli.screen import (
     Column,
-    Table,
+    TextTable,
     fitted,
     plain_lines,
     show_bytes,
@@ -17,7 +17,7 @@ from kohort.cli.screen import (
     show_table,
 )
 
-TABLE = Table((Column("topic"), Column("size", True)), (("orders", "5 B"), ("x", "1.5 KiB")))
+TABLE = TextTable((Column("topic"), Column("size", True)), (("orders", "5 B"), ("x", "1.5 KiB")))
 
 
 class Terminal(io.StringIO):
@@ -38,7 +38,7 @@ def test_into_a_pipe_a_table_is_plain_columns_with_numbers_to_the_right() -> Non
 
 
 def test_a_long_cell_is_never_cut_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    show_table(Table((Column("a"),), (("x" * 500,),)), empty="")
+    show_table(TextTable((Column("a"),), (("x" * 500,),)), empty="")
     assert "x" * 500 in capsys.readouterr().out
 
 
@@ -55,11 +55,13 @@ def test_a_number_is_not_broken_however_narrow_the_terminal(monkeypatch: pytest.
     terminal = on_terminal(monkeypatch)
     numbers = [Column(title, True) for title in ("current-offset", "log-end-offset", "lag")]
     row = ("a-group-with-a-long-name", "orders", "1234567", "7654321", "6419754", "consumer-1-" + "f" * 36)
-    show_table(Table([Column("group"), Column("topic"), *numbers, Column("consumer-id")], [row]), empty="")
+    show_table(
+        TextTable([Column("group"), Column("topic"), *numbers, Column("consumer-id")], [row]), empty=""
+    )
     assert {"1234567", "7654321", "6419754"} <= set(terminal.getvalue().split())
 
 
-WIDE = Table(
+WIDE = TextTable(
     [Column("group", rank=3), Column("topic"), Column("lag", True), Column("host", rank=4), Column("id")],
     [("billing", "orders", "1234567", "10.0.0.1", "x" * 40)],
 )
@@ -90,14 +92,14 @@ def test_whatever_the_width_a_title_is_not_broken(width: int) -> None:
 
 def test_text_of_others_is_never_taken_for_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
-    show_table(Table((Column("a"),), (("[bold]x[/nonsense]",),)), empty="")
+    show_table(TextTable((Column("a"),), (("[bold]x[/nonsense]",),)), empty="")
     show_facts("[red]", [("[a]", "[b]")])
     assert "[bold]x[/nonsense]" in terminal.getvalue()
     assert "[red]" in terminal.getvalue()
 
 
 def test_a_table_without_rows_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    show_table(Table((Column("a"),), ()), empty="nothing there")
+    show_table(TextTable((Column("a"),), ()), empty="nothing there")
     assert capsys.readouterr().out == "nothing there\n"
 
 

@@ -4,12 +4,12 @@ import traceback
 
 import pytest
 
-from kohort.codec.source import Formats, Source, fields_in
+from kohort.codec.source import Formats, FunctionSource, fields_in
 from kohort.wire.messages.fetch import PartitionData
 
 
 def test_lines_and_blocks_become_a_function() -> None:
-    source = Source("double(x)")
+    source = FunctionSource("double(x)")
     with source.block("if x < LIMIT:"):
         source.add("return x * 2")
     source.add("return x")
@@ -20,7 +20,7 @@ def test_lines_and_blocks_become_a_function() -> None:
 
 
 def test_a_constant_has_one_name_however_often_it_is_asked_for() -> None:
-    source = Source("get()")
+    source = FunctionSource("get()")
     first, other = source.constant("c", "a", [1]), source.constant("c", "b", [2])
     assert source.constant("c", "a", [1]) == first != other
     source.add(f"return {first} + {other}")
@@ -28,7 +28,7 @@ def test_a_constant_has_one_name_however_often_it_is_asked_for() -> None:
 
 
 def test_fresh_names_never_repeat() -> None:
-    source = Source("get()")
+    source = FunctionSource("get()")
     assert len({source.fresh("n") for _ in range(10)} | {source.fresh("m") for _ in range(10)}) == 20
 
 
@@ -41,7 +41,7 @@ def test_formats_are_made_by_count_and_only_small_ones_kept() -> None:
 
 
 def test_a_traceback_names_where_the_function_came_from() -> None:
-    source = Source("fail()")
+    source = FunctionSource("fail()")
     source.add("raise ValueError('no')")
     with pytest.raises(ValueError, match="no") as caught:
         source.build("decoder of X v1")()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordination.outcome import Outcome, Producer, size_at_most
+from kohort.coordination.outcome import BatchProducer, Outcome, size_at_most
 from kohort.coordination.positions import Positions
 from kohort.model.ids import Instant, Now, ProducerId, ReplyTo, WallTime
 from kohort.records.build import build_batch
@@ -48,12 +48,12 @@ def test_a_reply_leaves_when_what_it_rests_on_is_stored() -> None:
 
 def test_an_append_in_the_name_of_a_producer_says_so() -> None:
     out = outcome()
-    out.producer = Producer(ProducerId(7), epoch=2)
+    out.producer = BatchProducer(ProducerId(7), epoch=2)
     out.is_atomic = False
     out.write("g", [RECORD])
     out.close()
     assert out.append is not None
-    assert out.append[3:5] == (False, Producer(ProducerId(7), 2))
+    assert out.append[3:5] == (False, BatchProducer(ProducerId(7), 2))
 
 
 @pytest.mark.parametrize("count", [1, 2, 300])

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.spark.conftest import Feed, OptionsOf
 
 from kohort import Consumer
-from kohort.broker.topics import NewTopic
+from kohort.broker.topics import TopicToCreate
 from kohort.client.admin import AsyncAdmin
 from kohort.client.errors import NoBrokerError, UnknownTopicError
 from kohort.spark.errors import GroupInUseError
@@ -134,7 +134,7 @@ def test_the_list_of_partitions_can_be_kept_for_a_while(
     fresh = Lookup(options_of(subscribePattern=pattern))
     for lookup in (kept, fresh):
         assert len(lookup.partitions()) == 2
-    kohort.broker.run(kohort.broker.server.broker.topics.create(NewTopic(f"{topic}-too", 1)))
+    kohort.broker.run(kohort.broker.server.broker.topics.create(TopicToCreate(f"{topic}-too", 1)))
     assert len(kept.partitions()) == 2
     assert len(fresh.partitions()) == 3
     kept.close()

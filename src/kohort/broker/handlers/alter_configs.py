@@ -7,7 +7,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kohort.broker.config_changes import ResourceType, check_resource, key_of, replace
+from kohort.broker.config_changes import ConfigResourceType, check_resource, key_of, replace
 from kohort.broker.context import Context
 from kohort.broker.heavy_work import Slice
 from kohort.broker.notices import warn_internal
@@ -32,7 +32,7 @@ async def handle(broker: "Broker", request: AlterConfigsRequest, context: Contex
     for resource in request.resources:
         if slice_.is_full(_RESOURCE_PRICE + _CONFIG_PRICE * len(resource.configs)):
             await asyncio.sleep(0)
-        if resource.resource_type == ResourceType.TOPIC and not request.validate_only:
+        if resource.resource_type == ConfigResourceType.TOPIC and not request.validate_only:
             warn_internal(context, resource.resource_name, "alters configs of")
         if asked[resource.resource_type, resource.resource_name] > 1:
             repeated = RefusedError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")

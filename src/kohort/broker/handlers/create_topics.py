@@ -12,7 +12,7 @@ from kohort.broker.config_values import ConfigValues
 from kohort.broker.configs import TOPIC_CONFIGS
 from kohort.broker.context import Context
 from kohort.broker.heavy_work import Slice
-from kohort.broker.topics import NewTopic
+from kohort.broker.topics import TopicToCreate
 from kohort.log.catalog import new_topic_id
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.wire.messages.create_topics import (
@@ -72,7 +72,7 @@ async def _create(broker: "Broker", topic: CreatableTopic, *, validate_only: boo
     )
 
 
-def _wanted(topic: CreatableTopic) -> NewTopic:
+def _wanted(topic: CreatableTopic) -> TopicToCreate:
     names = Counter(config.name for config in topic.configs)
     if repeated := [name for name, count in names.items() if count > 1]:
         raise RefusedError(ErrorCode.INVALID_CONFIG, f"Config {repeated[0]} is given more than once.")
@@ -82,7 +82,7 @@ def _wanted(topic: CreatableTopic) -> NewTopic:
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "Found multiple manual partition assignments for one partition.",
         )
-    return NewTopic(
+    return TopicToCreate(
         topic.name,
         topic.num_partitions,
         topic.replication_factor,

@@ -6,7 +6,7 @@ v1: sources and synonyms; v3: types and documentation; v4: flexible.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kohort.broker.config_changes import ResourceType, check_resource
+from kohort.broker.config_changes import ConfigResourceType, check_resource
 from kohort.broker.config_values import ConfigValue
 from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey, ConfigSource, ConfigType
 from kohort.broker.context import Context, Result
@@ -77,7 +77,7 @@ def _describe(
     except RefusedError as error:
         return _result(resource, error)
     wanted = frozenset(resource.configuration_keys or ())
-    topic = broker.topics.get(name) if kind is ResourceType.TOPIC else None
+    topic = broker.topics.get(name) if kind is ConfigResourceType.TOPIC else None
     result = _result(resource, None)
     if topic is None or topic.configs:
         result.configs = _entries(broker, kind, name, wanted, request)
@@ -89,7 +89,11 @@ def _describe(
 
 
 def _entries(
-    broker: "Broker", kind: ResourceType, name: str, wanted: frozenset[str], request: DescribeConfigsRequest
+    broker: "Broker",
+    kind: ConfigResourceType,
+    name: str,
+    wanted: frozenset[str],
+    request: DescribeConfigsRequest,
 ) -> list[DescribeConfigsResourceResult]:
     return [
         _entry(key, values, request, read_only=not key.dynamic)
@@ -98,14 +102,16 @@ def _entries(
     ]
 
 
-def _values(broker: "Broker", kind: ResourceType, name: str) -> Iterator[tuple[ConfigKey, list[ConfigValue]]]:
+def _values(
+    broker: "Broker", kind: ConfigResourceType, name: str
+) -> Iterator[tuple[ConfigKey, list[ConfigValue]]]:
     """Every config of a resource with all its values, the one in force first."""
-    if kind is ResourceType.TOPIC:
+    if kind is ConfigResourceType.TOPIC:
         topic = broker.topics.get(name)
         overrides = topic.configs if topic is not None else {}
         for key in TOPIC_CONFIGS.values():
             yield key, broker.configs.topic_synonyms(overrides, key.name)
-    elif kind is ResourceType.GROUP:
+    elif kind is ConfigResourceType.GROUP:
         own = broker.catalog.group_configs.get(name, {})
         for key in GROUP_CONFIGS.values():
             yield key, [group_value(broker.configs, own, key.name)]

@@ -127,7 +127,7 @@ async def _answer_in_slices(
         return found
 
     async def answered(parts: list[Planned]) -> FetchResponse:
-        answer = Answer(opened, parts)
+        answer = FetchedTopics(opened, parts)
 
         def take(key: PartitionKey, part: PartitionData) -> bool:
             answer.add(key, part)
@@ -180,17 +180,17 @@ def _open(broker: "Broker", request: FetchRequest, *, by_id: bool) -> Opened | E
 def _answer(
     broker: "Broker", planned: list[Planned], terms: Terms, opened: Opened
 ) -> FetchResponse | Awaitable[FetchResponse]:
-    answer = Answer(opened, planned)
+    answer = FetchedTopics(opened, planned)
     reading = broker.heavy_work.run(read(planned, _within(broker.budget.room_for_reply(), terms), answer.add))
     return answer.response() if reading is None else _respond(reading, answer)
 
 
-async def _respond(reading: Awaitable[None], answer: "Answer") -> FetchResponse:
+async def _respond(reading: Awaitable[None], answer: "FetchedTopics") -> FetchResponse:
     await reading
     return answer.response()
 
 
-class Answer:
+class FetchedTopics:
     """Partitions gathered under their topics, in the order topics first appear."""
 
     def __init__(self, opened: Opened, planned: list[Planned]) -> None:

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kohort.broker.config_changes import (
-    ResourceType,
+    ConfigResourceType,
     check_resource,
     current,
     key_of,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _RESOURCE_PRICE, _CONFIG_PRICE = 50, 10
 
 
-class Operation(IntEnum):
+class AlterOperation(IntEnum):
     SET = 0
     DELETE = 1
     APPEND = 2
@@ -48,7 +48,7 @@ async def handle(
     for resource in request.resources:
         if slice_.is_full(_RESOURCE_PRICE + _CONFIG_PRICE * len(resource.configs)):
             await asyncio.sleep(0)
-        if resource.resource_type == ResourceType.TOPIC and not request.validate_only:
+        if resource.resource_type == ConfigResourceType.TOPIC and not request.validate_only:
             warn_internal(context, resource.resource_name, "alters configs of")
         try:
             if asked[resource.resource_type, resource.resource_name] > 1:
@@ -86,30 +86,32 @@ async def _alter(broker: "Broker", resource: AlterConfigsResource, *, validate_o
     await replace(broker, kind, resource.resource_name, configs, validate_only=validate_only)
 
 
-def _change(broker: "Broker", kind: ResourceType, configs: dict[str, str], config: AlterableConfig) -> None:
+def _change(
+    broker: "Broker", kind: ConfigResourceType, configs: dict[str, str], config: AlterableConfig
+) -> None:
     try:
-        operation = Operation(config.config_operation)
+        operation = AlterOperation(config.config_operation)
     except ValueError:
         raise RefusedError(
             ErrorCode.INVALID_REQUEST, f"Unknown operation {config.config_operation}"
         ) from None
-    if operation is Operation.DELETE:
+    if operation is AlterOperation.DELETE:
         configs.pop(config.name, None)  # also one that nobody knows: it may be left over
         return
     key = key_of(kind, config.name)
     if config.value is None:
         raise RefusedError(ErrorCode.INVALID_REQUEST, f"Null value not supported for: {config.name}")
-    if operation is Operation.SET:
+    if operation is AlterOperation.SET:
         configs[key.name] = config.value
         return
     require_list(key)
-    if kind is ResourceType.TOPIC:
+    if kind is ConfigResourceType.TOPIC:
         inherited = broker.configs.topic_text(configs, key.name)
     else:
         inherited = configs.get(key.name, broker.configs.text(key.name))
     items = split_list(inherited)
     given = split_list(config.value)
-    if operation is Operation.APPEND:
+    if operation is AlterOperation.APPEND:
         known = set(items)
         items += [item for item in given if item not in known]
     else:

@@ -6,7 +6,7 @@ v0: only those of client metrics, of which there are none; v1: by type.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kohort.broker.config_changes import ResourceType
+from kohort.broker.config_changes import ConfigResourceType
 from kohort.broker.context import Context
 from kohort.model.errors import ErrorCode
 from kohort.wire.messages.list_config_resources import (
@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 _FIRST_VERSION_WITH_TYPES = 1
 _BROKER_LOGGER, _CLIENT_METRICS = 8, 16
-_SERVED = (ResourceType.TOPIC, ResourceType.BROKER, _BROKER_LOGGER, _CLIENT_METRICS, ResourceType.GROUP)
+_SERVED = (
+    ConfigResourceType.TOPIC,
+    ConfigResourceType.BROKER,
+    _BROKER_LOGGER,
+    _CLIENT_METRICS,
+    ConfigResourceType.GROUP,
+)
 
 
 def handle(
@@ -45,9 +51,9 @@ def refuse(_request: ListConfigResourcesRequest, code: ErrorCode) -> ListConfigR
 
 
 def _names(broker: "Broker", kind: int) -> Iterator[str]:
-    if kind == ResourceType.TOPIC:
+    if kind == ConfigResourceType.TOPIC:
         yield from (topic.name for topic in broker.topics)
-    elif kind == ResourceType.GROUP:
+    elif kind == ConfigResourceType.GROUP:
         yield from sorted(broker.catalog.group_configs)
     elif kind != _CLIENT_METRICS:
         yield str(broker.node_id)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kohort.broker.context import Context, Result
 from kohort.broker.heavy_work import Slice, Steps
 from kohort.broker.leadership import controller_id, leaders, nodes
-from kohort.broker.topics import NewTopic, ServedTopic, offsets_topic
+from kohort.broker.topics import ServedTopic, TopicToCreate, offsets_topic
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import NO_TOPIC_ID
 from kohort.model.topics import CONSUMER_OFFSETS, is_legal_name
@@ -83,7 +83,7 @@ async def _create_and_answer(
     """Kafka creates in the background and says "unknown" at first; we finish, and nobody has to retry."""
     refused: dict[str, ErrorCode] = {}
     for name in missing:
-        new = offsets_topic(broker.configs) if name == CONSUMER_OFFSETS else NewTopic(name)
+        new = offsets_topic(broker.configs) if name == CONSUMER_OFFSETS else TopicToCreate(name)
         try:
             await broker.topics.create(new)
         except RefusedError as error:

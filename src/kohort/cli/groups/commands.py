@@ -10,7 +10,7 @@ import typer
 from kohort.cli.command_config import CommandConfig, Properties
 from kohort.cli.groups import views
 from kohort.cli.groups.lookup import (
-    GroupInUseError,
+    GroupHasMembersError,
     UnknownGroupError,
     find_group,
     lag_of,
@@ -20,7 +20,7 @@ from kohort.cli.groups.reset import reset_offsets
 from kohort.cli.groups.topic_partitions import TopicParts, parse_topic_parts
 from kohort.cli.groups.watch import Watch, WatchCommand, repeat
 from kohort.cli.groups.why import why
-from kohort.cli.screen import Table, is_terminal, note, say, show_json, show_json_line, show_table
+from kohort.cli.screen import TextTable, is_terminal, note, say, show_json, show_json_line, show_table
 from kohort.cli.serve import FAILED, OK
 from kohort.cli.session import (
     DEFAULT_BOOTSTRAP,
@@ -118,7 +118,7 @@ def _columns() -> int | None:
     return shutil.get_terminal_size().columns if is_terminal() else None
 
 
-def _show(document: object, table: Table, style: _Style) -> None:
+def _show(document: object, table: TextTable, style: _Style) -> None:
     if not style.as_json:
         show_table(table, empty=style.empty)
     elif style.is_stream:
@@ -280,7 +280,7 @@ async def _explained(admin: AsyncAdmin, group: GroupId, error: BrokerError) -> K
     except KohortError as missing:
         return missing if isinstance(missing, UnknownGroupError) else error
     if error.code == ErrorCode.NON_EMPTY_GROUP:
-        return GroupInUseError(found, "delete it")
+        return GroupHasMembersError(found, "delete it")
     return error
 
 

@@ -36,7 +36,7 @@ def _called_alike(group_id: str, known: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(longer + get_close_matches(group_id, known, n=_MOST_NAMED)))[:_MOST_NAMED]
 
 
-class GroupInUseError(KohortError):
+class GroupHasMembersError(KohortError):
     """The group has members, and what was asked for needs a group without."""
 
     def __init__(self, group: GroupInfo, what: str) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from kohort.cli.command_config import CommandConfig, Properties
-from kohort.cli.groups.lookup import GroupInUseError, UnknownGroupError, find_group, log_ranges
+from kohort.cli.groups.lookup import GroupHasMembersError, UnknownGroupError, find_group, log_ranges
 from kohort.cli.groups.reset_plan import (
     Facts,
     OffsetReset,
@@ -24,7 +24,7 @@ from kohort.cli.groups.reset_plan import (
 )
 from kohort.cli.groups.topic_partitions import TopicParts, parse_topic_parts
 from kohort.cli.records.record_text import show_time
-from kohort.cli.screen import Column, Table, note, say, show_json, show_table
+from kohort.cli.screen import Column, TextTable, note, say, show_json, show_table
 from kohort.cli.serve import FAILED, OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, talk
 from kohort.client.admin import AsyncAdmin
@@ -225,7 +225,7 @@ async def _check_unused(admin: AsyncAdmin, name: str) -> None:
         note(f"kohort: note: {error.args[0]} yet; --execute makes it ({error.hint})")
         return
     if group.members or group.state != "Empty":
-        raise GroupInUseError(group, "reset offsets")
+        raise GroupHasMembersError(group, "reset offsets")
 
 
 async def _partitions(
@@ -279,7 +279,7 @@ def _show(
         )
         for one in resets
     ]
-    show_table(Table(columns, rows), empty="nothing to reset")
+    show_table(TextTable(columns, rows), empty="nothing to reset")
     if order.wish.kind in (ResetKind.TIME, ResetKind.DURATION):
         note(f"that is since {show_time(order.wish.number)}, local time")
     if executed:

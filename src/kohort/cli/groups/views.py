@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kohort.cli.groups.lookup import Listed, PartitionLag
-from kohort.cli.screen import Column, Table, width_of
+from kohort.cli.screen import Column, TextTable, width_of
 from kohort.client.admin.results import GroupInfo, MemberInfo
 from kohort.model.topics import TopicPartition
 
@@ -24,7 +24,7 @@ def _host(member: MemberInfo | None) -> str | None:
 # Listing
 
 
-def list_table(groups: Iterable[Listed]) -> Table:
+def list_table(groups: Iterable[Listed]) -> TextTable:
     columns = (
         Column("group"),
         Column("state"),
@@ -44,7 +44,7 @@ def list_table(groups: Iterable[Listed]) -> Table:
         )
         for one in groups
     ]
-    return Table(columns, rows)
+    return TextTable(columns, rows)
 
 
 def list_json(groups: Iterable[Listed]) -> list[Json]:
@@ -64,14 +64,16 @@ def list_json(groups: Iterable[Listed]) -> list[Json]:
 # Offsets and lag
 
 
-def lag_table(groups: Sequence[tuple[GroupInfo, Sequence[PartitionLag]]], *, columns: int | None) -> Table:
+def lag_table(
+    groups: Sequence[tuple[GroupInfo, Sequence[PartitionLag]]], *, columns: int | None
+) -> TextTable:
     """All partitions, then members that have none. What does not fit into ``columns`` has short ids."""
     return _with_short_ids(lambda names: _lag_table(groups, names), [group for group, _ in groups], columns)
 
 
 def _with_short_ids(
-    make: Callable[[Mapping[str, str]], Table], groups: Iterable[GroupInfo], columns: int | None
-) -> Table:
+    make: Callable[[Mapping[str, str]], TextTable], groups: Iterable[GroupInfo], columns: int | None
+) -> TextTable:
     """The table with whole ids of members if that fits into ``columns``, else with short ones."""
     whole = make({})
     if columns is None or width_of(whole) <= columns:
@@ -90,7 +92,9 @@ def _with_short_ids(
     )
 
 
-def _lag_table(groups: Sequence[tuple[GroupInfo, Sequence[PartitionLag]]], names: Mapping[str, str]) -> Table:
+def _lag_table(
+    groups: Sequence[tuple[GroupInfo, Sequence[PartitionLag]]], names: Mapping[str, str]
+) -> TextTable:
     columns = (
         Column("group", rank=3 if len(groups) == 1 else 0),
         Column("topic"),
@@ -107,7 +111,7 @@ def _lag_table(groups: Sequence[tuple[GroupInfo, Sequence[PartitionLag]]], names
         rows += [(group.group_id, *_lag_row(one), *_who(one.member, names)) for one in partitions]
         idle = [one for one in group.members if not one.assignment]
         rows += [(group.group_id, *[_NONE] * 5, *_who(one, names)) for one in idle]
-    return Table(columns, rows)
+    return TextTable(columns, rows)
 
 
 def _lag_row(one: PartitionLag) -> tuple[str, ...]:
@@ -154,7 +158,7 @@ def _place(partition: TopicPartition) -> Json:
     return {"topic": partition.topic, "partition": partition.partition}
 
 
-def offsets_table(partitions: Iterable[PartitionLag]) -> Table:
+def offsets_table(partitions: Iterable[PartitionLag]) -> TextTable:
     columns = (
         Column("topic"),
         Column("partition", True),
@@ -179,7 +183,7 @@ def offsets_table(partitions: Iterable[PartitionLag]) -> Table:
         for one in partitions
         if one.committed is not None
     ]
-    return Table(columns, rows)
+    return TextTable(columns, rows)
 
 
 def _epoch(one: PartitionLag) -> int | None:
@@ -208,12 +212,12 @@ def offsets_json(group: GroupInfo, partitions: Iterable[PartitionLag]) -> Json:
 # Members and state
 
 
-def members_table(group: GroupInfo, *, verbose: bool, columns: int | None = None) -> Table:
+def members_table(group: GroupInfo, *, verbose: bool, columns: int | None = None) -> TextTable:
     """Who is in a group. What does not fit into ``columns`` has short ids."""
     return _with_short_ids(lambda names: _members_table(group, verbose, names), [group], columns)
 
 
-def _members_table(group: GroupInfo, verbose: bool, names: Mapping[str, str]) -> Table:
+def _members_table(group: GroupInfo, verbose: bool, names: Mapping[str, str]) -> TextTable:
     columns = [
         Column("consumer-id"),
         Column("instance", rank=2),
@@ -235,7 +239,7 @@ def _members_table(group: GroupInfo, verbose: bool, names: Mapping[str, str]) ->
         if verbose:
             row.append(_shown(_assignment(one)))
         rows.append(row)
-    return Table(columns, rows)
+    return TextTable(columns, rows)
 
 
 def member_state(group: GroupInfo, member: MemberInfo) -> str:
@@ -279,7 +283,7 @@ def members_json(group: GroupInfo) -> Json:
     }
 
 
-def state_table(group: GroupInfo) -> Table:
+def state_table(group: GroupInfo) -> TextTable:
     columns = (
         Column("group"),
         Column("coordinator (id)"),
@@ -292,7 +296,7 @@ def state_table(group: GroupInfo) -> Table:
     row = [group.group_id, coordinator, _shown(group.assignor), group.state, str(len(group.members))]
     if group.epoch is not None:
         row += [str(group.epoch), _shown(group.target_epoch)]
-    return Table(columns, [row])
+    return TextTable(columns, [row])
 
 
 def state_json(group: GroupInfo) -> Json:

@@ -8,7 +8,7 @@ import typer
 from kohort.cli.pipeline.options import Directory, EvolveOption, RegistryOption
 from kohort.cli.screen import (
     Column,
-    Table,
+    TextTable,
     is_terminal,
     note,
     say,
@@ -57,7 +57,7 @@ def _existing(to: Path) -> Path:
     return to.resolve()
 
 
-def _topic_table(found: "list[TableStatus]") -> Table:
+def _topic_table(found: "list[TableStatus]") -> TextTable:
     numbers = ("partitions", "rows", "bad", "missing", "files")
     columns = [
         Column("topic"),
@@ -78,14 +78,14 @@ def _topic_table(found: "list[TableStatus]") -> Table:
         )
         for one in found
     ]
-    return Table(columns, rows)
+    return TextTable(columns, rows)
 
 
 def _days(dates: tuple[str, ...]) -> str:
     return "-" if not dates else dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
 
 
-def _partition_table(found: "list[TableStatus]") -> Table:
+def _partition_table(found: "list[TableStatus]") -> TextTable:
     columns = (
         Column("topic"),
         Column("partition", True),
@@ -108,7 +108,7 @@ def _partition_table(found: "list[TableStatus]") -> Table:
         for table in found
         for one in table.partitions
     ]
-    return Table(columns, rows)
+    return TextTable(columns, rows)
 
 
 def compact_files(
@@ -183,7 +183,7 @@ def replay_bad(
             return OK
         columns = (Column("topic"), Column("landed", True), Column("still bad", True))
         rows = [(one.topic, f"{one.landed:,}", f"{one.still_bad:,}") for one in done]
-        show_table(Table(columns, rows), empty=f"there is no table with JSON values in {to}")
+        show_table(TextTable(columns, rows), empty=f"there is no table with JSON values in {to}")
         return OK
 
     raise typer.Exit(guarded(run))
@@ -209,7 +209,7 @@ def sql(
         if as_json:
             show_json([dict(zip(columns, row, strict=True)) for row in rows])
         else:
-            show_table(Table([Column(name) for name in columns], rows), empty="no rows")
+            show_table(TextTable([Column(name) for name in columns], rows), empty="no rows")
         return OK
 
     raise typer.Exit(guarded(run))

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from kohort.cli.groups.lookup import GroupInUseError, UnknownGroupError, find_group, list_with_lag
+from kohort.cli.groups.lookup import GroupHasMembersError, UnknownGroupError, find_group, list_with_lag
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import CommittedOffset, GroupInfo, ListedGroup, MemberInfo
 from kohort.client.errors import BrokerError
@@ -101,14 +101,14 @@ def test_a_listed_group_that_is_gone_when_asked_has_no_number_of_members() -> No
 
 
 def test_a_group_in_use_says_who_uses_it_and_what_to_do() -> None:
-    error = GroupInUseError(group("g", *map(member, "abcde")), "delete it")
+    error = GroupHasMembersError(group("g", *map(member, "abcde")), "delete it")
     assert str(error) == (
         "cannot delete it while group 'g' has 5 members: a at 10.0.0.1, b at 10.0.0.1, c at 10.0.0.1 "
         "and 2 more (stop its members first, or wait until their sessions expire)"
     )
-    assert "has 1 member: a at" in str(GroupInUseError(group("g", member("a")), "delete it"))
+    assert "has 1 member: a at" in str(GroupHasMembersError(group("g", member("a")), "delete it"))
 
 
 def test_a_group_that_is_not_empty_without_members_says_its_state() -> None:
-    error = GroupInUseError(group("g", state="PreparingRebalance"), "delete it")
+    error = GroupHasMembersError(group("g", state="PreparingRebalance"), "delete it")
     assert "while group 'g' is in state PreparingRebalance" in str(error)

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.groups.events import GroupTombstoned
-from kohort.groups.replies import DeletedGroup, DescribedMember, DescribeReply, ListedGroup
+from kohort.groups.replies import DeletedGroup, DescribedMember, DescribeReply, GroupListing
 from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, InstanceId
@@ -29,9 +29,9 @@ def listed(scenario: Scenario, **filters: list[str]) -> list[str]:
 def test_all_groups_are_listed_with_type_and_state() -> None:
     scenario = mixed()
     assert scenario.replies[scenario.admin.list_groups()].groups == (
-        ListedGroup(GroupId("g"), "consumer", "Stable", "classic"),
-        ListedGroup(GroupId("simple"), "", "Empty", "classic"),
-        ListedGroup(GroupId("new"), "consumer", "PreparingRebalance", "classic"),
+        GroupListing(GroupId("g"), "consumer", "Stable", "classic"),
+        GroupListing(GroupId("simple"), "", "Empty", "classic"),
+        GroupListing(GroupId("new"), "consumer", "PreparingRebalance", "classic"),
     )
 
 
