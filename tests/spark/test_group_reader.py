@@ -1,5 +1,6 @@
 """The reader of a group as a plain object: offsets, commits, restarts, limits, members of its own kind."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +50,20 @@ def test_a_query_alone_reads_everything_and_commits_what_is_durable_one_trigger_
     assert sorted_offsets(query) == all_offsets(stage.everywhere(15))
     query.stop()
     assert stage.committed() == stage.everywhere(10), "without the checkpoint a stop does not know more"
+
+
+def test_a_query_is_one_client_its_questions_share_a_connection_and_the_coordinator_has_one(
+    stage: Stage,
+) -> None:
+    stage.write(3)
+    query = stage.query()
+    running = set(threading.enumerate())
+    opened = stage.kohort.broker.intercept(watch, api="ApiVersions")  # the first request of a connection
+    assert query.trigger() == 9
+    query.trigger()
+    assert len(opened.seen) == 2
+    assert {each.name for each in set(threading.enumerate()) - running} == {"kohort consumer"}
+    query.stop()
 
 
 def test_nothing_is_opened_before_the_first_offset_method_and_a_replay_asks_nobody() -> None:

@@ -44,12 +44,12 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise assigned_in_a_group()
         self._options = options
         self._schema = schema
-        self._lookup = Lookup(options)
+        self._client: tuple[QueryMember, Lookup] | None = None
         self._query: GroupQuery | None = None
         self._checkpoint: Checkpoint | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_query": None, "_checkpoint": None}
+        return {**self.__dict__, "_client": None, "_query": None, "_checkpoint": None}
 
     # --- offsets, in the runner ---------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         topics = {where.topic for where, span in spans.items() if span.topic_id and span.start < span.end}
         if not topics:
             return spans
-        there = of_these_topics(spans, known_ids(self._lookup.ids_of(topics)))
+        there = of_these_topics(spans, known_ids(self._connected()[1].ids_of(topics)))
         recreated = {where.topic for where in spans if where not in there}
         if recreated:
             accept(TopicMadeAgainError(recreated), self._options)
@@ -105,17 +105,25 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Commit the last batch, if the checkpoint shows that it is done, and leave the group."""
         query, self._query = self._query, None
-        if query is None:
-            self._lookup.close()
-            return
+        client, self._client = self._client, None
         checkpoint = self._checkpoint
-        query.stop(checkpoint.has_finished if checkpoint is not None else lambda _: False)
+        if query is not None:
+            query.stop(checkpoint.has_finished if checkpoint is not None else lambda _: False)
+        elif client is not None:
+            client[0].leave(0)
+
+    def _connected(self) -> tuple[QueryMember, Lookup]:
+        """The one client of this query: the member, and questions over its connections."""
+        if self._client is None:
+            member = QueryMember(self._options)
+            self._client = member, Lookup(self._options, member.administer)
+        return self._client
 
     def _running(self) -> GroupQuery:
         if self._query is None:
             stop_on_sigterm()
             self._checkpoint = self._known_checkpoint()
-            member, logs = QueryMember(self._options), self._lookup
+            member, logs = self._connected()
             given = QueryInputs(member, logs, logs.uncommitted_ends, self._checkpoint or NoNotes())
             self._query = GroupQuery(self._options, given)
         return self._query

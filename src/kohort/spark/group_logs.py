@@ -30,7 +30,6 @@ class QueryLogs(Logs, Protocol):
     def ids_and_ends(
         self, partitions: Collection[TopicPartition]
     ) -> tuple[Mapping[TopicName, bytes], Offsets | None]: ...
-    def close(self) -> None: ...
 
 
 def accept(loss: DataLossError, options: SourceOptions) -> None:

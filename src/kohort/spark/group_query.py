@@ -358,7 +358,4 @@ class GroupQuery:
         except KohortError as error:
             _log.warning("the last batch was not committed to group %r: %s", self._group_id, error)
         finally:
-            try:
-                self._member.leave(_GOODBYE_MS)
-            finally:
-                self._logs.close()
+            self._member.leave(_GOODBYE_MS)

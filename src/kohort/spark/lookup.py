@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kohort.client.admin import Admin, AsyncAdmin
 from kohort.client.admin.results import CommittedOffset, ListedOffset
@@ -41,27 +41,37 @@ def client_options(options: SourceOptions) -> ClientOptions:
     return consumer_settings(given).client()
 
 
-class Lookup:
-    """Opened by the first question, on a loop of its own; a copy that was pickled opens its own again.
+class Administer(Protocol):
+    """How a question reaches the cluster."""
 
-    Raises what the client raises: NoBrokerError, UnknownTopicError, BrokerError.
+    def __call__(self, question: Callable[[AsyncAdmin], Coroutine[Any, Any, T]], /) -> T: ...
+
+
+class Lookup:
+    """Asks by ``administer``, which is of a client that is there anyway; without one it opens its own.
+
+    That is opened by the first question, and again by a copy that was pickled. Raises what the client raises:
+    NoBrokerError, UnknownTopicError, BrokerError.
     """
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, administer: Administer | None = None) -> None:
         self._options = options
+        self._administer = administer
         self._admin: Admin | None = None
         self._known: tuple[float, list[TopicInfo]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_admin": None, "_known": None}
+        return {"_options": self._options, "_administer": None, "_admin": None, "_known": None}
 
     def close(self) -> None:
-        """Give up the connections; the next question opens new ones."""
+        """Give up the own connections; the next question opens new ones."""
         admin, self._admin = self._admin, None
         if admin is not None:
             admin.close()
 
     def _ask(self, question: Callable[[AsyncAdmin], Coroutine[Any, Any, T]]) -> T:
+        if self._administer is not None:
+            return self._administer(question)
         if self._admin is None:
             admin = Admin(self._options.bootstrap, client_options(self._options))
             admin.start()

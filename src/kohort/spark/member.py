@@ -5,10 +5,11 @@ thread. What a rebalance does to the query (giving partitions back, taking new o
 alone, and the reader polls between micro-batches.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from kohort.client.admin import AsyncAdmin
 from kohort.client.consumer import Consumer
 from kohort.client.errors import (
     BrokerError,
@@ -24,6 +25,7 @@ from kohort.spark.group_plan import NOT_ASSIGNED, GroupAssignment
 from kohort.spark.offsets import Assign, SubscribePattern, SubscribeTo
 from kohort.spark.options import SourceOptions
 
+T = TypeVar("T")
 METADATA_MAX_AGE_MS = 30_000  # new topics and partitions; Kafka's five minutes are long for a stream
 
 
@@ -100,6 +102,11 @@ class QueryMember:
                 self._consumer.subscribe(pattern=pattern)
             case Assign():
                 raise assigned_in_a_group()
+
+    def administer(self, question: Callable[[AsyncAdmin], Coroutine[Any, Any, T]]) -> T:
+        """Ask the cluster over the connections of the member, whether or not it has joined."""
+        self._consumer.start()
+        return self._consumer.administer(question)
 
     def poll(self, timeout_ms: float) -> GroupAssignment:
         self._consumer.start()

@@ -108,12 +108,9 @@ def _left_of(options: SourceOptions, asked: OffsetRange, error: KohortError) -> 
     is_outside = isinstance(error, BrokerError) and error.code == ErrorCode.OFFSET_OUT_OF_RANGE
     if not is_short and not is_outside:
         raise error
-    lookup = Lookup(options)
-    try:
-        start = lookup.log_starts([asked.where])[asked.where]
-        end = lookup.log_ends([asked.where])[asked.where]
-    finally:
-        lookup.close()
+    lookup = Lookup(options, _reader(options).administer)
+    start = lookup.log_starts([asked.where])[asked.where]
+    end = lookup.log_ends([asked.where])[asked.where]
     if end < asked.end:
         return None  # the log was cut, and what it has of the range has been read
     if start <= asked.start or is_short:

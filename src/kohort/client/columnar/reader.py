@@ -2,11 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from kohort.client.admin.clients import AsyncAdmin
 from kohort.client.cluster import Cluster, Purpose
 from kohort.client.columnar.options import ColumnOptions, ReadTimeoutError, arrow_module
 from kohort.client.errors import SecurityError, check
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from kohort.client.columnar.portions import DecodeBatches, RangeReading
 
+T = TypeVar("T")
 DEFAULTS = ColumnOptions()
 
 
@@ -264,6 +266,11 @@ class ColumnReader:
         at = {reading.partition: reading.position for reading in readings}
         self._portions = {(where, at[where]): portion for where, portion in found.items()}
         return set(found)
+
+    def administer(self, work: Callable[[AsyncAdmin], Coroutine[Any, Any, T]]) -> T:
+        """The result of ``work``, which gets an admin client on the connections of this reader."""
+        link = self._connected()
+        return link.loop.submit(work(AsyncAdmin(link.cluster))).result()
 
     def _connected(self) -> _Link:
         link = self._link

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from kohort.assign.registry import choose_assignors
 from kohort.client import arguments
+from kohort.client.admin.clients import AsyncAdmin
 from kohort.client.admin.topics import OffsetSpec
 from kohort.client.arguments import AnyOffset, AnyPartition, PartitionKey, as_partition, as_partitions
 from kohort.client.columnar.options import COLUMNS, take_table
@@ -378,6 +379,10 @@ class AsyncConsumer:
         self._working().require_member("rebalance").do(EnforceRebalance(reason))
 
     # --- the cluster --------------------------------------------------------------------------
+
+    def admin(self) -> AsyncAdmin:
+        """An admin client on the connections of this consumer, which closes them."""
+        return AsyncAdmin(self._working().cluster)
 
     async def beginning_offsets(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, int]:
         """The first offset there is of each."""

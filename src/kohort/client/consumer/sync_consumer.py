@@ -7,6 +7,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
+from kohort.client.admin.clients import AsyncAdmin
 from kohort.client.arguments import as_millis
 from kohort.client.consumer.async_consumer import CLOSE_TIMEOUT_MS, AsyncConsumer
 from kohort.client.consumer.engine import Records
@@ -200,6 +201,10 @@ class Consumer:
     def _wake(self) -> None:
         with suppress(ConsumerClosedError):  # it may have been closed meanwhile
             self._consumer.wakeup()
+
+    def administer(self, work: Callable[[AsyncAdmin], Coroutine[Any, Any, T]]) -> T:
+        """The result of ``work``, which gets an admin client on the connections of this consumer."""
+        return self._run(lambda: work(self._consumer.admin()))
 
     # --- calls that wait for the loop ---------------------------------------------------------
 
