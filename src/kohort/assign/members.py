@@ -14,7 +14,9 @@ def code_units(text: str) -> bytes:
 
 def by_member_id(members: Iterable[MemberId]) -> list[MemberId]:
     """The order of the sticky assignors, in which the reference iterates hash maps."""
-    return sorted(members, key=code_units)
+    found = list(members)
+    # Both orders are the same for ASCII, and Python's needs no keys.
+    return sorted(found) if "".join(found).isascii() else sorted(found, key=code_units)
 
 
 def static_first(subscriptions: Subscriptions) -> list[MemberId]:

@@ -16,7 +16,7 @@ from kohort.model.ids import Instant
 _WALL_TIMES = {"at", "commit_timestamp", "expire_timestamp", "state_timestamp"}
 _NAMES_OF_REQUESTS = {"parked_join", "parked_sync", "reply_to"}
 _LEFT_OUT = frozenset(
-    {*_WALL_TIMES, "after", "cause", "fresh_id", "position", "reason", "topics_cache", "expressions_cache"}
+    {*_WALL_TIMES, "after", "cause", "fresh_id", "position", "reason", "subscriptions", "topics_cache"}
 )
 
 

@@ -32,7 +32,6 @@ class TopicCatalog:
             self.names.pop(topic.topic_id, None)
             self.changes += 1
 
-    def get(self, topic_id: TopicId) -> TopicImage | None:
-        """The topic of this id, if it exists."""
-        name = self.names.get(topic_id)
-        return None if name is None else self.by_name[name]
+    def by_id(self, topic_id: TopicId) -> TopicImage:
+        """The topic of this id, which exists."""
+        return self.by_name[self.names[topic_id]]

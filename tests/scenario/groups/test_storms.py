@@ -7,25 +7,34 @@ from types import FrameType
 import pytest
 
 from kohort.groups.classic.transitions import Phase
-from kohort.groups.commands import NO_MEMBER, Join, Protocol, Sync
+from kohort.groups.commands import (
+    NO_MEMBER,
+    ConsumerHeartbeat,
+    Join,
+    Protocol,
+    Sync,
+    TopicImage,
+    TopicsChanged,
+)
 from kohort.groups.outcome import Outcome
-from kohort.groups.replies import JoinReply
+from kohort.groups.replies import ConsumerHeartbeatReply, JoinReply
 from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
-from kohort.model.ids import GroupId, Instant, MemberId, Now, ReplyTo, WallTime
+from kohort.model.ids import GroupId, Instant, MemberId, Now, ReplyTo, TopicId, TopicName, WallTime
 
 G = GroupId("g")
 NOW = Now(Instant(1_000), WallTime(1_700_000_000_000))
 SUBSCRIPTION = bytes.fromhex("000000000001 0001 74 ffffffff")
 
 
-def calls_of(work: Callable[[], None]) -> int:
+def calls_of(work: Callable[[], None], *, of_builtins: bool = True) -> int:
     """How many calls of functions and turns of generators something takes."""
+    counted = ("call", "c_call") if of_builtins else ("call",)
     count = 0
 
     def tick(_frame: FrameType, event: str, _argument: object) -> None:
         nonlocal count
-        count += event in ("call", "c_call")
+        count += event in counted
 
     before = sys.getprofile()
     sys.setprofile(tick)
@@ -110,3 +119,36 @@ def test_the_work_grows_with_the_members_and_not_with_their_square(again: bool) 
 
     for few, many in zip(work(100), work(400), strict=True):
         assert many < 4.2 * few
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_a_member_of_a_consumer_group_joins_in_as_many_calls_however_many_are_there(assignor: str) -> None:
+    """The assignor looks at every member, in a loop that calls no function of ours for each of them."""
+
+    def join(shard: Shard, number: int) -> None:
+        out = shard.handle(
+            ConsumerHeartbeat(
+                reply_to=ReplyTo(number),
+                group_id=G,
+                member_id=MemberId(f"m-{number}"),
+                names=(TopicName("t"),),
+                rebalance_timeout_ms=60_000,
+                server_assignor=assignor,
+                owned=(),
+            ),
+            NOW,
+        )
+        assert len(out.effects) == 0
+        (reply,) = shard.appended(shard.state.positions.written)
+        assert isinstance(reply.body, ConsumerHeartbeatReply)
+        assert reply.body.member_epoch == number
+
+    def last_join(members: int) -> int:
+        topic = TopicImage(TopicId(bytes(15) + b"\7"), TopicName("t"), 10)
+        shard = Shard(GroupSettings(), Instant(0), TopicsChanged((topic,), 1))
+        for number in range(1, members):
+            join(shard, number)
+        return calls_of(lambda: join(shard, members), of_builtins=False)
+
+    assert last_join(400) < last_join(100) + 20

@@ -6,7 +6,7 @@ A member's *load* is the number of all its partitions.
 from collections.abc import Sequence
 from heapq import heapify, heapreplace
 
-from kohort.assign.server.group import GroupSpec, Targets
+from kohort.assign.server.group import NO_PARTITIONS, GroupSpec, Targets
 from kohort.model.ids import Partition, TopicId
 
 MOST_ROUNDS = 16
@@ -29,11 +29,11 @@ class _Balance:
 
     def __init__(self, group: GroupSpec) -> None:
         self._group = group
-        self._members = list(group.in_order())
+        self._members = group.in_order()
         self._loads = [0] * len(self._members)
         self._subscribers: dict[TopicId, list[int]] = {}
-        for index, (_, member) in enumerate(self._members):
-            for topic in member.topics:
+        for index, member_id in enumerate(self._members):
+            for topic in group.topics[member_id]:
                 self._subscribers.setdefault(topic, []).append(index)
         self._owners = {topic: [NO_OWNER] * group.partitions[topic] for topic in self._subscribers}
         self._topics = sorted(self._subscribers, key=self._rank)
@@ -45,12 +45,13 @@ class _Balance:
 
     def keep(self) -> None:
         """Everyone keeps the partitions of topics that it still subscribes to."""
-        for index, (_, member) in enumerate(self._members):
-            for topic in member.topics.intersection(member.target):
+        for index, member_id in enumerate(self._members):
+            target = self._group.targets.get(member_id, NO_PARTITIONS)
+            for topic in self._group.topics[member_id].intersection(target):
                 owners = self._owners[topic]
-                for number in member.target[topic]:
+                for number in target[topic]:
                     owners[number] = index
-                self._loads[index] += len(member.target[topic])
+                self._loads[index] += len(target[topic])
 
     def hand_out(self) -> None:
         """Each partition without an owner goes to the subscriber with the smallest load."""
@@ -101,7 +102,7 @@ class _Balance:
                 shares[owner].setdefault(topic, []).append(Partition(number))
         return {
             member_id: {topic: frozenset(numbers) for topic, numbers in share.items()}
-            for (member_id, _), share in zip(self._members, shares, strict=True)
+            for member_id, share in zip(self._members, shares, strict=True)
         }
 
 

@@ -1,8 +1,8 @@
 """What a server-side assignor gets and returns."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
 from kohort.assign.members import by_member_id
 from kohort.model.ids import InstanceId, MemberId, Partition, TopicId
@@ -12,34 +12,30 @@ Targets: TypeAlias = dict[MemberId, TopicPartitions]
 NO_PARTITIONS: TopicPartitions = {}
 
 
-class MemberSpec(NamedTuple):
-    """A member: the topics it subscribes to that exist, and its target in the assignment before."""
-
-    topics: frozenset[TopicId]
-    target: TopicPartitions = NO_PARTITIONS
-    instance_id: InstanceId | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
     """A group that needs a target assignment.
 
-    ``partitions`` has the number of partitions of every topic that a member subscribes to. ``same_topics``
-    says that all members subscribe to the same topics (Kafka's subscription type HOMOGENEOUS).
+    ``topics`` has for every member the topics that it subscribes to and that exist. ``partitions`` has their
+    numbers of partitions. ``same_topics`` says that all members subscribe to the same topics (Kafka's
+    subscription type HOMOGENEOUS). ``targets`` is the assignment before; a new member is not in it.
+    ``instances`` has the static members alone.
     """
 
-    members: Mapping[MemberId, MemberSpec]
+    topics: Mapping[MemberId, frozenset[TopicId]]
     partitions: Mapping[TopicId, int]
     same_topics: bool
+    targets: Mapping[MemberId, TopicPartitions] = field(default_factory=dict)
+    instances: Mapping[MemberId, InstanceId] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
         """What the time of an assignor grows with: the partitions, and the topics of each member."""
-        return sum(self.partitions.values()) + sum(len(member.topics) for member in self.members.values())
+        return sum(self.partitions.values()) + sum(map(len, self.topics.values()))
 
-    def in_order(self) -> Iterator[tuple[MemberId, MemberSpec]]:
+    def in_order(self) -> list[MemberId]:
         """The members by id. Kafka visits them in hash order; a fixed order makes results repeatable."""
-        return ((member_id, self.members[member_id]) for member_id in by_member_id(self.members))
+        return by_member_id(self.topics)
 
 
 class ServerAssignor(Protocol):

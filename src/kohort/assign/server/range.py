@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 
-from kohort.assign.members import code_units
-from kohort.assign.server.group import GroupSpec, MemberSpec, Targets
+from kohort.assign.members import by_member_id, code_units
+from kohort.assign.server.group import GroupSpec, Targets
 from kohort.model.ids import MemberId, Partition, TopicId
 
 
@@ -14,10 +14,10 @@ class ServerRangeAssignor:
 
     def assign(self, group: GroupSpec) -> Targets:
         subscribers: dict[TopicId, list[MemberId]] = defaultdict(list)
-        for member_id, member in sorted(group.members.items(), key=_static_members_first):
-            for topic in member.topics:
+        for member_id in _static_members_first(group):
+            for topic in group.topics[member_id]:
                 subscribers[topic].append(member_id)
-        shares: dict[MemberId, dict[TopicId, frozenset[Partition]]] = {member: {} for member in group.members}
+        shares: dict[MemberId, dict[TopicId, frozenset[Partition]]] = {member: {} for member in group.topics}
         for topic, members in subscribers.items():
             each, extras = divmod(group.partitions[topic], len(members))
             start = 0
@@ -29,6 +29,6 @@ class ServerRangeAssignor:
         return dict(shares)
 
 
-def _static_members_first(entry: tuple[MemberId, MemberSpec]) -> tuple[bool, bytes]:
-    member_id, member = entry
-    return member.instance_id is None, code_units(member.instance_id or member_id)
+def _static_members_first(group: GroupSpec) -> list[MemberId]:
+    static = sorted(group.instances, key=lambda member_id: code_units(group.instances[member_id]))
+    return [*static, *by_member_id(group.topics.keys() - group.instances.keys())]

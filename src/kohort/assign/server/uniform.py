@@ -3,11 +3,12 @@
 This module serves groups whose members all subscribe to the same topics. ``balance`` serves the others.
 """
 
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple
 
 from kohort.assign.server.balance import assign_mixed_topics
-from kohort.assign.server.group import GroupSpec, MemberSpec, Targets, TopicPartitions
+from kohort.assign.server.group import NO_PARTITIONS, GroupSpec, Targets, TopicPartitions
 from kohort.model.ids import MemberId, Partition, TopicId
 
 
@@ -32,17 +33,24 @@ def _assign_same_topics(group: GroupSpec) -> Targets:
 
     Quotas differ by one at most. The larger ones go to the first members that can use them.
     """
-    if not group.members:
+    if not group.topics:
         return {}
-    topics = next(iter(group.members.values())).topics
-    free = _without_owner(group, topics)
-    quota, extras = divmod(sum(group.partitions[topic] for topic in topics), len(group.members))
+    topics = next(iter(group.topics.values()))
+    order = group.in_order()
+    targets = [group.targets.get(member_id, NO_PARTITIONS) for member_id in order]
+    free = _without_owner(targets, topics, group.partitions)
+    members = len(order)
+    quota, extras = divmod(sum(map(group.partitions.__getitem__, topics)), members)
     result: Targets = {}
     needy: list[_Needy] = []
-    for index, (member_id, member) in enumerate(group.in_order()):
+    # A member that joins changes few targets, and this loop looks at all of them: keep it small.
+    for index, (member_id, target) in enumerate(zip(order, targets, strict=True)):
         has_extra = extras > 0
-        room, result[member_id] = _keep(member, topics, quota + has_extra, free)
-        if room and has_extra and len(group.members) - index > extras:
+        room = quota + has_extra - sum(map(len, target.values()))
+        result[member_id] = target
+        if room < 0 or not topics >= target.keys():
+            room, result[member_id] = _keep(target, topics, quota + has_extra, free)
+        if room and has_extra and members - index > extras:
             room -= 1  # a member behind this one takes the extra partition: it may have it already
             has_extra = False
         if room:
@@ -52,27 +60,24 @@ def _assign_same_topics(group: GroupSpec) -> Targets:
     return result
 
 
-def _without_owner(group: GroupSpec, topics: frozenset[TopicId]) -> list[tuple[TopicId, Partition]]:
-    owned: dict[TopicId, set[Partition]] = {topic: set() for topic in topics}
-    for member in group.members.values():
-        for topic, numbers in member.target.items():
-            if topic in owned:
-                owned[topic] |= numbers
-    return [
-        (topic, Partition(number))
-        for topic in sorted(topics)
-        for number in range(group.partitions[topic])
-        if number not in owned[topic]
-    ]
+def _without_owner(
+    targets: Iterable[TopicPartitions], topics: frozenset[TopicId], partitions: Mapping[TopicId, int]
+) -> list[tuple[TopicId, Partition]]:
+    found: list[tuple[TopicId, Partition]] = []
+    for topic in sorted(topics):
+        owned = [target[topic] for target in targets if topic in target]
+        free = set(range(partitions[topic])).difference(*owned)
+        found += [(topic, Partition(number)) for number in sorted(free)]
+    return found
 
 
 def _keep(
-    member: MemberSpec, topics: frozenset[TopicId], quota: int, free: list[tuple[TopicId, Partition]]
+    target: TopicPartitions, topics: frozenset[TopicId], quota: int, free: list[tuple[TopicId, Partition]]
 ) -> tuple[int, TopicPartitions]:
-    """What the member keeps of its target, and how much room is left. The surplus is added to ``free``."""
+    """What a member keeps of its target, and how much room is left. The surplus is added to ``free``."""
     kept: dict[TopicId, frozenset[Partition]] = {}
-    for topic in sorted(topics.intersection(member.target)):
-        numbers = member.target[topic]
+    for topic in sorted(topics.intersection(target)):
+        numbers = target[topic]
         if len(numbers) > quota:
             ordered = sorted(numbers)
             numbers = frozenset(ordered[:quota])
@@ -80,7 +85,7 @@ def _keep(
         if numbers:
             kept[topic] = numbers
         quota -= len(numbers)
-    return quota, kept if kept != member.target else member.target
+    return quota, kept
 
 
 def _hand_out(free: list[tuple[TopicId, Partition]], needy: list[_Needy], result: Targets) -> None:

@@ -10,6 +10,7 @@ from kohort.groups.consumer.events import (
     ConsumerGroupDropped,
     ConsumerGroupLoaded,
     ConsumerGroupStored,
+    ConsumerMemberDetails,
     ConsumerMemberDropped,
     ConsumerMemberStored,
     CurrentAssignmentDropped,
@@ -57,31 +58,42 @@ def _partition_metadata_dropped(state: State, event: PartitionMetadataDropped) -
         group.has_partition_metadata = False
 
 
-def _member(group: ConsumerGroup, member_id: MemberId) -> ConsumerMember:
-    found = group.members.get(member_id)
-    if found is None:
-        found = group.members[member_id] = ConsumerMember(member_id)
-    return found
+def _count(state: State, group: ConsumerGroup, member: ConsumerMember, by: int) -> None:
+    """Count a member in, or out if ``by`` is -1."""
+    size = by * details_bytes(member.member_id, member.details)
+    group.members_bytes += size
+    state.members_bytes += size
+    subscription = member.details.subscription
+    before = group.subscriptions[subscription]
+    group.subscriptions[subscription] = before + by
+    if not before + by:
+        del group.subscriptions[subscription]
+    if not before or not before + by:
+        group.topics_cache = None
 
 
-def _weigh(state: State, group: ConsumerGroup, by: int) -> None:
-    group.members_bytes += by
-    state.members_bytes += by
+def _put_member(
+    state: State, group: ConsumerGroup, member_id: MemberId, details: ConsumerMemberDetails
+) -> ConsumerMember:
+    member = group.members.get(member_id)
+    if member is None:
+        member = group.members[member_id] = ConsumerMember(member_id)
+    else:
+        _count(state, group, member, -1)
+    member.details = details
+    _count(state, group, member, 1)
+    return member
 
 
 def _member_stored(state: State, event: ConsumerMemberStored) -> None:
     group = made(state, event.group_id)
-    is_new = event.member_id not in group.members
-    member = _member(group, event.member_id)
-    before = 0 if is_new else details_bytes(event.member_id, member.details)
-    _weigh(state, group, details_bytes(event.member_id, event.details) - before)
-    old = member.details.instance_id
+    known = group.members.get(event.member_id)
+    old = None if known is None else known.details.instance_id
     if old is not None and old != event.details.instance_id and group.instances.get(old) == event.member_id:
         del group.instances[old]
-    member.details = event.details
+    _put_member(state, group, event.member_id, event.details)
     if event.details.instance_id is not None:
         group.instances[event.details.instance_id] = event.member_id
-    group.topics_cache = group.expressions_cache = None
 
 
 def _member_dropped(state: State, event: ConsumerMemberDropped) -> None:
@@ -89,12 +101,11 @@ def _member_dropped(state: State, event: ConsumerMemberDropped) -> None:
     member = None if group is None else group.members.pop(event.member_id, None)
     if group is None or member is None:
         return
-    _weigh(state, group, -details_bytes(event.member_id, member.details))
+    _count(state, group, member, -1)
     _release(group, member)
     instance = member.details.instance_id
     if instance is not None and group.instances.get(instance) == event.member_id:
         del group.instances[instance]
-    group.topics_cache = group.expressions_cache = None
 
 
 def _target_epoch_stored(state: State, event: TargetEpochStored) -> None:
@@ -119,9 +130,10 @@ def _target_dropped(state: State, event: TargetDropped) -> None:
 
 def _current_stored(state: State, event: CurrentAssignmentStored) -> None:
     group = made(state, event.group_id)
-    if event.member_id not in group.members:
-        _weigh(state, group, details_bytes(event.member_id, _member(group, event.member_id).details))
-    _take(group, group.members[event.member_id], event.current)
+    member = group.members.get(event.member_id)
+    if member is None:
+        member = _put_member(state, group, event.member_id, ConsumerMemberDetails())
+    _take(group, member, event.current)
 
 
 def _current_dropped(state: State, event: CurrentAssignmentDropped) -> None:

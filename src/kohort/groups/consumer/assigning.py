@@ -5,7 +5,6 @@ nothing, until the answer comes. An answer that does not fit the group any more 
 again.
 """
 
-from kohort.assign.server.group import NO_PARTITIONS
 from kohort.groups.causes import TargetComputed
 from kohort.groups.commands import ComputeTarget, TargetReady
 from kohort.groups.consumer.state import ConsumerGroup
@@ -22,13 +21,9 @@ def ask_for_target(group: ConsumerGroup, asked: ComputeTarget, out: Outcome) -> 
 
 def answer(asked: ComputeTarget) -> TargetReady:
     """Run the assignor, and make the records of what it changes. The shell may do so in a thread."""
-    members = asked.spec.members
-    before = {
-        member_id: spec.target for member_id, spec in members.items() if spec.target is not NO_PARTITIONS
-    }
     targets = run_assignor(asked.assignor, asked.spec)
-    cause = TargetComputed(asked.epoch, asked.assignor, len(members))
-    events = tuple(target_events(asked.group_id, targets, before, cause))
+    cause = TargetComputed(asked.epoch, asked.assignor, len(targets))
+    events = tuple(target_events(asked.group_id, targets, asked.spec.targets, cause))
     return TargetReady(asked, events, encode(events))
 
 
@@ -41,7 +36,7 @@ def target_ready(command: TargetReady, out: Outcome) -> None:
     group.assigning = None
     if command.events is None:
         group.cannot_assign = True
-    elif group.epoch != asked.epoch or asked.spec.members.keys() != group.members.keys():
+    elif group.epoch != asked.epoch or asked.spec.topics.keys() != group.members.keys():
         _ask_again(group, out)
     else:
         group.cannot_assign = not out.emit_together(command.events, command.records)
@@ -51,7 +46,6 @@ def _ask_again(group: ConsumerGroup, out: Outcome) -> None:
     """Members came or went, or changed their subscription, while the target was computed."""
     if not group.members:
         return
-    everyone = {member_id: member.details for member_id, member in group.members.items()}
     assignor = group.preferred_assignor(out.state.settings.consumer_assignors)
-    spec = group_spec(group, everyone, group.targets, out.state.topics)
+    spec = group_spec(group, out.state.topics)
     ask_for_target(group, ComputeTarget(group.group_id, group.epoch, assignor, spec), out)

@@ -17,6 +17,14 @@ class ClassicDetails(NamedTuple):
     protocols: tuple[Protocol, ...]
 
 
+class MemberSubscription(NamedTuple):
+    """What a member has a say in: its topics, and the assignor for the whole group."""
+
+    names: tuple[TopicName, ...]  # sorted, each once
+    expression: str  # a regular expression of topic names; "" is none
+    server_assignor: str | None
+
+
 class ConsumerMemberDetails(NamedTuple):
     """What a member of a consumer group says about itself, as its record has it."""
 
@@ -29,6 +37,10 @@ class ConsumerMemberDetails(NamedTuple):
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
     classic: ClassicDetails | None = None  # of a member that speaks the classic protocol
+
+    @property
+    def subscription(self) -> MemberSubscription:
+        return MemberSubscription(self.names, self.expression, self.server_assignor)
 
     @property
     def protocols(self) -> tuple[Protocol, ...]:

@@ -57,7 +57,7 @@ def expressions_resolved(command: ExpressionsResolved, out: Outcome) -> None:
         events.append(ExpressionStored(group.group_id, expression, resolved, cause))
     before = {each: resolved.topics for each, resolved in group.expressions.items()}
     after = before | found
-    names = {name for member in group.members.values() for name in member.details.names}
+    names = {name for each in group.subscriptions for name in each.names}
     digest = metadata_hash(names.union(*(after.get(each, ()) for each in used)), out.state.topics)
     if digest != group.metadata_hash or any(before.get(each, ()) != after[each] for each in found):
         events.append(ConsumerGroupStored(group.group_id, group.epoch + 1, digest, cause))

@@ -1,5 +1,6 @@
 """Members of a consumer group go; the next heartbeat of another member finds a new target for the rest."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from kohort.groups.append_errors import map_append_error
@@ -27,9 +28,9 @@ def remove_members(
 ) -> ErrorCode:
     """Take members out with one new group epoch (modern-groups 8); or none, if one batch cannot store it."""
     group_id = group.group_id
-    names = dict.fromkeys(member.member_id for member in gone)
-    rest = [member.details for member in group.members.values() if member.member_id not in names]
-    used = {details.expression for details in rest}
+    names = {member.member_id: member.details.subscription for member in gone}
+    rest = group.subscriptions - Counter(names.values())
+    used = {each.expression for each in rest}
     events: list[DurableEvent] = []
     for name in names:
         events += [

@@ -1,13 +1,13 @@
 """A consumer group and its members. ``apply`` writes here; heartbeats and the loader keep notes beside it."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kohort.assign.server.group import NO_PARTITIONS, TopicPartitions
 from kohort.groups.commands import CommitOffsets, ComputeTarget, FetchOffsets
 from kohort.groups.consumer.assignment import CurrentAssignment
-from kohort.groups.consumer.events import ConsumerMemberDetails, ResolvedExpression
+from kohort.groups.consumer.events import ConsumerMemberDetails, MemberSubscription, ResolvedExpression
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, InstanceId, Instant, MemberId, Partition, TopicId, TopicName, WallTime
 
@@ -57,6 +57,7 @@ class ConsumerGroup:
     targets: dict[MemberId, TopicPartitions] = field(default_factory=dict)
     expressions: dict[str, ResolvedExpression] = field(default_factory=dict)
     owners: dict[TopicId, dict[Partition, MemberId]] = field(default_factory=dict)
+    subscriptions: Counter[MemberSubscription] = field(default_factory=Counter)  # how many members have each
     has_partition_metadata: bool = False  # the log has a record of type 4, from Kafka 4.0 or older
     members_bytes: int = 0
     # What heartbeats note beside the events: it is not stored, and begins afresh when a group is loaded.
@@ -66,7 +67,6 @@ class ConsumerGroup:
     assigning: ComputeTarget | None = None  # what is asked: an answer is to come
     cannot_assign: bool = False  # the newest answer was none; the next heartbeat that needs a target says so
     topics_cache: frozenset[TopicName] | None = None
-    expressions_cache: tuple[str, ...] | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -120,37 +120,38 @@ class ConsumerGroup:
 
     def users_of(self, expression: str) -> int:
         """How many members subscribe with this expression."""
-        return sum(member.details.expression == expression for member in self.members.values())
+        return sum(count for each, count in self.subscriptions.items() if each.expression == expression)
 
     def used_expressions(self) -> tuple[str, ...]:
         """The expressions of all members, each once, in order."""
-        if self.expressions_cache is None:
-            found = {m.details.expression for m in self.members.values() if m.details.expression}
-            self.expressions_cache = tuple(sorted(found))
-        return self.expressions_cache
+        return tuple(sorted({each.expression for each in self.subscriptions if each.expression}))
 
-    def topics_of(self, details: ConsumerMemberDetails) -> Iterator[TopicName]:
-        """The topics that a member with these details subscribes to, existing or not, some perhaps twice."""
-        yield from details.names
-        resolved = self.expressions.get(details.expression) if details.expression else None
+    def topics_of(self, subscription: MemberSubscription) -> Iterator[TopicName]:
+        """The topics that are subscribed to, existing or not, some perhaps twice."""
+        yield from subscription.names
+        resolved = self.expressions.get(subscription.expression) if subscription.expression else None
         if resolved is not None:
             yield from resolved.topics
 
-    def subscribed(self, everyone: Iterable[ConsumerMemberDetails] | None = None) -> frozenset[TopicName]:
-        """The topics of all members, or of those who are given."""
-        if everyone is not None:
-            kinds = {(details.names, details.expression): details for details in everyone}
-            return frozenset(name for details in kinds.values() for name in self.topics_of(details))
+    def subscribed(
+        self, subscriptions: Mapping[MemberSubscription, int] | None = None
+    ) -> frozenset[TopicName]:
+        """The topics of all members, or of these subscriptions."""
+        if subscriptions is not None and subscriptions.keys() != self.subscriptions.keys():
+            return frozenset(name for each in subscriptions for name in self.topics_of(each))
         if self.topics_cache is None:
-            self.topics_cache = self.subscribed([member.details for member in self.members.values()])
+            self.topics_cache = frozenset(
+                name for each in self.subscriptions for name in self.topics_of(each)
+            )
         return self.topics_cache
 
     def preferred_assignor(
-        self, assignors: tuple[str, ...], members: Mapping[MemberId, ConsumerMemberDetails] | None = None
+        self, assignors: tuple[str, ...], subscriptions: Mapping[MemberSubscription, int] | None = None
     ) -> str:
         """The assignor that most members name; the first of the configured ones if no member names any."""
-        everyone = [m.details for m in self.members.values()] if members is None else members.values()
-        votes = Counter(details.server_assignor for details in everyone)
+        votes: Counter[str | None] = Counter()
+        for each, count in (self.subscriptions if subscriptions is None else subscriptions).items():
+            votes[each.server_assignor] += count
         return max(assignors, key=lambda name: votes[name])
 
     def has_room(self, member_id: MemberId, details: ConsumerMemberDetails, max_bytes: int) -> bool:

@@ -7,7 +7,7 @@ true and stored in one batch, or nothing is.
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from kohort.assign.server.group import NO_PARTITIONS, TopicPartitions
+from kohort.assign.server.group import TopicPartitions
 from kohort.groups.append_errors import map_append_error
 from kohort.groups.causes import (
     Cause,
@@ -35,7 +35,15 @@ from kohort.groups.consumer.events import (
 )
 from kohort.groups.consumer.reconcile import Heartbeat, reconcile
 from kohort.groups.consumer.state import ConsumerGroup, ConsumerMember
-from kohort.groups.consumer.target import group_spec, metadata_hash, run_assignor, target_events, topic_ids
+from kohort.groups.consumer.target import (
+    MemberChange,
+    group_spec,
+    metadata_hash,
+    run_assignor,
+    subscriptions_with,
+    target_events,
+    topic_ids,
+)
 from kohort.groups.events import DurableEvent
 from kohort.groups.outcome import Outcome
 from kohort.model.errors import ErrorCode
@@ -71,6 +79,10 @@ class MemberUpdate:
         """The member as it was: itself, or the one that it replaces."""
         return self.replaced or self.group.members.get(self.member_id)
 
+    @property
+    def change(self) -> MemberChange:
+        return MemberChange(self.member_id, self.details, self.replaced)
+
 
 def update_member(update: MemberUpdate, out: Outcome) -> CurrentAssignment | ErrorCode:
     """Make the update true, and return what the member has then; or why nothing of it is true."""
@@ -93,7 +105,7 @@ def update_member(update: MemberUpdate, out: Outcome) -> CurrentAssignment | Err
             target=target,
             target_epoch=target_epoch,
             owned=update.owned,
-            subscribed=topic_ids(update.group.topics_of(update.details), out.state.topics),
+            subscribed=topic_ids(update.group.topics_of(update.details.subscription), out.state.topics),
             subscription_changed=names_changed or status is not ExpressionStatus.NO_CHANGE,
             is_owned=update.group.is_owned,
         ),
@@ -175,22 +187,13 @@ def _handle_expression(update: MemberUpdate, before: ConsumerMemberDetails, caus
     return ExpressionStatus.UPDATED_AND_RESOLVED if is_resolved else ExpressionStatus.UPDATED
 
 
-def everyone_after(update: MemberUpdate) -> dict[MemberId, ConsumerMemberDetails]:
-    """All members as they are with this update."""
-    found = {member_id: member.details for member_id, member in update.group.members.items()}
-    if update.replaced is not None:
-        del found[update.replaced.member_id]
-    found[update.member_id] = update.details
-    return found
-
-
 def _group_epoch(update: MemberUpdate, bump: bool, cause: Cause, out: Outcome) -> int:
     """The group epoch with this update; it grows when a new target is needed."""
     group, topics = update.group, out.state.topics
     bump = bump or group.epoch == 0
     if not bump and group.seen_changes == topics.changes:
         return group.epoch
-    found = metadata_hash(group.subscribed(everyone_after(update).values()), topics)
+    found = metadata_hash(group.subscribed(subscriptions_with(group, update.change)), topics)
     update.seen_changes = topics.changes
     if not bump and found == group.metadata_hash:
         return group.epoch
@@ -209,27 +212,23 @@ def _target(update: MemberUpdate, epoch: int, out: Outcome) -> tuple[TopicPartit
     Until its answer comes, members follow the target that there is.
     """
     group, member_id = update.group, update.member_id
-    before = group.targets
-    if update.replaced is not None:
-        before = {**before, member_id: group.target_of(update.replaced.member_id)}
-        if update.replaced.member_id != member_id:
-            before.pop(update.replaced.member_id, None)
-    old = before.get(member_id, NO_PARTITIONS), group.target_epoch
+    old = group.target_of(member_id if update.replaced is None else update.replaced.member_id)
     if epoch <= group.target_epoch or group.assigning is not None:
-        return old
+        return old, group.target_epoch
     if group.cannot_assign:
         group.cannot_assign = False
         return ErrorCode.UNKNOWN_SERVER_ERROR
-    everyone = everyone_after(update)
-    assignor = group.preferred_assignor(out.state.settings.consumer_assignors, everyone)
-    spec = group_spec(group, everyone, before, out.state.topics)
+    assignor = group.preferred_assignor(
+        out.state.settings.consumer_assignors, subscriptions_with(group, update.change)
+    )
+    spec = group_spec(group, out.state.topics, update.change)
     # A member of a new group needs an epoch above zero in its first reply.
     if group.target_epoch > 0 and spec.size > out.state.settings.consumer_target_at_once:
         update.to_ask = ComputeTarget(group.group_id, epoch, assignor, spec)
-        return old
+        return old, group.target_epoch
     targets = run_assignor(assignor, spec)
     update.events += target_events(
-        group.group_id, targets, before, TargetComputed(epoch, assignor, len(everyone))
+        group.group_id, targets, spec.targets, TargetComputed(epoch, assignor, len(targets))
     )
     return targets[member_id], epoch
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from hypothesis import strategies as st
 
-from kohort.assign.server.group import GroupSpec, MemberSpec, ServerAssignor, Targets, TopicPartitions
+from kohort.assign.server.group import NO_PARTITIONS, GroupSpec, ServerAssignor, Targets, TopicPartitions
 from kohort.assign.server.range import ServerRangeAssignor
 from kohort.assign.server.uniform import ServerUniformAssignor
 from kohort.model.ids import InstanceId, MemberId, Partition, TopicId
@@ -41,26 +41,30 @@ def group_specs(draw: st.DrawFn, *, same_topics: bool) -> GroupSpec:
             owner = draw(st.integers(-1, size - 1))
             if owner >= 0:
                 targets[owner].setdefault(topic, set()).add(Partition(number))
-    members = {
-        MemberId(f"m{index:02}"): MemberSpec(
-            topics[index],
-            {topic: frozenset(held) for topic, held in targets[index].items()},
-            draw(st.sampled_from([None, InstanceId(f"i{size - index:02}")])),
-        )
-        for index in range(size)
-    }
-    return GroupSpec(members, partitions, same_topics)
+    ids = [MemberId(f"m{index:02}") for index in range(size)]
+    static = draw(st.sets(st.sampled_from(range(size))))
+    return GroupSpec(
+        topics=dict(zip(ids, topics, strict=True)),
+        partitions=partitions,
+        same_topics=same_topics,
+        targets={
+            ids[index]: {topic: frozenset(held) for topic, held in target.items()}
+            for index, target in enumerate(targets)
+        },
+        instances={ids[index]: InstanceId(f"i{size - index:02}") for index in static},
+    )
 
 
 def written(name: str, group: GroupSpec) -> str:
     """A group as four columns."""
-    topics = " ".join(f"{_number(topic)}:{count}" for topic, count in sorted(group.partitions.items()))
+    counts = " ".join(f"{_number(topic)}:{count}" for topic, count in sorted(group.partitions.items()))
     members = " ".join(
-        f"{member_id};{member.instance_id or ''};"
-        f"{','.join(str(_number(topic)) for topic in sorted(member.topics))};{written_shares(member.target)}"
-        for member_id, member in group.members.items()
+        f"{member_id};{group.instances.get(member_id, '')};"
+        f"{','.join(str(_number(topic)) for topic in sorted(topics))};"
+        f"{written_shares(group.targets.get(member_id, NO_PARTITIONS))}"
+        for member_id, topics in group.topics.items()
     )
-    return f"{name}\t{'same' if group.same_topics else 'mixed'}\t{topics}\t{members}"
+    return f"{name}\t{'same' if group.same_topics else 'mixed'}\t{counts}\t{members}"
 
 
 def read(line: str) -> tuple[ServerAssignor, GroupSpec]:
@@ -68,15 +72,19 @@ def read(line: str) -> tuple[ServerAssignor, GroupSpec]:
     name, kind, topics, members = line.split("\t")
     counts = [topic.split(":") for topic in topics.split(" ")]
     partitions = {topic_id(int(topic)): int(count) for topic, count in counts}
-    specs = {}
-    for member in members.split(" "):
-        member_id, instance, wanted, target = member.split(";")
-        specs[MemberId(member_id)] = MemberSpec(
-            frozenset(topic_id(int(topic)) for topic in wanted.split(",") if topic),
-            read_shares(target),
-            InstanceId(instance) if instance else None,
-        )
-    return ASSIGNORS[name], GroupSpec(specs, partitions, kind == "same")
+    rows = [member.split(";") for member in members.split(" ")]
+    return ASSIGNORS[name], GroupSpec(
+        topics={
+            MemberId(member_id): frozenset(topic_id(int(topic)) for topic in wanted.split(",") if topic)
+            for member_id, _, wanted, _ in rows
+        },
+        partitions=partitions,
+        same_topics=kind == "same",
+        targets={MemberId(member_id): read_shares(target) for member_id, _, _, target in rows},
+        instances={
+            MemberId(member_id): InstanceId(instance) for member_id, instance, _, _ in rows if instance
+        },
+    )
 
 
 def shown(targets: Targets) -> str:

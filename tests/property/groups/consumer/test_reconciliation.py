@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.property.assign.server.groups import topic_id
 from tests.property.groups.consumer.members import read, shown
 
-from kohort.assign.server.group import GroupSpec, MemberSpec, Targets, TopicPartitions
+from kohort.assign.server.group import GroupSpec, Targets, TopicPartitions
 from kohort.assign.server.uniform import ServerUniformAssignor
 from kohort.groups.consumer.assignment import CurrentAssignment, MemberState, each_partition
 from kohort.groups.consumer.reconcile import Heartbeat, reconcile
@@ -47,9 +47,8 @@ class AnyHistory(RuleBasedStateMachine):
 
     def next_epoch(self) -> None:
         self.epoch += 1
-        specs = {name: MemberSpec(topics, self.targets.get(name, {})) for name, topics in self.topics.items()}
         same = len(set(self.topics.values())) <= 1
-        self.targets = ServerUniformAssignor().assign(GroupSpec(specs, TOPICS, same))
+        self.targets = ServerUniformAssignor().assign(GroupSpec(self.topics, TOPICS, same, self.targets))
 
     def beat(self, name: MemberId, owned: TopicPartitions | None, changed: bool = False) -> None:
         after = reconcile(

@@ -68,7 +68,7 @@ def test_an_answer_that_is_overtaken_is_dropped_and_asked_for_again(group: Mixed
     group.node.handle(answer(first))
     assert group.group.target_epoch == 1
     again = asked(group)
-    assert (again.epoch, sorted(again.spec.members)) == (3, ["a", "b", "c"])
+    assert (again.epoch, sorted(again.spec.topics)) == (3, ["a", "b", "c"])
     group.node.effects.append(again)
     group.node.compute_targets()
     group.settle()

@@ -5,22 +5,14 @@ from collections import Counter
 import pytest
 from tests.property.assign.server.groups import ASSIGNORS, numbers, topic_id
 
-from kohort.assign.server.group import GroupSpec, MemberSpec, Targets
+from kohort.assign.server.group import GroupSpec, Targets
 from kohort.model.ids import InstanceId, MemberId, TopicId
 
 T, U = topic_id(2), topic_id(3)
 
 
-def members(*ids: str, topics: tuple[TopicId, ...] = (T,)) -> dict[MemberId, MemberSpec]:
-    return {MemberId(member_id): MemberSpec(frozenset(topics)) for member_id in ids}
-
-
-def again(before: Targets, *ids: str, topics: tuple[TopicId, ...] = (T,)) -> dict[MemberId, MemberSpec]:
-    """The members with the target that they had."""
-    return {
-        MemberId(member_id): MemberSpec(frozenset(topics), before.get(MemberId(member_id), {}))
-        for member_id in ids
-    }
+def members(*ids: str, topics: tuple[TopicId, ...] = (T,)) -> dict[MemberId, frozenset[TopicId]]:
+    return {MemberId(member_id): frozenset(topics) for member_id in ids}
 
 
 def sizes(targets: Targets) -> dict[str, int]:
@@ -34,14 +26,14 @@ def uniform(group: GroupSpec) -> Targets:
 def test_61_a_third_member_takes_one_partition_and_nothing_else_moves() -> None:
     two = uniform(GroupSpec(members("a", "b"), {T: 5}, True))
     assert sorted(sizes(two).values()) == [2, 3]
-    three = uniform(GroupSpec(again(two, "a", "b", "c"), {T: 5}, True))
+    three = uniform(GroupSpec(members("a", "b", "c"), {T: 5}, True, two))
     assert Counter(sizes(three).values()) == Counter([2, 2, 1])
     assert sum(len(two[member][T] - three[member][T]) for member in two) == 1
 
 
 def test_62_survivors_keep_what_they_had_when_a_member_leaves() -> None:
     three = uniform(GroupSpec(members("a", "b", "c"), {T: 9}, True))
-    two = uniform(GroupSpec(again(three, "a", "c"), {T: 9}, True))
+    two = uniform(GroupSpec(members("a", "c"), {T: 9}, True, three))
     assert all(three[MemberId(member)][T] <= two[MemberId(member)][T] for member in "ac")
 
 
@@ -56,8 +48,8 @@ def test_64_range_gives_the_first_members_the_remainder_of_every_topic() -> None
 
 
 def test_65_range_serves_static_members_first() -> None:
-    group = {**members("a"), MemberId("z"): MemberSpec(frozenset({T}), {}, InstanceId("i2"))}
-    targets = ASSIGNORS["range"].assign(GroupSpec(group, {T: 3}, True))
+    instances = {MemberId("z"): InstanceId("i2")}
+    targets = ASSIGNORS["range"].assign(GroupSpec(members("a", "z"), {T: 3}, True, instances=instances))
     assert targets == {"z": {T: numbers([0, 1])}, "a": {T: numbers([2])}}
 
 
@@ -70,6 +62,6 @@ def test_67_members_beyond_the_number_of_partitions_get_nothing(name: str) -> No
 @pytest.mark.parametrize("name", ASSIGNORS)
 @pytest.mark.parametrize("same_topics", [True, False])
 def test_members_without_topics_get_nothing(name: str, same_topics: bool) -> None:
-    held = {MemberId("a"): MemberSpec(frozenset(), {T: numbers([0])})}
-    assert ASSIGNORS[name].assign(GroupSpec(held, {}, same_topics)) == {"a": {}}
+    held = {MemberId("a"): {T: numbers([0])}}
+    assert ASSIGNORS[name].assign(GroupSpec(members("a", topics=()), {}, same_topics, held)) == {"a": {}}
     assert ASSIGNORS[name].assign(GroupSpec({}, {}, same_topics)) == {}
