@@ -153,8 +153,10 @@ class Arena:
         return self._broker.server
 
     def bugs(self) -> list[str]:
-        """What the broker's log says of bugs since the last call."""
-        found = [line for line in self.lines if line.exc_info or line.levelno >= logging.ERROR]
+        """What the broker's log says of bugs, and of coordinators loaded again, since the last call."""
+        if not self.lines:
+            return []
+        found = [line for line in self.lines if _is_bug(line)]
         self.lines.clear()
         return [
             f"{line.getMessage()}: {line.exc_info[1]!r}" if line.exc_info else line.getMessage()
@@ -226,6 +228,11 @@ class Arena:
     def advance(self, milliseconds: int) -> None:
         assert self._broker.clock is not None
         self._broker.clock.advance(milliseconds)
+
+
+def _is_bug(line: logging.LogRecord) -> bool:
+    is_reload = line.name == "kohort.coordinator" and "loaded from its log again" in line.getMessage()
+    return line.exc_info is not None or line.levelno >= logging.ERROR or is_reload
 
 
 def codes(struct: Struct) -> Iterator[int]:

@@ -1,7 +1,7 @@
 """Whatever comes over the wire, the broker survives it, serves everybody else, and runs into no bug."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
 from random import Random
@@ -32,6 +32,8 @@ each_version = pytest.mark.parametrize(
     ("key", "version"), EVERY, ids=[f"{key.name.lower()}-v{version}" for key, version in EVERY]
 )
 FRAMES_OF_AN_ARENA = 20_000  # then a new one: topics and groups made by accident stay
+FRAMES_OF_A_RUN = 500
+METADATA = encode(metadata_request(), 13)
 
 Arenas = Callable[[ApiKey], Arena]
 
@@ -55,44 +57,55 @@ def arenas() -> Iterator[Arenas]:
 
 @each_version
 def test_damaged_frames_harm_nobody(arenas: Arenas, key: ApiKey, version: int) -> None:
-    for number in range(FRAMES):
-        arena = arenas(key)
-        random = Random(f"{key} {version} {number}")
+    async def attack(arena: Arena, numbers: range) -> None:
+        random = Random(f"{key} {version} {numbers}")
         whole = encode(exemplar(key, arena.topic_id), version)
-        frame = arena.frame_of(key, version, whole)
-        following = arena.frame_of(ApiKey.METADATA, 13, encode(metadata_request(), 13))
-        content = (
-            framed(damaged(frame[4:], random)) + following,  # a frame, but what is in it?
-            frame[: -len(whole)] + damaged(whole, random) + following,  # the size need not fit
-            damaged(frame + following, random),  # anything
-        )[number % 3]
-        with suppress(ClosedError):
-            arena.run(partial(arena.throw, content, may_wait=True))
-        assert arena.bugs() == [], content.hex()
+        for number in numbers:
+            frame = arena.frame_of(key, version, whole)
+            following = arena.frame_of(ApiKey.METADATA, 13, METADATA)
+            content = (
+                framed(damaged(frame[4:], random)) + following,  # a frame, but what is in it?
+                frame[: -len(whole)] + damaged(whole, random) + following,  # the size need not fit
+                damaged(frame + following, random),  # anything
+            )[number % 3]
+            with suppress(ClosedError):
+                await arena.throw(content, may_wait=True)
+            assert arena.bugs() == [], content.hex()
+
+    in_turns(arenas, key, attack)
 
 
 @each_version
 def test_requests_that_make_no_sense_are_answered(arenas: Arenas, key: ApiKey, version: int) -> None:
-    for number in range(FRAMES):
+    async def attack(arena: Arena, numbers: range) -> None:
+        random = Random(f"{key} {version} {numbers}")
+        whole = encode(exemplar(key, arena.topic_id), version)
+        for _ in numbers:
+            request = confused(key, version, whole, arena.topic_id, random)
+            try:
+                body = encode(request, version)
+            except EncodeError:
+                continue  # a place where this version allows no null
+            may_wait = key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP) or getattr(request, "acks", 1) == 0
+            with suppress(ClosedError):
+                reply = await arena.throw(arena.frame_of(key, version, body), may_wait=may_wait)
+                understood = reply is None or not is_unknown(arena.read(key, version, reply))
+                assert understood or does_not_fit_a_batch(request), request
+            assert arena.bugs() == [], request
+
+    in_turns(arenas, key, attack)
+
+
+def in_turns(arenas: Arenas, key: ApiKey, attack: Callable[[Arena, range], Awaitable[None]]) -> None:
+    """Send all frames of a version, a few of them in one run of the loop: that starts slowly."""
+    for first in range(0, FRAMES, FRAMES_OF_A_RUN):
         arena = arenas(key)
-        request = confused(key, version, arena.topic_id, Random(f"{key} {version} {number}"))
-        try:
-            body = encode(request, version)
-        except EncodeError:
-            continue  # a place where this version allows no null
-        may_wait = key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP) or getattr(request, "acks", 1) == 0
-        frame = arena.frame_of(key, version, body)
-        with suppress(ClosedError):
-            reply = arena.run(partial(arena.throw, frame, may_wait=may_wait))
-            understood = reply is None or not is_unknown(arena.read(key, version, reply))
-            assert understood or does_not_fit_a_batch(request), request
-        assert arena.bugs() == [], request
+        arena.run(partial(attack, arena, range(first, min(first + FRAMES_OF_A_RUN, FRAMES))))
 
 
-def confused(key: ApiKey, version: int, topic_id: bytes, random: Random) -> Message:
+def confused(key: ApiKey, version: int, whole: bytes, topic_id: bytes, random: Random) -> Message:
     """A request that can be read, with values that nobody would send."""
-    kind = APIS[key].request_class
-    request = decode(kind, version, encode(exemplar(key, topic_id), version))
+    request = decode(APIS[key].request_class, version, whole)
     confuse(request, version, random, topic_id)
     if getattr(request, "max_wait_ms", 0) > 0:
         request.max_wait_ms = 1  # type: ignore[attr-defined] # a FetchRequest: the test would wait
