@@ -20,7 +20,7 @@ from tests.unit.log.bench import (
 
 from kohort.log.log import LogConfig, LogSpec
 from kohort.model.errors import ErrorCode, RefusedError
-from kohort.model.ids import LeaderEpoch, TopicId
+from kohort.model.ids import LeaderEpoch, Offset, TopicId
 from kohort.model.topics import Topic
 from kohort.testing.faults import FakeDisk, Kind, Outage
 
@@ -218,3 +218,131 @@ def test_a_partition_that_is_deleted_before_its_turn_to_be_opened_again_is_left_
 
     bench.run(story())
     assert list(bench.storage.logs()) == []
+
+
+def failed(executor: OnDemand) -> tuple[Bench, FakeDisk]:
+    """A storage whose log has failed, and a disk that is well again."""
+    disk = FakeDisk()
+    bench = Bench(disk, config=SPEC.config)
+    bench.append(*[batch(b"%d" % number) for number in range(5)])
+    bench.close()
+    bench.executor = executor
+    bench.open()
+    bench.append(batch(b"5"))
+    bench.log.fail("a sync failed")
+    return bench, disk
+
+
+def test_a_log_that_failed_is_recovered_in_a_thread_and_answers_a_retriable_code_meanwhile() -> None:
+    executor = OnDemand()
+    bench, disk = failed(executor)
+    bench.storage._open_files._most = 3
+    old = bench.log
+
+    async def story() -> None:
+        opening = asyncio.ensure_future(bench.storage.reopen(PARTITION))
+        await turn()
+        before = disk.counts.copy()
+        for use in (
+            lambda: old.read(Offset(0), 1_000, limit=old.end_offset, at_least_one=True),
+            lambda: old.readable_bytes(Offset(0), old.end_offset),
+            lambda: old.drop_before(Offset(2)),
+            lambda: old.append(append_of(batch(b"more"))),
+        ):
+            with pytest.raises(RefusedError) as refusal:
+                use()
+            assert refusal.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        for search in (old.find_by_time(0, old.end_offset), old.max_timestamp(old.end_offset)):
+            with pytest.raises(RefusedError) as refusal:
+                await search
+            assert refusal.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert disk.counts == before
+        old.reconfigure(LogConfig(segment_bytes=200))
+        executor.work()
+        while not opening.done():
+            await turn()
+            executor.work()
+        bench.log = await opening
+
+    bench.run(story())
+    assert bench.storage.log(PARTITION) is bench.log
+    assert bench.log.config.segment_bytes == 200
+    assert bench.values() == [b"%d" % number for number in range(6)]
+    assert len(bench.storage._open_files) == 3
+
+
+def test_a_log_that_failed_can_be_read_between_two_attempts_to_recover_it() -> None:
+    executor = OnDemand()
+    bench, disk = failed(executor)
+
+    async def story() -> None:
+        disk.suffer(Outage(Kind.OPEN, 1))
+        opening = asyncio.ensure_future(bench.storage.reopen(PARTITION))
+        await turn()
+        executor.work()
+        with pytest.raises(RefusedError) as refusal:
+            await opening
+        assert refusal.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+    bench.run(story())
+    assert bench.values() == [b"%d" % number for number in range(6)]
+
+
+@pytest.mark.parametrize("end", ["destroy", "release", "close"])
+def test_a_log_that_is_being_recovered_is_deleted_released_or_closed_when_the_thread_is_done(
+    end: str,
+) -> None:
+    executor = OnDemand()
+    bench, disk = failed(executor)
+    storage = bench.storage
+
+    async def story() -> None:
+        opening = asyncio.ensure_future(storage.reopen(PARTITION))
+        await turn()
+        ends: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
+            "destroy": lambda: storage.destroy(Topic(PARTITION.topic, TOPIC_ID, 1, {})),
+            "release": lambda: storage.release([PARTITION]),
+            "close": storage.close,
+        }
+        if end == "close":
+            opening.cancel()  # as the broker does before
+        ending = asyncio.ensure_future(ends[end]())
+        before = disk.counts.copy()
+        await turn()
+        assert disk.counts == before
+        assert not ending.done()
+        while not (ending.done() and opening.done()):
+            executor.work()
+            await turn()
+        await ending
+        if end != "close":
+            with pytest.raises(RefusedError) as refusal:
+                await opening
+            assert refusal.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    bench.run(story())
+    if end == "close":
+        bench.open()
+        assert bench.values() == [b"%d" % number for number in range(6)]
+    else:
+        assert list(storage.logs()) == []
+
+
+def test_a_log_that_failed_is_not_synced_while_it_is_recovered() -> None:
+    executor = OnDemand()
+    bench, disk = failed(executor)
+
+    async def story() -> None:
+        bench.storage._flusher.later(bench.log)
+        opening = asyncio.ensure_future(bench.storage.reopen(PARTITION))
+        await turn()
+        before = disk.counts.copy()
+        bench.storage._flusher._interval_over()
+        await turn()
+        assert disk.counts == before
+        while not opening.done():
+            executor.work()
+            await turn()
+        bench.log = await opening
+
+    bench.run(story())

@@ -95,7 +95,8 @@ class Flusher:
         self._starting = False
         self._answered_by_round, self._waiting = self._waiting, []
         wanted, self._wanted = self._wanted, {}
-        self._jobs = [job for log in wanted if log.needs_sync and (job := self._begin(log)) is not None]
+        well = [log for log in wanted if log.needs_sync and log.failure is None]
+        self._jobs = [job for log in well if (job := self._begin(log)) is not None]
         parts = [self._jobs[first :: self._threads] for first in range(self._threads)]
         parts = [part for part in parts if part]
         self._running = len(parts)

@@ -5,7 +5,8 @@ indexes, snapshots and checkpoints follow when a segment is closed or the log is
 whatever did not.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from kohort.log.background import describe, report
@@ -17,7 +18,7 @@ from kohort.log.files.partition_files import make_directory, rewrite, snapshots,
 from kohort.log.files.reading import View, read, readable_bytes
 from kohort.log.files.recovery import Recovered, load_producers
 from kohort.log.files.search import Elsewhere, Look, first_not_older, refusing, youngest
-from kohort.log.files.segment import Place, Segment
+from kohort.log.files.segment import OpenFiles, Place, Segment
 from kohort.log.files.syncing import SyncJob, Unsynced
 from kohort.log.log import Append, Appended, EpochEnd, LogConfig, LogSpec, Slice, SyncPolicy, TimedOffset
 from kohort.log.retention import segments_to_drop
@@ -53,6 +54,7 @@ class SegmentedLog:
         self.layout = 0  # changes whenever closed segments do, so that a compaction notices
         self._means = means
         self._is_released = False
+        self._is_recovering = False
         self._place = place
         self._segments = found.segments
         self._dropped: list[Segment] = []  # whose files are still to be removed
@@ -194,9 +196,26 @@ class SegmentedLog:
         """Refuse appends until the log is reopened: what is on the disk is not known any more."""
         self.failure = reason
 
+    @contextmanager
+    def recovering(self) -> Iterator[None]:
+        """While a thread recovers the files of this failed log, nothing else reads or changes them."""
+        self.release()
+        self._is_recovering = True
+        try:
+            yield
+        finally:
+            self._is_recovering = False
+
+    def _refuse_while_recovering(self) -> None:
+        if self._is_recovering:
+            raise RefusedError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition} is being recovered after: {self.failure}"
+            )
+
     # -- reading ---------------------------------------------------------------------------------------
 
     def _view(self) -> View:
+        self._refuse_while_recovering()
         return View(self._segments, self.end_offset, self.high_watermark, self._safe_end)
 
     def read(self, offset: Offset, max_bytes: int, *, limit: Offset, at_least_one: bool) -> Slice:
@@ -228,10 +247,12 @@ class SegmentedLog:
         return self._segments[:-1]
 
     async def find_by_time(self, timestamp: int, limit: Offset) -> TimedOffset | None:
+        self._refuse_while_recovering()
         search = first_not_older(self._segments, timestamp, self.start_offset, limit, self._elsewhere)
         return await refusing(search, self.partition)
 
     async def max_timestamp(self, limit: Offset) -> TimedOffset | None:
+        self._refuse_while_recovering()
         search = youngest(self._segments, self.start_offset, limit, self._elsewhere)
         return await refusing(search, self.partition)
 
@@ -252,6 +273,7 @@ class SegmentedLog:
 
     def drop_before(self, offset: Offset) -> Offset:
         """``delete_before`` that survives a crash after the next checkpoint only."""
+        self._refuse_while_recovering()
         if offset > self.high_watermark:
             raise RefusedError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.partition} is safe up to {self.high_watermark} only"
@@ -427,6 +449,12 @@ class SegmentedLog:
         for segment in self._segments:
             segment.close()
         self.layout += 1
+
+    def join(self, open_files: OpenFiles) -> None:
+        """Count among the open files of the storage, after a recovery in a thread that had its own."""
+        self._place = self._place._replace(open_files=open_files)
+        for segment in self._segments:
+            segment.join(open_files)
 
     def reconfigure(self, config: LogConfig) -> None:
         self.config = config

@@ -83,7 +83,7 @@ class LogStorage:
         self._open_files = OpenFiles(settings.open_files)
         self._logs: dict[TopicPartition, SegmentedLog] = {}
         self._unreadable: dict[TopicPartition, LogSpec] = {}  # partitions that could not be opened
-        self._opening_again = asyncio.Lock()  # one of them at a time: syncs need the threads as well
+        self._opening_again = asyncio.Lock()  # one log at a time: syncs need the threads as well
         self._recovering: dict[TopicPartition, asyncio.Future[None]] = {}  # in a thread, and when it is over
         self._listeners: list[AdvanceListener] = []
         self._reopen_listeners: list[ReopenListener] = []
@@ -183,7 +183,8 @@ class LogStorage:
 
     def _opened(self, spec: LogSpec, found: Recovered) -> SegmentedLog:
         partition = spec.partition
-        log = self._make_log(spec, found)
+        log, repairs = self._make_log(spec, found, self._open_files)
+        self._repairs += repairs
         log.cleaned_up_to = min(self._cleaned.get(partition, _START), log.end_offset)
         self._released.discard(partition)
         self._unreadable.pop(partition, None)
@@ -373,35 +374,56 @@ class LogStorage:
         ]
 
     async def reopen(self, partition: TopicPartition) -> SegmentedLog:
-        """Raises ``RefusedError`` with KAFKA_STORAGE_ERROR while files cannot be read or written."""
+        """Recover a log that has failed, in a thread; it answers KAFKA_STORAGE_ERROR meanwhile.
+
+        Raises ``RefusedError`` with KAFKA_STORAGE_ERROR while files cannot be read or written.
+        """
         old = self.log(partition)
-        await self._round()  # a sync that is under way still holds the files
-        if self._logs.get(partition) is not old:
-            raise self._deleted_meanwhile(partition)
-        old.release()
-        spec = LogSpec(
-            partition=partition, topic_id=old.topic_id, leader_epoch=old.leader_epoch, config=old.config
-        )
-        try:
-            trust = Trust(False, old.recovery_point, old.start_offset)
-            log = self._make_log(spec, self._recover(spec, trust, self._open_files))
-            if log.policy is SyncPolicy.COMMIT:
-                # Nothing beyond was acknowledged, and none of it can be trusted to be on the disk.
-                log.truncate(max(old.high_watermark, log.start_offset))
-            else:
-                log.rewrite_from(old.recovery_point)
-            self._directory.disk.sync_directory(self._directory.path)
-        except (OSError, MemoryError) as error:
-            raise RefusedError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} cannot be recovered: {describe(error)}"
-            ) from error
-        log.cleaned_up_to = min(old.cleaned_up_to, log.end_offset)
-        self._logs[partition] = log
+        async with self._opening_again:
+            await self._round()  # a sync that is under way still holds the files
+            if self._logs.get(partition) is not old:
+                raise self._deleted_meanwhile(partition)
+            self._recovering[partition] = asyncio.get_running_loop().create_future()
+            log = await finish(self._reopen_in_thread(old), f"reopening {partition}")
         await self.flush()
         if self._logs.get(partition) is not log:
             raise self._deleted_meanwhile(partition)
         self._reopened(log)
         return log
+
+    async def _reopen_in_thread(self, old: SegmentedLog) -> SegmentedLog:
+        partition = old.partition
+        try:
+            with old.recovering():
+                log, repairs = await in_thread(self._executor, partial(self._recover_again, old))
+        except (OSError, MemoryError) as error:
+            raise RefusedError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} cannot be recovered: {describe(error)}"
+            ) from error
+        finally:
+            self._recovering.pop(partition).set_result(None)
+        log.join(self._open_files)
+        log.reconfigure(old.config)
+        log.cleaned_up_to = min(old.cleaned_up_to, log.end_offset)
+        self._repairs += repairs
+        self._logs[partition] = log
+        return log
+
+    def _recover_again(self, old: SegmentedLog) -> tuple[SegmentedLog, list[Repair]]:
+        """A log made of the files of one that failed. Changes nothing of the storage: a thread calls it."""
+        spec = LogSpec(
+            partition=old.partition, topic_id=old.topic_id, leader_epoch=old.leader_epoch, config=old.config
+        )
+        own = OpenFiles(_OPEN_IN_THREAD)
+        found = self._recover(spec, Trust(False, old.recovery_point, old.start_offset), own)
+        log, repairs = self._make_log(spec, found, own)
+        if log.policy is SyncPolicy.COMMIT:
+            # Nothing beyond was acknowledged, and none of it can be trusted to be on the disk.
+            log.truncate(max(old.high_watermark, log.start_offset))
+        else:
+            log.rewrite_from(old.recovery_point)
+        self._directory.disk.sync_directory(self._directory.path)
+        return log, repairs
 
     @staticmethod
     def _deleted_meanwhile(partition: TopicPartition) -> RefusedError:
@@ -484,11 +506,14 @@ class LogStorage:
             found.repairs.append("did not say to which topic it belongs; now it does")
         return found
 
-    def _make_log(self, spec: LogSpec, found: Recovered) -> SegmentedLog:
-        place, settings = self._place(spec, self._open_files), self._settings
-        self._repairs += [Repair(place.directory, what) for what in found.repairs]
+    def _make_log(
+        self, spec: LogSpec, found: Recovered, open_files: OpenFiles
+    ) -> tuple[SegmentedLog, list[Repair]]:
+        """Also what was mended. Changes nothing of the storage: a thread may call it."""
+        place, settings = self._place(spec, open_files), self._settings
+        repairs = [Repair(place.directory, what) for what in found.repairs]
         policy = settings.internal_policy if spec.config.internal else settings.data_policy
-        return SegmentedLog(place, spec, policy, found, self._means)
+        return SegmentedLog(place, spec, policy, found, self._means), repairs
 
 
 def _given(offsets: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset]:
