@@ -21,6 +21,7 @@ from kohort.broker.settings import Settings
 from kohort.broker.topics import Topics
 from kohort.log.catalog import Catalog, Cluster
 from kohort.log.log import Storage
+from kohort.model.steady_time import SteadyTime
 from kohort.model.topics import CONSUMER_OFFSETS
 from kohort.security.acls import Authorizer
 
@@ -37,6 +38,8 @@ class Broker:
         self.catalog = catalog
         self.storage = storage
         self.clock = clock
+        self.deletion_time = SteadyTime()
+        self.deletion_time.at(clock.now())  # a jump of the wall clock is measured from here
         self.configs = ConfigValues(catalog, settings.node_id, settings.overrides)
         check_broker_settings(self.configs)
         self.topics = Topics(catalog, self.configs)

@@ -65,6 +65,7 @@ class GroupCoordinator:
         self._catalog = broker.catalog
         self._configs = broker.configs
         self._clock = broker.clock
+        self._deletion_time = broker.deletion_time
         self._heavy_work = broker.heavy_work
         self._authorizer = broker.authorizer
         self.journal = journal
@@ -312,7 +313,7 @@ class GroupCoordinator:
     def _make_shard(self, now: Instant, max_batch_bytes: int) -> Shard:
         topics = TopicsChanged(tuple(map(_image, self._topics)), self._topics_version)
         configs = (_configured(group, own) for group, own in self._catalog.group_configs.items())
-        return Shard(self.settings(max_batch_bytes), now, topics, configs)
+        return Shard(self.settings(max_batch_bytes), now, topics, configs, self._deletion_time)
 
 
 def _image(topic: ServedTopic) -> TopicImage:

@@ -9,7 +9,7 @@ from kohort.broker.clock import pause
 from kohort.log.background import Background
 from kohort.log.log import Upkeep
 from kohort.model.ids import WallTime
-from kohort.model.steady_time import PATIENCE_MS, SteadyTime
+from kohort.model.steady_time import PATIENCE_MS, Jump
 
 logger = logging.getLogger("kohort.maintenance")
 
@@ -23,8 +23,8 @@ class Maintenance:
         self._pause = partial(pause, broker.clock)
         self._number = broker.configs.number
         self._background = Background(self._pause)
-        self._deletion_time = SteadyTime()
-        self._deletion_time.at(broker.clock.now())
+        self._deletion_time = broker.deletion_time
+        self._logged: Jump | None = None
 
     def start(self) -> None:
         upkeep = Upkeep(self._now, self._pause, self._number)
@@ -35,9 +35,9 @@ class Maintenance:
 
     def _now(self) -> WallTime:
         """The time that deletion goes by; logs when the wall clock jumps, and when that is over."""
-        before = self._deletion_time.jump
         wall = self._deletion_time.at(self._clock.now())
-        jump = self._deletion_time.jump
+        before, jump = self._logged, self._deletion_time.jump
+        self._logged = jump
         if jump is not None and jump is not before:
             ahead, patience = timedelta(milliseconds=jump.ahead_ms), timedelta(milliseconds=PATIENCE_MS)
             logger.warning(

@@ -40,6 +40,7 @@ from kohort.groups.settings import GroupSettings
 from kohort.groups.state import State
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, InstanceId, Instant, MemberId, Now, ProducerId
+from kohort.model.steady_time import SteadyTime
 from kohort.primitives.buffers import Buffer
 from kohort.records.batch import BatchHeader
 from kohort.records.record import Record
@@ -59,7 +60,9 @@ class Shard:
         start: Instant,
         topics: TopicsChanged | None = None,
         configs: Iterable[GroupConfigured] = (),
+        deletion_time: SteadyTime | None = None,
     ) -> None:
+        """``deletion_time`` outlives the shard: one that is loaded after a jump of the clock knows of it."""
         wheel = TimingWheel(start)
         self.state = State(
             settings=settings,
@@ -67,6 +70,7 @@ class Shard:
             heartbeats=Purgatory(wheel),
             rebalances=Purgatory(wheel),
             housekeeping=Purgatory(wheel),
+            deletion_time=deletion_time or SteadyTime(),
         )
         if topics is not None:
             self.state.topics.put(topics.topics, topics.version)

@@ -33,12 +33,12 @@ class State:
     heartbeats: Purgatory[Outcome]  # sessions, keyed by group and member
     rebalances: Purgatory[Outcome]  # join phases and sync phases, keyed by group
     housekeeping: Purgatory[Outcome]  # the retention sweep
+    deletion_time: SteadyTime
     groups: dict[GroupId, Group | ConsumerGroup] = field(default_factory=dict)
     members_bytes: int = 0  # memory the members and handed-out ids of all groups take, about
     offsets: OffsetTable = field(default_factory=OffsetTable)
     topics: TopicCatalog = field(default_factory=TopicCatalog)
     configs: dict[GroupId, GroupConfigured] = field(default_factory=dict)
-    deletion_time: SteadyTime = field(default_factory=SteadyTime)
     positions: Positions[ReplyBody] = field(default_factory=Positions)
 
     def classic(self, group_id: GroupId) -> Group:
