@@ -1,4 +1,4 @@
-"""A running broker reads its closed segments again, and says what has changed on the disk."""
+"""A running broker reads its segments again, and says what has changed on the disk."""
 
 import logging
 from pathlib import Path

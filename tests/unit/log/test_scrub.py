@@ -1,7 +1,9 @@
-"""Closed segments are read again in the background; what is damaged is refused, the rest stays readable."""
+"""Segments are read again in the background; what is damaged is refused, the rest stays readable."""
+
+from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.unit.log.bench import COMPACTED, PARTITION, Bench, batch
+from tests.unit.log.bench import COMPACTED, PARTITION, Bench, append_of, batch
 
 from kohort.log.log import LogConfig, Repair
 from kohort.model.errors import ErrorCode, RefusedError
@@ -38,12 +40,39 @@ def scrub(bench: Bench) -> tuple[list[Repair], int]:
         nonlocal rested
         rested += size
 
-    return bench.run(bench.storage.scrub(PARTITION, rest)), rested
+    return bench.run(found_by(bench, rest)), rested
+
+
+async def found_by(bench: Bench, rest: Callable[[int], Awaitable[None]]) -> list[Repair]:
+    return [found async for found in bench.storage.scrub(PARTITION, rest)]
 
 
 def test_what_is_intact_is_read_once_and_nothing_is_said(bench: Bench, disk: FakeDisk) -> None:
-    closed = sum(segment.size for segment in bench.log.closed_segments())
-    assert scrub(bench) == ([], closed)
+    assert len(bench.log.segments()) == 3
+    assert scrub(bench) == ([], bench.log.size_bytes)
+
+
+def test_damage_in_the_segment_that_grows_is_found_and_appends_go_on(bench: Bench, disk: FakeDisk) -> None:
+    *_, active = bench.log.segments()
+    file = disk.open(f"{active.path}.log")
+    assert (active.base_offset, file.size()) == (10, 142)
+    file.write(bytes([file.read(1, 68)[0] ^ 1]), 68)
+    ((found,), _) = scrub(bench)
+    assert found.what.startswith("bytes 0 to 71:")
+    bench.append(batch(b"12"))
+    with pytest.raises(RefusedError) as refused:
+        bench.log.read(Offset(10), 10_000, limit=Offset(13), at_least_one=True)
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert [record.offset for record in bench.records(11)] == [11, 12]
+    assert scrub(bench)[0] == []
+
+
+def test_what_is_appended_while_the_last_segment_is_read_is_no_damage(bench: Bench, disk: FakeDisk) -> None:
+    async def rest(_: int) -> None:
+        await bench.storage.append([append_of(batch(b"more"))])
+
+    assert bench.run(found_by(bench, rest)) == []
+    assert scrub(bench)[0] == []
 
 
 def test_a_wrong_byte_is_said_once(bench: Bench, disk: FakeDisk) -> None:

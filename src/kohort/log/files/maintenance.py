@@ -85,13 +85,13 @@ class Maintenance:
         return wait
 
     async def _scrub(self) -> None:
-        """Read closed segments again, slowly, and say what has changed on the disk."""
+        """Read segments again, slowly, and say what has changed on the disk."""
         await self._each("scrubbing", self._scrub_one)
 
     async def _scrub_one(self, log: SegmentedLog) -> None:
-        if self._scrub_rate() == 0:
+        if self._scrub_rate() == 0 or log.failure is not None:
             return
-        for found in await self._storage.scrub(log.partition, self._rest_after):
+        async for found in self._storage.scrub(log.partition, self._rest_after):
             logger.error(
                 "%s is damaged: %s: %s; a fetch of it is answered CORRUPT_MESSAGE. "
                 "Stop the broker and run `kohort data repair`",

@@ -1,10 +1,10 @@
-"""Reading closed segments again while a broker runs, slowly, to find bytes that have changed on the disk.
+"""Reading segments again while a broker runs, slowly, to find bytes that have changed on the disk.
 
 A start and a fetch do not compare checksums: that would cost the time of all readers. This does, in a thread,
 a megabyte at a time. Damaged bytes stay where they are; a fetch of them is answered CORRUPT_MESSAGE.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Protocol
 
 from kohort.log.files.disk import Disk
@@ -20,30 +20,31 @@ Step = Callable[[Callable[[], int]], Awaitable[int]]
 class Scrubbed(Protocol):
     """The log whose segments are read."""
 
-    def closed_segments(self) -> Sequence[Segment]: ...
+    def segments(self) -> Sequence[Segment]: ...
 
 
 async def scrub(
     log: Scrubbed, disk: Disk, in_thread: Step, rest: Callable[[int], Awaitable[None]]
-) -> list[tuple[Segment, Damage]]:
-    """Read all closed segments of a log; returns what is damaged and was not known to be.
+) -> AsyncIterator[tuple[Segment, Damage]]:
+    """Read all segments of a log one after another: what is damaged and was not known to be.
 
+    The last one is read as far as it reaches when its turn comes: what was appended by then stays as it is.
     After each step ``rest`` is called with the number of bytes that were read.
     """
-    new = []
-    for segment in list(log.closed_segments()):
+    for segment in list(log.segments()):
         try:
             reading = _Reading(disk, segment)
             while (size := await in_thread(reading.step)) > 0:
                 await rest(size)
         except FileNotFoundError:
             continue  # deleted or compacted meanwhile
-        if segment not in log.closed_segments():
+        if segment not in log.segments():
             continue
         known = segment.damages
-        new += [(segment, damage) for damage in reading.damages if damage not in known]
         segment.damages = tuple(reading.damages)
-    return new
+        for damage in reading.damages:
+            if damage not in known:
+                yield segment, damage
 
 
 class _Reading:
@@ -52,6 +53,7 @@ class _Reading:
     def __init__(self, disk: Disk, segment: Segment) -> None:
         self.damages: list[Damage] = []
         self._position = 0
+        self._size = segment.size
         self._disk = disk
         self._segment = segment
         self._found: Iterator[Intact | Damage] | None = None
@@ -61,7 +63,7 @@ class _Reading:
         segment = self._segment
         if self._found is None:
             file = self._disk.open(segment.path + LOG)
-            self._found = salvage(file, segment.size, segment.base_offset)
+            self._found = salvage(file, self._size, segment.base_offset)
         start = self._position
         for found in self._found:
             match found:

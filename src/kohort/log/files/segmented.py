@@ -243,8 +243,8 @@ class SegmentedLog:
         reason = f"{self.partition} could not be read: {describe(error)}"
         return RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
-    def closed_segments(self) -> Sequence[Segment]:
-        return self._segments[:-1]
+    def segments(self) -> Sequence[Segment]:
+        return self._segments
 
     async def find_by_time(self, timestamp: int, limit: Offset) -> TimedOffset | None:
         self._refuse_while_recovering()

@@ -1,7 +1,7 @@
 """All logs of a node, in one data directory."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class StorageSettings:
     sync_interval_ms: int = 1_000
     sync_threads: int = 4
     open_files: int = 256  # segments that keep their file open at one time
-    scrubs: bool = True  # reads closed segments again, now and then
+    scrubs: bool = True  # reads segments again, now and then
 
 
 async def _all_is_well() -> None:
@@ -356,22 +356,20 @@ class LogStorage:
                 ErrorCode.KAFKA_STORAGE_ERROR, f"compacting {partition} failed: {describe(error)}"
             ) from error
 
-    async def scrub(self, partition: TopicPartition, rest: Callable[[int], Awaitable[None]]) -> list[Repair]:
-        """Compare the checksums of closed segments; what is damaged and was not known to be.
+    async def scrub(
+        self, partition: TopicPartition, rest: Callable[[int], Awaitable[None]]
+    ) -> AsyncIterator[Repair]:
+        """Compare the checksums of all batches: what is damaged and was not known to be, when it is found.
 
         ``rest`` is called with the number of bytes after each step, to keep to a rate. Damage is answered
         CORRUPT_MESSAGE from then on, and stays where it is.
         """
-        log = self.log(partition)
 
         async def step(work: Callable[[], int]) -> int:
             return await in_thread(self._executor, work)
 
-        found = await scrub(log, self._directory.disk, step, rest)
-        return [
-            Repair(f"{segment.path}{LOG}", f"bytes {damage.start} to {damage.end}: {damage.reason}")
-            for segment, damage in found
-        ]
+        async for segment, damage in scrub(self.log(partition), self._directory.disk, step, rest):
+            yield Repair(f"{segment.path}{LOG}", f"bytes {damage.start} to {damage.end}: {damage.reason}")
 
     async def reopen(self, partition: TopicPartition) -> SegmentedLog:
         """Recover a log that has failed, in a thread; it answers KAFKA_STORAGE_ERROR meanwhile.
