@@ -1,7 +1,7 @@
 """All logs of a node, in one data directory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -9,15 +9,11 @@ from functools import partial
 
 from kohort.log.background import Threads, describe, finish, in_thread, report
 from kohort.log.files.catalog_state import CATALOG
-from kohort.log.files.checkpoints import (
-    CLEANED_UP_TO,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-)
 from kohort.log.files.directory import DataDirectory, ForeignDirectoryError, check_topic_id
 from kohort.log.files.disk import read_file
 from kohort.log.files.flusher import Flusher, Results, Waiting
 from kohort.log.files.inventory import take, write_inventory
+from kohort.log.files.log_offsets import LogOffsets
 from kohort.log.files.maintenance import Maintenance
 from kohort.log.files.partition_files import make_directory
 from kohort.log.files.recovery import Recovered, Trust, recover
@@ -38,11 +34,10 @@ from kohort.log.log import (
     Upkeep,
 )
 from kohort.model.errors import ErrorCode, RefusedError
-from kohort.model.ids import Offset, Partition, WallTime
+from kohort.model.ids import Partition, WallTime
 from kohort.model.topics import Topic, TopicPartition
 from kohort.records.batch import CorruptBatchError, LegacyFormatError
 
-_START = Offset(0)
 _OPEN_IN_THREAD = 16  # segments that a recovery in a thread keeps open, besides those of the storage
 
 
@@ -92,15 +87,9 @@ class LogStorage:
         self._flusher = Flusher(self._notify, settings.sync_interval_ms, settings.sync_threads, executor)
         self._released: set[TopicPartition] = set()  # since the start: what it knows of them is old
         self._deleted = DeletedLogs(directory, executor)
-        checkpoints = directory.read_checkpoints((RECOVERY_POINTS, LOG_STARTS, CLEANED_UP_TO))
-        self._repairs += checkpoints.repairs
-        self._has_checksums = checkpoints.have_checksums
+        self._offsets = LogOffsets(directory, executor, self._logs.values)
+        self._repairs += self._offsets.repairs
         self._noted = dict(directory.inventory.logs)  # what a clean stop has noted of each partition
-        self._recovery_points = checkpoints.offsets[RECOVERY_POINTS]
-        self._starts = checkpoints.offsets[LOG_STARTS]
-        self._cleaned = checkpoints.offsets[CLEANED_UP_TO]
-        self._checkpointing = asyncio.Lock()
-        self._next_checkpoint: asyncio.Task[None] | None = None  # has not begun: whoever asks may share it
         self._searching = asyncio.Lock()  # one look at a time: each may need much memory
         self._searches: Executor = Threads(1, "kohort-search")
         self._means = Means(self._look, self.checkpoint)
@@ -175,9 +164,9 @@ class LogStorage:
         clean = self._directory.was_closed_cleanly and partition not in self._released
         return Trust(
             clean,
-            self._recovery_points.get(partition, _START),
-            self._starts.get(partition, _START),
-            has_checksums=self._has_checksums,
+            self._offsets.recovery_point(partition),
+            self._offsets.start(partition),
+            has_checksums=self._offsets.have_checksums,
             files=self._noted.get(str(partition)) if clean else None,
         )
 
@@ -185,7 +174,7 @@ class LogStorage:
         partition = spec.partition
         log, repairs = self._make_log(spec, found, self._open_files)
         self._repairs += repairs
-        log.cleaned_up_to = min(self._cleaned.get(partition, _START), log.end_offset)
+        log.cleaned_up_to = min(self._offsets.cleaned_up_to(partition), log.end_offset)
         self._released.discard(partition)
         self._unreadable.pop(partition, None)
         self._logs[partition] = log
@@ -197,7 +186,7 @@ class LogStorage:
             self._unreadable.pop(partition, None)
             log = self._logs.pop(partition, None)
             if log is not None:
-                self._note(log)
+                self._offsets.note(log)
                 self._released.add(partition)
                 log.fail(f"{partition} is not led here any more")
                 log.release()
@@ -233,8 +222,7 @@ class LogStorage:
         if log is not None:
             log.fail(f"{partition} is deleted")
             log.release()
-        for offsets in (self._recovery_points, self._starts, self._cleaned):
-            offsets.pop(partition, None)
+        self._offsets.forget(partition)
         self._noted.pop(str(partition), None)
         self._deleted.remove(partition, opened.topic_id)
         if log is not None:
@@ -308,35 +296,7 @@ class LogStorage:
 
     async def checkpoint(self) -> None:
         """Raises ``RefusedError`` with KAFKA_STORAGE_ERROR when they cannot be written."""
-        if self._next_checkpoint is None:
-            task = asyncio.get_running_loop().create_task(self._checkpoint(), name="kohort checkpoint")
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
-            self._next_checkpoint = task
-        await asyncio.shield(self._next_checkpoint)
-
-    async def _checkpoint(self) -> None:
-        async with self._checkpointing:  # a thread writes: the next one waits for it
-            self._next_checkpoint = None
-            for log in self._logs.values():
-                self._note(log)
-            offsets = {
-                RECOVERY_POINTS: dict(self._recovery_points),
-                LOG_STARTS: dict(self._starts),
-                CLEANED_UP_TO: dict(self._cleaned),
-            }
-            try:
-                await self._blocking(
-                    partial(self._directory.write_checkpoints, {k: _given(v) for k, v in offsets.items()})
-                )
-            except (OSError, MemoryError) as error:
-                raise RefusedError(
-                    ErrorCode.KAFKA_STORAGE_ERROR, f"checkpoints could not be written: {describe(error)}"
-                ) from error
-
-    def _note(self, log: SegmentedLog) -> None:
-        self._recovery_points[log.partition] = log.recovery_point
-        self._starts[log.partition] = log.start_offset
-        self._cleaned[log.partition] = log.cleaned_up_to
+        await self._offsets.checkpoint()
 
     async def compact(self, partition: TopicPartition, now: WallTime) -> None:
         """Raises ``RefusedError`` with KAFKA_STORAGE_ERROR; the log is as it was, or says why it failed."""
@@ -512,7 +472,3 @@ class LogStorage:
         repairs = [Repair(place.directory, what) for what in found.repairs]
         policy = settings.internal_policy if spec.config.internal else settings.data_policy
         return SegmentedLog(place, spec, policy, found, self._means), repairs
-
-
-def _given(offsets: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset]:
-    return {partition: offset for partition, offset in offsets.items() if offset}
