@@ -14,8 +14,7 @@ from pyarrow import lib as pa
 from kohort.lake.columns import COLUMNS, OFFSET_COMMIT
 from kohort.lake.record_rows import RawRecord, Row, control_row, row_of, uuid_text
 from kohort.records.batch import read_records
-from kohort.records.columns import lanes
-from kohort.records.columns.read import Decoder, read_columns
+from kohort.records.columns.read import read_columns
 from kohort.records.columns.spans import Bytes, Columns, Flags, Ints
 from kohort.records.columns.table import BatchTable, Sifting
 from kohort.records.header import CONTROL
@@ -46,9 +45,7 @@ class Slice(NamedTuple):
     end: int = (1 << 63) - 1
 
 
-def decode_table(
-    table: BatchTable, wanted: Slice, decoder: Decoder = lanes.decode
-) -> Iterator[pa.RecordBatch]:
+def decode_table(table: BatchTable, wanted: Slice) -> Iterator[pa.RecordBatch]:
     """The records and markers of whole batches; the rows of a batch are in no special order.
 
     Raises ``CorruptBatchError`` for a batch that cannot be read, after the records of those before it.
@@ -57,7 +54,7 @@ def decode_table(
     producers = table.numbers("producer_id")
     bases = table.numbers("base_offset")
     has_producers = bool((producers != _NO_PRODUCER).any())
-    for columns in read_columns(table, Sifting(wanted.start, end=wanted.end), decoder):
+    for columns in read_columns(table, Sifting(wanted.start, end=wanted.end)):
         of_records = (
             producers[np.searchsorted(bases, columns.offsets, side="right") - 1] if has_producers else None
         )

@@ -35,7 +35,7 @@ def leave(_number: int, _frame: FrameType | None) -> None:
 def spare_the_collector() -> None:
     """Take what is loaded for good out of the collections that Spark's workers run after every task.
 
-    With Arrow and numpy that is 25 ms of processor time a task, with numba 80: more than a small task itself.
+    With Arrow and numpy that is 25 ms of processor time a task: more than a small task itself.
     Call it when a task begins: what the one before has left is collected by then, and only what modules have
     brought since is set aside. Does nothing in other processes.
     """

@@ -1,6 +1,7 @@
 """Three decoders, one result: that of ``read_records``, for batches that are whole and for any others."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from unittest import mock
 
 import numpy as np
@@ -26,9 +27,9 @@ from kohort.records.batch import (
     read_records,
     rebuild_batch,
 )
-from kohort.records.columns import compiled, lanes, spotting, walk
-from kohort.records.columns.read import Decoder, read_columns
-from kohort.records.columns.spans import Columns, Section, Spans
+from kohort.records.columns import lanes, read, spotting
+from kohort.records.columns.read import read_columns
+from kohort.records.columns.spans import Columns
 from kohort.records.columns.table import OFFSET_LIMIT, Sifting
 from kohort.records.compression import Codec
 from kohort.records.header import CONTROL
@@ -37,18 +38,28 @@ from kohort.wire.messages.fetch import PartitionData
 NOW = 1_700_000_000_000
 
 
-def decode_spotted(section: Section) -> Spans:
-    """The lanes, where even a few records are tried to be spotted at once."""
-    with mock.patch.multiple(spotting, FEWEST_RECORDS=1, LONGEST_RECORD=1 << 20, STRETCH=50):
-        return lanes.decode(section)
+@contextmanager
+def by_few() -> Iterator[None]:
+    """The decoder for a few records, however many there are."""
+    with mock.patch.object(read, "FEWEST_RECORDS", 1 << 30):
+        yield
 
 
-DECODERS = {
-    "walk": walk.decode,
-    "lanes": lanes.decode,
-    "spotted": decode_spotted,
-    "compiled": compiled.decode,
-}
+@contextmanager
+def by_lanes() -> Iterator[None]:
+    """The one for many, however few there are."""
+    with mock.patch.object(read, "FEWEST_RECORDS", 0):
+        yield
+
+
+@contextmanager
+def by_spotting() -> Iterator[None]:
+    """The same, where even a few records are tried to be spotted at once."""
+    with by_lanes(), mock.patch.multiple(spotting, FEWEST_RECORDS=1, LONGEST_RECORD=1 << 20, STRETCH=50):
+        yield
+
+
+DECODERS = {"few": by_few, "lanes": by_lanes, "spotting": by_spotting}
 
 steady = settings(
     derandomize=True, deadline=None, max_examples=40 * ROUNDS, phases=(Phase.explicit, Phase.generate)
@@ -103,11 +114,11 @@ def records_of(columns: Columns) -> Iterator[Record]:
         )
 
 
-def in_columns(log: bytes, decoder: Decoder) -> tuple[list[Record], bool]:
+def in_columns(log: bytes) -> tuple[list[Record], bool]:
     """The records up to what cannot be read, and whether there is such a thing."""
     found: list[Record] = []
     try:
-        for columns in read_columns(log, decoder=decoder):
+        for columns in read_columns(log):
             assert (np.diff(columns.bounds) >= 0).all()
             found += records_of(columns)
     except CorruptBatchError:
@@ -139,7 +150,8 @@ def one_by_one(log: bytes) -> tuple[list[Record], bool]:
 @given(log=logs(), torn=st.integers(0, 80))
 def test_columns_hold_what_records_do(name: str, log: bytes, torn: int) -> None:
     log = log[: max(0, len(log) - torn)]
-    assert in_columns(log, DECODERS[name]) == (one_by_one(log)[0], False)
+    with DECODERS[name]():
+        assert in_columns(log) == (one_by_one(log)[0], False)
 
 
 @pytest.mark.slow
@@ -159,7 +171,8 @@ def test_damaged_batches_are_refused_by_all_or_by_none(
     expected = one_by_one(bytes(log))
     with mock.patch.multiple(lanes, FEWEST_LANES=lanes_from, FEWEST_STEPS=leaps_from):
         for decoder in DECODERS.values():
-            assert in_columns(bytes(log), decoder) == expected
+            with decoder():
+                assert in_columns(bytes(log)) == expected
 
 
 @pytest.mark.slow

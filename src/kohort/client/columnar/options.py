@@ -52,7 +52,6 @@ class ColumnOptions:
     # At most so many in a reply, unless one batch is larger. More gains nothing, and the first takes longer.
     max_bytes: int = 4 * 1024 * 1024
     max_wait_ms: int = 500  # how long a broker may wait for more
-    decoder: str = "auto"  # or numpy, numba, python: for comparisons
 
     def __post_init__(self) -> None:
         check_columns(self.columns)

@@ -3,98 +3,18 @@
 Import it only where numpy and pyarrow were checked for.
 """
 
-import importlib.util
-import logging
-import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from pyarrow import lib as pa
 
-from kohort.client.columnar.options import ColumnOptions, MissingExtraError
+from kohort.client.columnar.options import ColumnOptions
 from kohort.client.fetching.chunk import BadRecordError, Chunk, leaves_out_aborted
-from kohort.model.errors import KohortError
 from kohort.model.topics import TopicPartition
 from kohort.records.batch import CorruptBatchError
-from kohort.records.columns import lanes, walk
 from kohort.records.columns.arrow import Place, Wanted, record_batches, schema
-from kohort.records.columns.read import Decoder, read_columns
-from kohort.records.columns.spans import Section, Spans
+from kohort.records.columns.read import read_columns
 from kohort.records.columns.table import BatchTable, Sifting, find_batches
 from kohort.wire.messages.fetch import PartitionData
-
-_log = logging.getLogger(__name__)
-
-# Loading numba takes as long as numpy needs for about so many records.
-_WORTH_COMPILING = 2_000_000
-# The fixed cost of a hundred operations of numpy is that of a few records in Python.
-_FEW_RECORDS = 32
-
-
-class Automatic:
-    """Begins with numpy. After much work it loads numba, if that is installed, in the background."""
-
-    def __init__(self, worth_compiling: int = _WORTH_COMPILING) -> None:
-        self._left = worth_compiling
-        self._compiled: Decoder | None = None
-        self._loading: threading.Thread | None = None
-
-    def __call__(self, section: Section) -> Spans:
-        if self._compiled is not None:
-            return self._compiled(section)
-        records = section.records
-        self._left -= records
-        if self._left < 0 and self._loading is None:
-            self._loading = threading.Thread(target=self._load, name="kohort numba", daemon=True)
-            self._loading.start()
-        return walk.decode(section) if records < _FEW_RECORDS else lanes.decode(section)
-
-    def wait(self) -> bool:
-        """Until loading ended, if it began; whether the compiled decoder is used from now on."""
-        if self._loading is not None:
-            self._loading.join()
-        return self._compiled is not None
-
-    def _load(self) -> None:
-        if importlib.util.find_spec("numba") is None:
-            return
-        try:
-            self._compiled = _compiled()
-        except Exception:
-            # An accelerator that does not start is no reason to stop reading.
-            _log.warning("numba is installed and cannot be used; decoding with numpy", exc_info=True)
-
-
-def _compiled() -> Decoder:
-    from kohort.records.batch import NewRecord, build_batch
-    from kohort.records.columns import compiled, read  # numba: most of a second
-
-    # Compiles, or takes what was compiled before from the cache: not in the middle of a read.
-    sample = build_batch([NewRecord(0, b"k", b"v", [("h", b"v")])])
-    for _ in read.read_columns(sample, decoder=compiled.decode):
-        pass
-    return compiled.decode
-
-
-AUTOMATIC = Automatic()  # one for the process: what it has loaded serves all readers
-
-
-def decoder_of(name: str) -> Decoder:
-    """The decoder of that name: ``auto``, ``numpy``, ``numba`` or ``python``."""
-    match name:
-        case "auto":
-            return AUTOMATIC
-        case "numpy":
-            return lanes.decode
-        case "python":
-            return walk.decode
-        case "numba":
-            try:
-                return _compiled()
-            except ModuleNotFoundError as error:
-                raise MissingExtraError("decoding with numba", error.name, "fast") from error
-        case _:
-            raise KohortError(f"there is no decoder {name!r}", hint="there are auto, numpy, numba and python")
-
 
 _ROWS = 20_000  # in one piece of a table
 _NO_END = (1 << 63) - 1
@@ -105,7 +25,6 @@ class TakeTable:
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = tuple(columns)
-        self._decoder = decoder_of("auto")
 
     def __call__(self, chunk: Chunk, limit: int) -> pa.Table:
         """A table of at least one row, unless nothing is left but what has none; moves the chunk.
@@ -120,7 +39,7 @@ class TakeTable:
         place = Place(*chunk.partition)
         sifting = Sifting(start, reading.check_crcs, leaves_out)
         try:
-            for columns in read_columns(table, sifting, self._decoder):
+            for columns in read_columns(table, sifting):
                 offsets = columns.offsets[columns.offsets >= start]
                 end = int(offsets[limit]) if len(offsets) > limit else _NO_END
                 found += record_batches(columns, place, Wanted(self._columns, _ROWS, start, end))
@@ -171,7 +90,6 @@ class RangeReading:
         self.position = start
         self.end = end
         self._options = options
-        self._decoder = decoder_of(options.decoder)
         self._bytes_per_offset: float = _GUESSED_RECORD
 
     def __repr__(self) -> str:
@@ -219,7 +137,7 @@ class RangeReading:
             if self._decode is not None:
                 yield from self._decode(table, start, self.end)
                 return
-            for columns in read_columns(table, sifting, self._decoder):
+            for columns in read_columns(table, sifting):
                 yield from record_batches(columns, place, wanted)
                 if len(columns.offsets):
                     reached = max(reached, int(columns.offsets[-1]) + 1)

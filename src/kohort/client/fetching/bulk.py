@@ -14,7 +14,7 @@ import numpy as np
 from kohort.client.fetching.chunk import ConsumerRecord, OffsetAndEpoch, Reading, leaves_out_aborted
 from kohort.model.topics import TopicPartition
 from kohort.records.batch import CorruptBatchError, Header
-from kohort.records.columns import lanes, read
+from kohort.records.columns.read import columns_of
 from kohort.records.columns.sections import sections
 from kohort.records.columns.spans import Bounds, Columns, Flags, HeaderSpans, Ints
 from kohort.records.columns.table import BatchTable, Sifting, find_batches, sift
@@ -210,15 +210,13 @@ def _whole(blob: bytes | memoryview) -> tuple[bytes, int]:
 
 def _runs(partition: TopicPartition, table: BatchTable, sifting: Sifting) -> Iterator[Rows]:
     """Runs of a few megabytes, none of them empty, up to the first that cannot be read in full."""
-    from kohort.client.fetching.bulk import Rows
-
     _check_batches(table)  # all of them: one that is passed over moves the position, too
     wanted = sift(table, sifting)
     first = 0
     for section in sections(wanted, sifting.limit):
         here = slice(first, first := first + len(section.counts))
         part = wanted._replace(positions=wanted.positions[here], headers=wanted.headers[here])
-        columns = read.columns_of(section, lanes.decode)
+        columns = columns_of(section)
         _check_order(part, columns)
         rows = Rows(partition, part, columns)
         rows.begin_at(sifting.start)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kohort.primitives.varint import VarintError, read_uvarint
-from kohort.records.columns.spans import Bounds, Bytes, Flags, HeaderSpans, Ints, Section, Spans
+from kohort.records.columns.spans import Bounds, Bytes, Columns, Flags, HeaderSpans, Ints, Section
 from kohort.records.columns.spotting import DISTANCES, spot
 from kohort.records.errors import CorruptBatchError
 
@@ -26,8 +26,41 @@ _INT32_BYTES, _INT64_BYTES = 5, 10
 _NO_FIELDS = 1  # lengths are zig-zag: 1 is -1, and any other odd number is more negative
 
 
-def decode(section: Section) -> Spans:
-    """Where the fields are; raises ``CorruptBatchError`` for what ``decode_records`` would refuse."""
+def many_columns(section: Section) -> Columns:
+    """The records of one section; raises ``CorruptBatchError`` for what ``decode_records`` would refuse."""
+    spans = _decode(section)
+    counts = section.counts
+    base = np.repeat(section.base_timestamps, counts)
+    timestamps = base + spans.timestamp_deltas
+    if (((base ^ timestamps) & (spans.timestamp_deltas ^ timestamps)) < 0).any():
+        raise CorruptBatchError("the timestamp of a record does not fit 64 bits")
+    appended = np.repeat(section.appended != 0, counts)
+    if section.appended.any():
+        timestamps = np.where(appended, np.repeat(section.append_times, counts), timestamps)
+    return Columns(
+        section.data,
+        np.repeat(section.base_offsets, counts) + spans.offset_deltas,
+        timestamps,
+        appended,
+        spans.bounds,
+        spans.keys,
+        spans.values,
+        spans.headers,
+    )
+
+
+class _Spans(NamedTuple):
+    """The fields of the records of a section, in order; what ``Columns`` has too, as there."""
+
+    offset_deltas: Ints
+    timestamp_deltas: Ints
+    bounds: Bounds
+    keys: Flags
+    values: Flags
+    headers: HeaderSpans | None
+
+
+def _decode(section: Section) -> _Spans:
     if not section.records:
         _require(section.starts == section.ends, "bytes are left after no records")
         return _nothing(len(section.data))
@@ -160,7 +193,7 @@ def _step(data: memoryview, position: int, count: int) -> list[int]:
     return ends
 
 
-def _fields(data: Bytes, places: _Places) -> Spans:
+def _fields(data: Bytes, places: _Places) -> _Spans:
     total = len(places.begins)
     timestamps, positions = _varlongs(data, places.begins + 1)
     offsets, positions = _uvarints(data, positions)
@@ -174,7 +207,7 @@ def _fields(data: Bytes, places: _Places) -> Spans:
     if not plain.all():
         rows = np.flatnonzero(~plain)
         headers = _headers(data, rows, positions[rows], places)
-    return Spans((offsets >> 1) ^ -(offsets & 1), timestamps, bounds, keys, values, headers)
+    return _Spans((offsets >> 1) ^ -(offsets & 1), timestamps, bounds, keys, values, headers)
 
 
 def _bytes(data: Bytes, positions: Ints, begins: Bounds, ends: Bounds) -> tuple[Flags, Ints]:
@@ -268,7 +301,7 @@ def _require(good: Flags, otherwise: str) -> None:
         raise CorruptBatchError(otherwise)
 
 
-def _nothing(size: int) -> Spans:
+def _nothing(size: int) -> _Spans:
     none = np.zeros(0, np.int64)
     flags = np.zeros(0, np.bool_)
-    return Spans(none, none, np.array([size], np.int32), flags, flags, None)
+    return _Spans(none, none, np.array([size], np.int32), flags, flags, None)

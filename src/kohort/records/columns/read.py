@@ -1,23 +1,21 @@
 """A piece of a log, as columns."""
 
-from collections.abc import Callable, Iterator
-
-import numpy as np
+from collections.abc import Iterator
 
 from kohort.primitives.buffers import Buffer
-from kohort.records.columns import lanes, walk
+from kohort.records.columns.few import few_columns
+from kohort.records.columns.lanes import many_columns
 from kohort.records.columns.sections import sections
-from kohort.records.columns.spans import Columns, Section, Spans
+from kohort.records.columns.spans import Columns, Section
 from kohort.records.columns.table import BatchTable, Sifting, find_batches, sift
 from kohort.records.errors import CorruptBatchError
 
-Decoder = Callable[[Section], Spans]
+# The fixed cost of a hundred operations of numpy is that of so many objects.
+FEWEST_RECORDS = 64
 EVERYTHING = Sifting()
 
 
-def read_columns(
-    log: Buffer | BatchTable, sifting: Sifting = EVERYTHING, decoder: Decoder = lanes.decode
-) -> Iterator[Columns]:
+def read_columns(log: Buffer | BatchTable, sifting: Sifting = EVERYTHING) -> Iterator[Columns]:
     """The records of all whole batches that are wanted, a few megabytes at a time.
 
     Of a batch that ``sifting.start`` lies in, all records come. Raises ``CorruptBatchError`` for a batch that
@@ -26,24 +24,22 @@ def read_columns(
     table = log if isinstance(log, BatchTable) else find_batches(log)
     for section in sections(sift(table, sifting), sifting.limit):
         try:
-            columns = columns_of(section, decoder)
+            columns = columns_of(section)
         except CorruptBatchError as error:
-            good = _good_batches(section, decoder)
+            good = _good_batches(section)
             if good:
-                before = section.part(slice(0, good))
-                yield columns_of(before, decoder)
+                yield columns_of(section.part(slice(0, good)))
             raise _named(section.part(slice(good, good + 1)), error) from error
         yield columns
 
 
-def _good_batches(section: Section, decoder: Decoder) -> int:
+def _good_batches(section: Section) -> int:
     """How many batches of a section can be read before the first that cannot."""
     good, bad = 0, len(section.starts)
     while bad - good > 1:
         middle = (good + bad) // 2
         try:
-            part = section.part(slice(good, middle))
-            columns_of(part, decoder)
+            columns_of(section.part(slice(good, middle)))
         except CorruptBatchError:
             bad = middle
         else:
@@ -54,30 +50,12 @@ def _good_batches(section: Section, decoder: Decoder) -> int:
 def _named(batch: Section, found: CorruptBatchError) -> CorruptBatchError:
     """What is wrong with one batch, in the words of the decoder that looks at one record at a time."""
     try:
-        columns_of(batch, walk.decode)
+        few_columns(batch)
     except CorruptBatchError as error:
         found = error
     return CorruptBatchError(f"batch at offset {batch.base_offsets[0]}: {found.args[0]}")
 
 
-def columns_of(section: Section, decoder: Decoder) -> Columns:
+def columns_of(section: Section) -> Columns:
     """The records of one section."""
-    spans = decoder(section)
-    counts = section.counts
-    base = np.repeat(section.base_timestamps, counts)
-    timestamps = base + spans.timestamp_deltas
-    if (((base ^ timestamps) & (spans.timestamp_deltas ^ timestamps)) < 0).any():
-        raise CorruptBatchError("the timestamp of a record does not fit 64 bits")
-    appended = np.repeat(section.appended != 0, counts)
-    if section.appended.any():
-        timestamps = np.where(appended, np.repeat(section.append_times, counts), timestamps)
-    return Columns(
-        section.data,
-        np.repeat(section.base_offsets, counts) + spans.offset_deltas,
-        timestamps,
-        appended,
-        spans.bounds,
-        spans.keys,
-        spans.values,
-        spans.headers,
-    )
+    return few_columns(section) if section.records < FEWEST_RECORDS else many_columns(section)

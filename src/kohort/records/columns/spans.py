@@ -38,36 +38,25 @@ class Section(NamedTuple):
 
 
 class HeaderSpans(NamedTuple):
-    """The headers of all records in one row. ``bounds`` as those of ``Spans``."""
+    """The headers of all records in one row. ``bounds`` as those of ``Columns``."""
 
     counts: Bounds  # of each record, those without any included
     bounds: Bounds
     values: Flags  # which have a value
 
 
-class Spans(NamedTuple):
-    """The fields of the records of a section, in order.
+class Columns(NamedTuple):
+    """Records as columns; keys, values and headers are places in ``data``.
 
     ``bounds`` holds, ascending, for each record where its key begins and ends and where its value does;
     and one number more, as Arrow wants it.
     """
-
-    offset_deltas: Ints
-    timestamp_deltas: Ints
-    bounds: Bounds
-    keys: Flags  # which have a key
-    values: Flags
-    headers: HeaderSpans | None  # None if no record has any
-
-
-class Columns(NamedTuple):
-    """Records as columns; keys, values and headers are places in ``data``."""
 
     data: Buffer
     offsets: Ints
     timestamps: Ints
     appended: Flags  # whether the timestamp is that of the append
     bounds: Bounds
-    keys: Flags
+    keys: Flags  # which have a key
     values: Flags
-    headers: HeaderSpans | None
+    headers: HeaderSpans | None  # None if no record has any

@@ -14,7 +14,6 @@ from kohort.client.columnar import (
     ReadTimeoutError,
     fetch,
 )
-from kohort.client.columnar.portions import Automatic, decoder_of
 from kohort.client.errors import UnknownTopicError
 from kohort.client.settings import ClientOptions
 from kohort.model.errors import ErrorCode, KohortError
@@ -22,7 +21,6 @@ from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.records.batch import BatchFields, CorruptBatchError, NewRecord, build_batch, read_header
 from kohort.records.build import rebuild_batch
-from kohort.records.columns.read import read_columns
 from kohort.records.control import ControlType
 from kohort.wire.messages.fetch import (
     AbortedTransaction,
@@ -181,8 +179,6 @@ def test_options_that_make_no_sense_are_refused() -> None:
     for options in ({"columns": ("colour",)}, {"columns": ()}, {"rows": 0}, {"isolation_level": "snapshot"}):
         with pytest.raises(KohortError):
             ColumnOptions(**options)
-    with pytest.raises(KohortError, match="no decoder 'abacus'"):
-        decoder_of("abacus")
 
 
 @pytest.mark.slow
@@ -195,13 +191,3 @@ def test_without_pyarrow_the_extra_is_named() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "pip install 'kohort[arrow]'" in done.stdout, done.stderr
-
-
-@pytest.mark.slow
-def test_numba_takes_over_when_there_is_much_to_decode() -> None:
-    log = batch(0, 100)
-    automatic = Automatic(worth_compiling=150)
-    before = [one.offsets.tolist() for _ in range(2) for one in read_columns(log, decoder=automatic)]
-    assert automatic.wait()
-    after = [one.offsets.tolist() for one in read_columns(log, decoder=automatic)]
-    assert before == [*after, *after]

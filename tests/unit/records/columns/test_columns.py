@@ -1,15 +1,13 @@
 """What is special about columns; that they hold what records do is a property."""
 
-from collections.abc import Callable
-
 import pytest
 
 from kohort.primitives.crc import crc32c
 from kohort.records.batch import BatchFields, CorruptBatchError, NewRecord, build_batch
-from kohort.records.columns import lanes, sections, walk
+from kohort.records.columns import read, sections
 from kohort.records.columns.arrow import Place, Wanted, record_batches
 from kohort.records.columns.read import read_columns
-from kohort.records.columns.spans import Columns, Section, Spans
+from kohort.records.columns.spans import Columns
 from kohort.records.columns.table import Sifting, find_batches
 from kohort.records.compression import Codec
 from kohort.records.errors import CompressionError, LegacyFormatError
@@ -67,12 +65,15 @@ def test_what_stands_behind_the_end_is_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize("bad", range(4))
-@pytest.mark.parametrize("decoder", [lanes.decode, walk.decode])
-def test_the_batches_before_a_bad_one_are_read(decoder: Callable[[Section], Spans], bad: int) -> None:
+@pytest.mark.parametrize("fewest", [0, 1_000])
+def test_the_batches_before_a_bad_one_are_read(
+    monkeypatch: pytest.MonkeyPatch, fewest: int, bad: int
+) -> None:
+    monkeypatch.setattr(read, "FEWEST_RECORDS", fewest)
     batches = [batch(base) for base in (0, 3, 6, 9)]
     batches[bad] = patched(batches[bad], 61, b"\x7f")  # the length of the first record
     found: list[int] = []
-    reading = read_columns(b"".join(batches), decoder=decoder)
+    reading = read_columns(b"".join(batches))
     if bad:
         found += next(reading).offsets.tolist()
     with pytest.raises(CorruptBatchError, match=f"batch at offset {3 * bad}: "):
