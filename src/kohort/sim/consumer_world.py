@@ -3,11 +3,15 @@
 Clients behave as real ones do. They go on with the partitions that they own until they have taken the
 assignment that they were told, and report what they own. So what is checked is what counts for users: no
 two members ever own one partition, and everyone gets its share when all go on.
+
+With ``slow_log`` the log stores a batch when it likes to and refuses one once, and clients commit what they
+have read: what was acknowledged is never lost, and no offset goes back.
 """
 
 import pickle
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
@@ -20,6 +24,8 @@ from kohort.assign.protocol import (
 )
 from kohort.groups.commands import (
     NO_MEMBER,
+    CommitOffsets,
+    CommitRow,
     ConsumerHeartbeat,
     Heartbeat,
     Join,
@@ -33,17 +39,32 @@ from kohort.groups.commands import (
 from kohort.groups.consumer.assignment import JOINING, LEAVING, LEFT_FOR_A_WHILE
 from kohort.groups.consumer.state import ConsumerGroup
 from kohort.groups.offsets.retention import SWEEP_KEY
-from kohort.groups.replies import ConsumerHeartbeatReply, HeartbeatReply, JoinReply, ReplyBody, SyncReply
+from kohort.groups.replies import (
+    CommitReply,
+    ConsumerHeartbeatReply,
+    HeartbeatReply,
+    JoinReply,
+    ReplyBody,
+    SyncReply,
+)
 from kohort.groups.settings import GroupSettings
+from kohort.groups.shard import Shard
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, Partition, ReplyTo, TopicName
 from kohort.model.topics import TopicPartition
+from kohort.sim.clock import StandingWall
 from kohort.sim.node import SimulatedNode
 
 GROUP = GroupId("g")
 TOPIC = TopicName("t")
 NOT_A_MEMBER = -9
 _PARTITIONS, _MOST_PARTITIONS = 3, 4
+_MOST_COMMITS = 2  # of one partition
+_AGAIN = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
 _ROUNDS = 30  # of heartbeats in which everyone must have its share
 _SETTINGS = GroupSettings(initial_rebalance_delay_ms=0)
 
@@ -61,18 +82,28 @@ class MixedClient:
     told: frozenset[int] | None = None
     must_sync: bool = False
     must_join: bool = False
+    must_say_everything: bool = False  # the last heartbeat failed: the next one is a full one
     is_waiting: bool = False
+    positions: dict[int, int] = field(default_factory=dict)  # of what it owns: the next offset to read
+
+    def take(self, committed: Callable[[int], int]) -> None:
+        """Own what it was told, and read new partitions from their committed offsets on."""
+        assert self.told is not None
+        self.owned = self.told
+        self.positions = {n: self.positions.get(n, committed(n)) for n in sorted(self.owned)}
 
     def lose_everything(self) -> None:
-        self.epoch, self.owned, self.told = NOT_A_MEMBER, frozenset(), None
-        self.must_sync = self.must_join = self.is_waiting = False
+        self.epoch, self.owned, self.told, self.positions = NOT_A_MEMBER, frozenset(), None, {}
+        self.must_sync = self.must_join = self.must_say_everything = self.is_waiting = False
 
 
 class ConsumerWorld:
     """Frozen at every fork of a history."""
 
-    def __init__(self) -> None:
-        self.node = SimulatedNode(_SETTINGS)
+    def __init__(self, *, slow_log: bool = False) -> None:
+        self.node = SimulatedNode(_SETTINGS, StandingWall())
+        self.has_slow_log = slow_log
+        self.committed: dict[int, int] = {}  # by partition, the highest offset that was acknowledged
         self._stop_sweeping()
         self.topic_id = self.node.put_topic(TOPIC, _PARTITIONS)
         self.clients = [
@@ -82,14 +113,19 @@ class ConsumerWorld:
         ]
         self.waiting: dict[ReplyTo, MixedClient] = {}
         self.requests = 0
+        if slow_log:
+            self.node.hold_appends()
 
     @classmethod
-    def settled(cls) -> "ConsumerWorld":
+    def settled(cls, *, slow_log: bool = False) -> "ConsumerWorld":
         """A world whose three clients share the partitions."""
-        world = cls()
+        world = cls(slow_log=slow_log)
+        world.node.release_appends()
         for client in world.clients:
             world._join(client)
         world.fall_silent()
+        if slow_log:
+            world.node.hold_appends()
         return world
 
     def freeze(self) -> bytes:
@@ -99,10 +135,21 @@ class ConsumerWorld:
     def fingerprint(self) -> Hashable:
         """The shard's, and what the clients know."""
         known = tuple(
-            (c.member_id, c.epoch, c.owned, c.told, c.must_sync, c.must_join, c.is_waiting)
+            (
+                *(c.member_id, c.epoch, c.owned, c.told, tuple(c.positions.items())),
+                *(c.must_sync, c.must_join, c.must_say_everything, c.is_waiting),
+            )
             for c in self.clients
         )
-        return self.node.shard.fingerprint(self.node.clock.instant), known, len(self.node.topics)
+        node = self.node
+        stored = {record.key: record.value for record in node.log} if self.has_slow_log else {}
+        return (
+            node.shard.fingerprint(node.clock.instant),
+            known,
+            len(node.topics),
+            (node.failures, tuple(stored.items()), tuple(append.records for append in node.unsettled)),
+            tuple(sorted(self.committed.items())),
+        )
 
     # --- what can happen ----------------------------------------------------------------------
 
@@ -116,6 +163,10 @@ class ConsumerWorld:
         if any(client.epoch != NOT_A_MEMBER for client in self.clients):
             yield "the coordinator restarts", ConsumerWorld._restart
             yield "time passes", ConsumerWorld._let_time_pass
+        if self.node.unsettled:
+            yield "the log stores a batch", ConsumerWorld._store
+            if not self.node.failures:
+                yield "the log refuses a batch, and the shard is loaded again", ConsumerWorld._refuse
 
     def _acts(
         self, client: MixedClient
@@ -131,6 +182,8 @@ class ConsumerWorld:
                 yield "takes what it was told", ConsumerWorld._take
             if client.instance_id is not None:
                 yield "leaves for a while", ConsumerWorld._pause
+            if self.has_slow_log and any(each < _MOST_COMMITS for each in client.positions.values()):
+                yield "commits", ConsumerWorld._commit
 
     def _join(self, client: MixedClient) -> None:
         if client.is_classic:
@@ -153,7 +206,7 @@ class ConsumerWorld:
 
     def _go_on(self, client: MixedClient) -> None:
         if not client.is_classic:
-            self._send(self._heartbeat(client, client.epoch))
+            self._send(self._heartbeat(client, client.epoch, full=client.must_say_everything))
         elif client.must_join:
             self._join(client)
         elif client.must_sync:
@@ -183,20 +236,44 @@ class ConsumerWorld:
         )
 
     def _leave(self, client: MixedClient) -> None:
+        client.lose_everything()
         if client.is_classic:
             leavers = (Leaver(client.member_id),)
             self._send(Leave(reply_to=self._new_request(client), group_id=GROUP, leavers=leavers))
         else:
             self._send(self._heartbeat(client, LEAVING))
-        client.lose_everything()
 
     def _pause(self, client: MixedClient) -> None:
-        self._send(self._heartbeat(client, LEFT_FOR_A_WHILE))
         client.lose_everything()
+        self._send(self._heartbeat(client, LEFT_FOR_A_WHILE))
 
     def _take(self, client: MixedClient) -> None:
-        assert client.told is not None
-        client.owned = client.told
+        client.take(partial(_offset, self.node.shard))
+
+    def _commit(self, client: MixedClient) -> None:
+        """Read a record of every partition, and commit that."""
+        client.positions = {number: offset + 1 for number, offset in client.positions.items()}
+        rows = (CommitRow(TOPIC, Partition(number), offset) for number, offset in client.positions.items())
+        self._send(
+            CommitOffsets(
+                reply_to=self._new_request(client),
+                group_id=GROUP,
+                rows=tuple(rows),
+                generation=Generation(client.epoch),
+                member_id=client.member_id,
+                version=9,
+            )
+        )
+
+    def _store(self) -> None:
+        self.node.release_appends(1)
+        self._learn()
+
+    def _refuse(self) -> None:
+        self.node.fail_next_append(ErrorCode.NOT_ENOUGH_REPLICAS)
+        self.node.release_appends(1)
+        self._stop_sweeping()
+        self._learn()
 
     def _grow(self) -> None:
         self.node.put_topic(TOPIC, self.node.topics[TOPIC].partitions + 1)
@@ -247,6 +324,9 @@ class ConsumerWorld:
         for reply in self.node.sent:
             client = self.waiting.pop(reply.reply_to)
             client.is_waiting = False
+            if isinstance(reply.body, CommitReply):
+                for topic_partition, offset in _acknowledged(client, reply.body):
+                    self.committed[topic_partition] = max(self.committed.get(topic_partition, 0), offset)
             _learn(client, reply.body)
         self.node.sent.clear()
         self.node.replies.clear()
@@ -256,7 +336,11 @@ class ConsumerWorld:
 
     def complaints(self) -> Iterator[str]:
         """What is wrong now."""
-        group = self.node.shard.consumer_group(GROUP)
+        shard = self.node.shard
+        yield from self._went_back(shard, "is at")
+        if self.has_slow_log:
+            yield from self._lost()
+        group = shard.consumer_group(GROUP)
         if group is None:
             return
         yield from _about(group)
@@ -267,12 +351,32 @@ class ConsumerWorld:
                     if owners.setdefault(number, client.name) != client.name:
                         yield f"{client.name} and {owners[number]} both own t-{number}"
 
+    def _went_back(self, shard: Shard, verb: str) -> Iterator[str]:
+        for number, offset in self.committed.items():
+            if _offset(shard, number) < offset:
+                yield f"t-{number} {verb} {_offset(shard, number)}, but {offset} was acknowledged"
+
+    def _lost(self) -> Iterator[str]:
+        """What clients were told, and a shard that is loaded now would not know."""
+        loaded = Shard(_SETTINGS, self.node.clock.instant)
+        loaded.replay(self.node.log)
+        loaded.finish_load(self.node.clock.now)
+        yield from self._went_back(loaded, "would be loaded as")
+        group = loaded.consumer_group(GROUP)
+        # The generation of a classic group is stored with its assignment, after the members are told of it.
+        for client in (each for each in self.clients if not each.is_classic):
+            member = None if group is None else group.members.get(client.member_id)
+            if member is not None and JOINING < member.current.member_epoch < client.epoch:
+                yield f"{client.name} was told epoch {client.epoch}, stored is {member.current.member_epoch}"
+
     def fall_silent(self) -> None:
         """Everyone goes on, does as it is told, and nothing else happens; so it gets its share."""
+        self.node.release_appends()
+        self._learn()
         for _ in range(_ROUNDS):
             for client in self.clients:
                 if client.told is not None:
-                    client.owned = client.told
+                    self._take(client)
                 if client.is_waiting:
                     self.node.sleep(1)
                     self._learn()
@@ -304,9 +408,26 @@ def _assignment(partitions: list[TopicPartition]) -> bytes:
     return encode_assignment(Assignment(tuple(partitions)))
 
 
+def _offset(shard: Shard, number: int) -> int:
+    row = shard.state.offsets.get(GROUP, TOPIC, Partition(number))
+    return 0 if row is None else row.offset
+
+
+def _acknowledged(client: MixedClient, reply: CommitReply) -> Iterator[tuple[int, int]]:
+    return (
+        (row.partition, client.positions[row.partition])
+        for row in reply.rows
+        if not row.error and row.partition in client.positions
+    )
+
+
 def _learn(client: MixedClient, reply: ReplyBody) -> None:
     """React as clients do."""
     match reply:
+        case HeartbeatReply() | ConsumerHeartbeatReply() | JoinReply() | SyncReply() if reply.error in _AGAIN:
+            client.must_say_everything = True
+            if isinstance(reply, JoinReply) and client.epoch != NOT_A_MEMBER:
+                client.must_join = True
         case ConsumerHeartbeatReply():
             _learn_heartbeat(client, reply)
         case JoinReply(error=ErrorCode.NONE):
@@ -327,7 +448,7 @@ def _learn_heartbeat(client: MixedClient, reply: ConsumerHeartbeatReply) -> None
     if reply.error:
         client.lose_everything()
     elif reply.member_epoch > JOINING:
-        client.epoch = reply.member_epoch
+        client.epoch, client.must_say_everything = reply.member_epoch, False
         if reply.assignment is not None:
             client.told = frozenset(number for _, numbers in reply.assignment for number in numbers)
 
@@ -354,6 +475,8 @@ def _about(group: ConsumerGroup) -> Iterator[str]:
                 for number in numbers:
                     if listed.setdefault((topic, number), member.member_id) != member.member_id:
                         yield f"{member.member_id} and {listed[topic, number]} have partition {number}"
+    if group.subscriptions != Counter(member.details.subscription for member in group.members.values()):
+        yield f"counts subscriptions {group.subscriptions}"
     kept = {(topic, n): owner for topic, owners in group.owners.items() for n, owner in owners.items()}
     if kept != listed:
         yield f"owners are {kept}, members list {listed}"

@@ -24,8 +24,8 @@ from kohort.groups.replies import CommitReply, JoinReply, ReplyBody, SyncReply
 from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, Now, Partition, ReplyTo, TopicName
-from kohort.sim.clock import EPOCH, VirtualClock
+from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, Partition, ReplyTo, TopicName
+from kohort.sim.clock import StandingWall
 from kohort.sim.invariants import broken_invariants, durable_difference
 from kohort.sim.members import subscription
 from kohort.sim.node import SimulatedNode
@@ -69,16 +69,6 @@ class Client:
             self.member_id, self.generation = NO_MEMBER, NO_GENERATION
 
 
-class _StandingWall(VirtualClock):
-    """What is stored does not tell states apart by the time of day."""
-
-    __slots__ = ()
-
-    @property
-    def now(self) -> Now:
-        return Now(self.instant, EPOCH)
-
-
 class Acknowledged(NamedTuple):
     """The newest of what clients were told is done: it must never be lost."""
 
@@ -90,7 +80,7 @@ class World:
     """Frozen at every fork of a history."""
 
     def __init__(self, clients: tuple[str, ...] = ("a", "b", STATIC)) -> None:
-        self.node = SimulatedNode(_SETTINGS, _StandingWall())
+        self.node = SimulatedNode(_SETTINGS, StandingWall())
         self.node.hold_appends()
         self._stop_sweeping()
         self.clients = [Client(n, InstanceId(n) if n == STATIC else None) for n in clients]

@@ -44,6 +44,15 @@ def test_records_of_older_and_other_groups_are_read() -> None:
     assert group.written(log)[:2] == ["4t", "3"]
 
 
+def test_the_id_of_a_share_group_in_a_log_of_kafka_is_free() -> None:
+    """Modern scenario 12. Its records are left alone: a heartbeat finds no group, and a member may join."""
+    group = ConsumerScenario(t=2)
+    append(group, b"\x00\x0b\x00\x01g", b"\x00\x00\x00\x00\x00\x05\x00")
+    group.node.restart()
+    assert group.beat("a", epoch=5).error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert group.join("a").assignment == {"t": [0, 1]}
+
+
 def test_of_two_owners_the_newer_one_keeps_a_partition() -> None:
     """Compaction can leave two owners in the log: the member with the higher epoch has the partition."""
     group = ConsumerScenario(t=2)
