@@ -48,6 +48,8 @@ WHERE_TO_LOOK = {
     E.OFFSET_METADATA_TOO_LARGE: r"offset\.metadata\.max\.bytes",
     E.INVALID_COMMIT_OFFSET_SIZE: "fewer partitions",
     E.UNKNOWN_TOPIC_OR_PARTITION: "kohort topics list",
+    E.STALE_MEMBER_EPOCH: "joins again",
+    E.UNKNOWN_MEMBER_ID: "joins again",
     STRANGE: "INVALID_REQUIRED_ACKS",
 }
 

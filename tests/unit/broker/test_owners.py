@@ -13,7 +13,7 @@ OWNERS = {
     "log/background.py": "the owner itself",
     "log/files/flusher.py": "a part of a round that fails is a failed sync of its logs",
     "log/files/removal.py": "a removal that fails is repeated by the maintenance",
-    "log/files/storage.py": "a checkpoint that fails is repeated by the maintenance",
+    "log/files/log_offsets.py": "a checkpoint that fails is repeated by the maintenance",
     "log/postgres/compaction.py": "a thread that fails fails the round of maintenance that awaits it",
     "log/postgres/reading.py": "a thread that fails fails the read that awaits it",
     "log/postgres/storage.py": "a lane answers each append it was given, also with what it could not do",
