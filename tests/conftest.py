@@ -5,11 +5,17 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from itertools import count
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
+
+if TYPE_CHECKING:
+    from kohort.log.postgres.connections import Database
+    from kohort.testing.postgres import EmbeddedPostgres
 
 # A test may take 120 s (``timeout`` in pyproject.toml); what it leaves behind, this much to go away.
 _TEARDOWN_S = 120
@@ -35,6 +41,32 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 # Who is started in the background ignores Ctrl-C, and so would the programs that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_schemas = count()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator["EmbeddedPostgres"]:
+    """One PostgreSQL for each process of tests."""
+    from kohort.testing.postgres import EmbeddedPostgres
+
+    with EmbeddedPostgres() as server:
+        yield server
+
+
+@pytest.fixture
+def cluster_url(postgres: "EmbeddedPostgres") -> str:
+    """An empty place for a cluster: a schema of its own."""
+    return f"{postgres.url}?schema=test{next(_schemas)}"
+
+
+@pytest.fixture
+def database(cluster_url: str) -> "Database":
+    """The same, as the storage has it."""
+    from kohort.log.postgres.connections import Database
+
+    return Database.parse(cluster_url)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,6 +1,6 @@
 """A cluster of three as one of its nodes sees it; a test says which node leads what."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -31,6 +31,7 @@ class Three:
         self._watching: list[ViewListener] = []
         self.view = self._seen(catalog.view)
         self.is_lapsed = False
+        self._resuming: list[Callable[[int], None]] = []
         catalog.watch(lambda _old, new: self._show(new))
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - everything else is the catalog's
@@ -41,6 +42,15 @@ class Three:
 
     def may_answer(self) -> bool:
         return not self.is_lapsed
+
+    def on_resume(self, listener: Callable[[int], None]) -> None:
+        self._resuming.append(listener)
+
+    def resume(self, silent_ms: int) -> None:
+        """Answers are allowed again."""
+        self.is_lapsed = False
+        for listener in self._resuming:
+            listener(silent_ms)
 
     def move(self, topic: str, partition: int, node: Node | None, epoch: int) -> None:
         """Have another node lead a partition, or none; ``here`` is a node, too."""

@@ -49,7 +49,7 @@ class Peer(asyncio.Transport):
         self.received = bytearray()
         self.closed = False
         self.news = asyncio.Event()
-        self._connection = server._connect(server.broker.endpoints[0])
+        self._connection = server._connect(0)
         self._connection.connection_made(self)
 
     def send(self, content: bytes) -> None:

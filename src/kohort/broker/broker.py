@@ -40,7 +40,7 @@ class Broker:
         self.clock = clock
         self.deletion_time = SteadyTime()
         self.deletion_time.at(clock.now())  # a jump of the wall clock is measured from here
-        self.configs = ConfigValues(catalog, settings.node_id, settings.overrides)
+        self.configs = ConfigValues(catalog, settings.overrides)
         check_broker_settings(self.configs)
         self.topics = Topics(catalog, self.configs)
         self.fetch_sessions = FetchSessions(
@@ -57,14 +57,19 @@ class Broker:
         storage.on_advance(self.fetch_waiters.look_again)
         storage.on_reopen(self.topics.replace_log)
         self.following = self.topics.following = Following(self)
+        if self.authorizer is not None:
+            authorizer = self.authorizer
+            catalog.watch_acls(lambda: authorizer.changed(catalog.acls))
 
     @property
     def node_id(self) -> int:
-        return self.settings.node_id
+        return self.catalog.node_id
 
     @property
     def log_dir(self) -> str:
-        """The absolute path DescribeLogDirs shows; memory has none, so it gets a telling one."""
+        """The absolute path DescribeLogDirs shows; without a directory it gets a telling one."""
+        if self.settings.cluster is not None:
+            return "/postgresql"
         return str(self.settings.data.resolve()) if self.settings.data is not None else "/memory"
 
     def identity(self) -> dict[str, str]:
@@ -92,7 +97,13 @@ class Broker:
         from kohort.broker.coordinator import GroupCoordinator
         from kohort.broker.journal import JournalWriter
 
-        journal = JournalWriter(self.topics, self.storage, self.configs, self.clock)
+        journal = JournalWriter(
+            self.topics,
+            self.storage,
+            self.configs,
+            self.clock,
+            is_shared=self.settings.cluster is not None,
+        )
         coordinator = GroupCoordinator(self, journal)
         coordinator.start()
         return coordinator

@@ -22,9 +22,8 @@ class ConfigValue(NamedTuple):
 class ConfigValues:
     """Looks values up in the order of precedence; what was looked up is remembered until :meth:`changed`."""
 
-    def __init__(self, catalog: Catalog, node_id: int, at_start: Mapping[str, str]) -> None:
+    def __init__(self, catalog: Catalog, at_start: Mapping[str, str]) -> None:
         self._catalog = catalog
-        self._node = str(node_id)
         self._at_start = at_start
         self._texts: dict[str, str] = {}
 
@@ -38,7 +37,7 @@ class ConfigValues:
         found = [
             ConfigValue(name, configs[name], source)
             for configs, source in (
-                (altered.get(self._node, {}), ConfigSource.DYNAMIC_BROKER),
+                (altered.get(str(self._catalog.node_id), {}), ConfigSource.DYNAMIC_BROKER),
                 (altered.get(CLUSTER_DEFAULT, {}), ConfigSource.DYNAMIC_DEFAULT_BROKER),
                 (self._at_start, ConfigSource.STATIC_BROKER),
             )

@@ -272,6 +272,11 @@ _OWN_BROKER_CONFIGS = (
     _long("kohort.scrub.bytes.per.second", 4_194_304, allowed=_Range(0)),
     _flag("kohort.journal.commits", False),
     _long("kohort.journal.retention.ms", 604_800_000, allowed=_Range(-1)),
+    _fixed(_int("kohort.cluster.lease.ms", 3_000, allowed=_Range(100, 600_000))),
+    _fixed(_int("kohort.cluster.renewal.ms", 500, allowed=_Range(10, 100_000))),
+    _fixed(_int("kohort.cluster.rebalance.delay.ms", 10_000, allowed=_Range(0))),
+    _fixed(_int("kohort.cluster.read.connections", 2, allowed=_Range(1, 100))),
+    _fixed(_long("kohort.cluster.cache.bytes", 268_435_456, allowed=_Range(0))),
 )
 
 

@@ -16,7 +16,7 @@ from kohort.broker.memory import members_limit
 from kohort.broker.partition_runtime import PartitionRuntime, Status, Waiter
 from kohort.broker.topic_runtime import TopicRuntime
 from kohort.broker.topics import ServedTopic, offsets_topic
-from kohort.cluster.view import Node
+from kohort.cluster.view import Node, Placed
 from kohort.groups.availability import Absence, answer_while, heartbeat_error_while
 from kohort.groups.classic.state import member_bytes
 from kohort.groups.commands import (
@@ -27,6 +27,7 @@ from kohort.groups.commands import (
     Protocol,
     Request,
     ResolveExpressions,
+    Resume,
     TargetReady,
     TopicDeleted,
     TopicImage,
@@ -72,6 +73,8 @@ class GroupCoordinator:
         self._groups: TopicRuntime[Shard] = TopicRuntime(
             broker.storage, self._clock, self._make_shard, lambda events: journal.write(events), self._perform
         )
+        self._groups.cluster = broker.catalog
+        broker.catalog.on_resume(self.resume)
         self._creating: asyncio.Task[None] | None = None
         self._effects: set[asyncio.Task[None]] = set()
         self._running = False
@@ -133,7 +136,7 @@ class GroupCoordinator:
         """
         shard = self._groups.of(group_id)
         if shard is None or shard.status is not Status.ACTIVE:
-            return answer_while(self._absence(shard), make(NOBODY), self.settings())
+            return answer_while(self._absence(shard, group_id), make(NOBODY), self.settings())
         answer: ReplyBody | Waiter = shard.ask(make, waiter)
         return answer
 
@@ -157,7 +160,7 @@ class GroupCoordinator:
         """The commonest request: no command, no events, no reply object; one deadline moves."""
         shard = self._groups.of(who[0])
         if shard is None or shard.status is not Status.ACTIVE:
-            absence = self._absence(shard)
+            absence = self._absence(shard, who[0])
             wrong = ErrorCode.NONE if absence is Absence.STOPPED else check_group_id(who[0])
             return wrong or heartbeat_error_while(absence)
         return shard.shard.heartbeat(who, generation, instance_id, self._clock.instant())
@@ -199,19 +202,31 @@ class GroupCoordinator:
         runtime = self._groups.of(group_id)
         return runtime.shard.state if runtime is not None else None
 
-    def _absence(self, shard: PartitionRuntime[Shard] | None) -> Absence:
+    def resume(self, silent_ms: int) -> None:
+        """Nothing was answered for a while: members could not be heard."""
+        for shard in self._groups.partitions.values():
+            if shard.status is Status.ACTIVE:
+                shard.tell(Resume(silent_ms))
+
+    def _absence(self, shard: PartitionRuntime[Shard] | None, group_id: str = "") -> Absence:
         if not self._running:
             return Absence.STOPPED
-        loading = shard is not None and shard.status is Status.LOADING
+        loading = shard.status is Status.LOADING if shard is not None else self._is_coming(group_id)
         return Absence.LOADING if loading else Absence.NOT_OWNED
+
+    def _is_coming(self, group_id: str) -> bool:
+        """Whether the shard of a group is led here, though its log is not open yet."""
+        placed = self._placed(group_id)
+        return placed is not None and placed.leader == self._catalog.session
 
     def coordinator_of(self, group_id: str) -> Node | None:
         """The node that coordinates a group; ``None`` while there is none."""
+        placed = self._placed(group_id)
+        return None if placed is None else self._catalog.view.leader_of(placed)
+
+    def _placed(self, group_id: str) -> Placed | None:
         topic = self._topics.get(CONSUMER_OFFSETS)
-        if topic is None:
-            return None
-        placed = topic.placed[partition_for(group_id, topic.partitions)]
-        return self._catalog.view.leader_of(placed)
+        return None if topic is None else topic.placed[partition_for(group_id, topic.partitions)]
 
     async def topic_deleted(self, topic: TopicName) -> None:
         """What groups have committed for a topic goes with it; a topic of that name may come again."""

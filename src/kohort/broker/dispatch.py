@@ -43,6 +43,7 @@ class Handler(NamedTuple):
     first_tagged_reply: int  # the version from which on the header of a reply has a tag section
     handle: Callable[["Broker", Any, Context], Result]
     refuse: Callable[[Any, ErrorCode], Message]
+    is_from_memory: bool = False  # it may leave only while this node's lease lasts
     price: Price | None = None  # of the reply, if that may be much larger than the request
     remember: Callable[..., Any] | None = None  # keeps a frame, so that it is recognised when it comes again
 
@@ -55,19 +56,26 @@ def load_handler(served: Served) -> Handler:
     tagged = next((version for version in versions if spec.response_header_is_flexible(version)), _NEVER)
     remember = getattr(module, "remember", None)
     return Handler(
-        served, spec.request_class, tagged, module.handle, module.refuse, price_of(served.key), remember
+        served,
+        spec.request_class,
+        tagged,
+        module.handle,
+        module.refuse,
+        served.is_from_memory,
+        price_of(served.key),
+        remember,
     )
 
 
 class ParkedRequest:
     """A request that waits; the connection asks for its bytes when the future is done."""
 
-    __slots__ = ("_context", "_encode", "_handler", "_make", "_request", "future", "held")
+    __slots__ = ("_check", "_context", "_encode", "_handler", "_make", "_request", "future", "held")
 
     def __init__(
         self,
         result: Awaitable[Response],
-        encode: "Encode",
+        reply: "tuple[Callable[[Handler], None], Encode]",
         handler: Handler,
         request: Message,
         context: Context,
@@ -78,7 +86,7 @@ class ParkedRequest:
             self.future, self._make = result.future, result.make
         else:
             self.future = asyncio.ensure_future(result)
-        self._encode = encode
+        self._check, self._encode = reply
         self._handler = handler
         self._request: Message | None = request
         self._context = context
@@ -98,6 +106,7 @@ class ParkedRequest:
             response = self.future.result()
             if self._make is not None:
                 response = self._make(response)
+            self._check(self._handler)
         except Exception as error:
             if self._request is None:
                 raise ProtocolError(f"{self._context} waited and failed: {error}") from error
@@ -143,6 +152,7 @@ class Dispatch:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
+        self._may_answer = broker.catalog.may_answer
         self.notices = broker.notices
         self._served: dict[int, Served] = {api.key: api for api in SERVED}
         self._handlers: dict[int, Handler] = {}
@@ -211,7 +221,7 @@ class Dispatch:
             assert reply is not None
             return b"".join(reply)
 
-        grounds = Grounds(self._validity, self._broker.authorizer, tuple(context.asked))
+        grounds = Grounds(self._validity, self._may_answer, self._broker.authorizer, tuple(context.asked))
         assert handler.remember is not None
         return handler.remember(self._broker, read, context, grounds, write)
 
@@ -219,20 +229,34 @@ class Dispatch:
         self, handler: Handler, request: Message, context: Context, size: int
     ) -> Buffers | Parked | None:
         try:
+            self._check(handler)
             if self._interceptor is None:
                 result = handler.handle(self._broker, request, context)
             else:
                 result = self._intercepted(handler, request, context)
+            if isinstance(result, _REPLIES):
+                self._check(handler)
         except Exception as error:
             result = refusal(error, handler, request, context)
         if result is None or isinstance(result, _REPLIES):
             return self._encode(result, handler, context)
-        parked = ParkedRequest(result, self._encode, handler, request, context)
+        parked = ParkedRequest(result, (self._check, self._encode), handler, request, context)
         if size > SMALL:
             parked.is_large(size)
         if handler.served.wait is Wait.LONG:
             context.waits_from_here_on()  # a Fetch has work to do before, and says it itself
         return self._started(parked)
+
+    def _check(self, handler: Handler) -> None:
+        """Refuse what comes from memory while the lease is not renewed: another node may lead it all by now.
+
+        Looked at before a request is handled, and again when its answer is made. The answer was true at
+        that moment, however long it then takes to the client.
+        """
+        if handler.is_from_memory and not self._may_answer():
+            of_groups = handler.served.of_groups
+            code = ErrorCode.NOT_COORDINATOR if of_groups else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            raise RefusedError(code, "this node has lost touch with its cluster")
 
     def _encode(self, response: Response, handler: Handler, context: Context) -> Buffers | Parked | None:
         """The frame of a reply, at once or, if there is much to write, later."""

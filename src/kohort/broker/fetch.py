@@ -63,7 +63,7 @@ def _plan_one(broker: "Broker", key: PartitionKey, wanted: Wanted, terms: Terms)
         log = led(broker, topic, key[1], claimed)
         if log.failure is not None:
             raise RefusedError(ErrorCode.KAFKA_STORAGE_ERROR)
-        if not log.start_offset <= wanted.offset <= log.end_offset:
+        if wanted.offset < log.start_offset:
             raise RefusedError(ErrorCode.OFFSET_OUT_OF_RANGE)
         return Planned(key, wanted, log, diverging=_divergence(log, wanted))
     except NotLedError as error:
@@ -126,12 +126,17 @@ def is_satisfied(planned: list[Planned], terms: Terms) -> bool:
 def _readable(part: Planned, terms: Terms) -> int | None:
     """How many bytes a reader would find, or None if the reply has to say what is wrong."""
     log = part.log
-    if log is None or part.diverging is not None or log.failure is not None:
+    if log is None or part.diverging is not None or log.failure is not None or _is_beyond(part, log):
         return None
     try:
         return log.readable_bytes(Offset(part.wanted.offset), _limit(log, terms))
     except RefusedError:  # it cannot be read now
         return None
+
+
+def _is_beyond(part: Planned, log: Log) -> bool:
+    """Whether it is asked for what is not there yet: the log itself has to say so, and may look it up."""
+    return part.wanted.offset > log.end_offset
 
 
 def read(
@@ -152,7 +157,7 @@ def read(
         else:
             answer = _unread(part, log, terms)
             budget = max(min(left, part.wanted.max_bytes), 0)  # Kafka fails with -1 below 0
-            if part.diverging is None and (budget or at_least_one):
+            if part.diverging is None and (budget or at_least_one or _is_beyond(part, log)):
                 limit = _limit(log, terms)
                 try:
                     found = log.read(

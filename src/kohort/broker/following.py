@@ -149,6 +149,8 @@ class Following:
         if len(served.logs) < served.partitions and self._missing(name):
             self._to_look_at[name] = None
         groups = self._broker.started_coordinator
+        if groups is None and name == CONSUMER_OFFSETS and self._is_led_somewhere(served):
+            groups = self._broker.coordinator  # its shards are loaded before the first request for them
         if groups is not None:
             groups.topic_followed(served, is_new=served.partitions > had)
 
@@ -206,6 +208,9 @@ class Following:
             if index not in served.logs and self._is_led(served, index)
         }
         return self._topics.specs(placed.topic, epochs)
+
+    def _is_led_somewhere(self, served: ServedTopic) -> bool:
+        return any(self._is_led(served, index) for index in range(served.partitions))
 
     def _is_led(self, served: ServedTopic, index: int) -> bool:
         return served.placed[index].leader == self._cluster.session

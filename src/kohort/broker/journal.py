@@ -16,21 +16,32 @@ from kohort.broker.journal_format import event_document, gap_document
 from kohort.broker.topics import ServedTopic, Topics, TopicToCreate
 from kohort.groups.events import Event, OffsetsCommitted
 from kohort.log.background import Background, report
-from kohort.log.log import Append, Storage
-from kohort.model.errors import RefusedError
+from kohort.log.log import Append, Log, Storage
+from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import TopicId, WallTime
-from kohort.model.topics import JOURNAL
+from kohort.model.topics import CONSUMER_OFFSETS, JOURNAL
+from kohort.primitives.strings import partition_for
 from kohort.records.build import build_batch
 from kohort.records.record import NewRecord
 
 _CAPACITY = 10_000  # events that may wait: several rebalances of a 1,000-member group
 _BATCH = 200
+_LOOKS, _LOOK_AGAIN_MS = 50, 100  # for the log of a partition that is not open yet
 
 
 class JournalWriter:
     """Takes events at once, writes them a moment later. ``start`` and ``stop`` are called once each."""
 
-    def __init__(self, topics: Topics, storage: Storage, configs: ConfigValues, clock: Clock) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        storage: Storage,
+        configs: ConfigValues,
+        clock: Clock,
+        *,
+        is_shared: bool = False,
+    ) -> None:
+        self._is_shared = is_shared
         self._topics = topics
         self._storage = storage
         self._configs = configs
@@ -92,32 +103,59 @@ class JournalWriter:
         return True
 
     async def _append(self, events: list[tuple[WallTime, Event]], dropped: int) -> None:
-        records = [
-            NewRecord(
-                at,
-                event.group_id.encode("utf-8", "surrogatepass"),
-                event_document(event, at, self._topic_name),
-            )
-            for at, event in events
-        ]
-        if dropped:
+        topic = await self._topic()
+        records: dict[int, list[NewRecord]] = {}
+        for at, event in events:
+            key = event.group_id.encode("utf-8", "surrogatepass")
+            record = NewRecord(at, key, event_document(event, at, self._topic_name))
+            records.setdefault(partition_for(event.group_id, topic.partitions), []).append(record)
+        logs = {each: log for each in records if (log := await self._log(topic, each)) is not None}
+        if dropped and logs:
             at = self._clock.now().wall
-            records.append(NewRecord(at, None, gap_document(dropped, at)))
-        log = (await self._topic()).logs[0]
-        batch = bytearray(build_batch(records))
-        append = Append(log.partition, batch, log.leader_epoch, self._clock.now().wall, from_client=False)
-        (result,) = await self._storage.append([append])
-        if isinstance(result, RefusedError):
-            raise result
+            records[min(logs)].append(NewRecord(at, None, gap_document(dropped, at)))
+        appends = [
+            Append(
+                log.partition,
+                bytearray(build_batch(records[each])),
+                log.leader_epoch,
+                self._clock.now().wall,
+                from_client=False,
+            )
+            for each, log in logs.items()
+        ]
+        for result in await self._storage.append(appends):
+            if isinstance(result, RefusedError):
+                raise result
+
+    async def _log(self, topic: ServedTopic, partition: int) -> Log | None:
+        """The log for the groups of a shard; ``None`` if the shard has moved, and its journal with it."""
+        for _ in range(_LOOKS):
+            log = topic.logs.get(partition)
+            if log is not None or partition in topic.lost:
+                return log
+            await pause(self._clock, _LOOK_AGAIN_MS)  # it is about to be led here
+        raise RefusedError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic.name}-{partition} is not led here")
 
     def _topic_name(self, topic_id: TopicId) -> str | None:
         topic = self._topics.by_id(topic_id)
         return None if topic is None else topic.name
 
     async def _topic(self) -> ServedTopic:
-        """The journal's topic, made with the first event: one partition, because order is the point of it."""
+        """The journal's topic, made with the first event.
+
+        One partition, because order is the point of it; where nodes share it, one for each shard, which
+        always has the same leader.
+        """
         topic = self._topics.get(JOURNAL)
         if topic is None:
             retention = self._configs.text("kohort.journal.retention.ms")
-            topic = await self._topics.create(TopicToCreate(JOURNAL, 1, configs={"retention.ms": retention}))
+            offsets = self._topics.get(CONSUMER_OFFSETS)
+            partitions = 1 if offsets is None or not self._is_shared else offsets.partitions
+            new = TopicToCreate(JOURNAL, partitions, configs={"retention.ms": retention})
+            try:
+                topic = await self._topics.create(new)
+            except RefusedError as error:
+                topic = self._topics.get(JOURNAL)
+                if topic is None or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise
         return topic

@@ -26,7 +26,9 @@ _PAUSE_S = 1.0  # after an error of the system, such as too many open files
 
 
 class Listener:
-    """Accepts connections from ``open`` until ``close``; ``make`` makes the protocol of each.
+    """Has a port from ``bind`` on, and accepts connections from ``open`` until ``close``.
+
+    ``make`` makes the protocol of each.
 
     With ``tls`` each connection begins with a handshake in the context that is current then.
     """
@@ -48,8 +50,8 @@ class Listener:
         self._sockets: list[socket.socket] = []
         self._welcoming: set[asyncio.Task[object]] = set()
 
-    async def open(self, host: str, port: int) -> int:
-        """Listen on all addresses of a host; the port, which is a free one for 0. Raises ``OSError``."""
+    async def bind(self, host: str, port: int) -> int:
+        """Take a port on all addresses of a host, a free one for 0; returns it. Raises ``OSError``."""
         # The loop finds and binds the addresses; the sockets it then has are not used, but copies of them.
         server = await self._loop.create_server(
             self._make, host, port, reuse_address=True, start_serving=False
@@ -59,10 +61,14 @@ class Listener:
             copy = bound.dup()
             self._sockets.append(copy)
             copy.setblocking(False)
-            copy.listen(_BACKLOG)
-            self._loop.add_reader(copy, self._accept, copy)
         opened: int = self._sockets[0].getsockname()[1]
         return opened
+
+    def open(self) -> None:
+        """Accept connections from now on. Raises ``OSError`` if another process listens there."""
+        for bound in self._sockets:
+            bound.listen(_BACKLOG)
+            self._loop.add_reader(bound, self._accept, bound)
 
     async def close(self) -> None:
         """Accept nobody any more; whoever has been accepted has met its protocol when this returns."""

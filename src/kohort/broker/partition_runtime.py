@@ -64,6 +64,7 @@ class PartitionLog(NamedTuple):
     appends: Appends
     log: Callable[[], Log]
     max_batch_bytes: int
+    may_answer: Callable[[], bool] = lambda: True  # else no timer fires: members may not have been heard
 
 
 class PartitionRuntime(Generic[S]):
@@ -275,7 +276,7 @@ class PartitionRuntime(Generic[S]):
 
     def _ring(self) -> None:
         self._alarm = self._alarm_at = None
-        if self.status is Status.ACTIVE:
+        if self.status is Status.ACTIVE and self._stored.may_answer():  # else an order to resume comes first
             self._step(lambda: self.shard.advance(self._clock.now()))
 
     # Storing

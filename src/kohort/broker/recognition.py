@@ -45,12 +45,17 @@ class Validity:
 class Grounds:
     """Why a frame that was read once need not be read again: nothing came between, it is still allowed."""
 
-    __slots__ = ("_authorizer", "_questions", "_validity")
+    __slots__ = ("_authorizer", "_questions", "_validity", "may_answer")
 
     def __init__(
-        self, validity: Validity, authorizer: "Authorizer | None", questions: "Sequence[Question]"
+        self,
+        validity: Validity,
+        may_answer: Callable[[], bool],
+        authorizer: "Authorizer | None",
+        questions: "Sequence[Question]",
     ) -> None:
         self._validity = validity
+        self.may_answer = may_answer  # what is in memory, which is looked at when the answer is made
         self._authorizer = authorizer
         self._questions = questions
 
@@ -100,6 +105,8 @@ class SeenHeartbeat:
             before, after = self._replies.get(error) or self._reply(error)
             replies.append(before + data[position + ID : position + AFTER_ID] + after)
             position += self._size
+        if replies and not self._grounds.may_answer():
+            return [], 0  # the dispatch refuses it
         return replies, position
 
     def _reply(self, error: ErrorCode) -> tuple[bytes, bytes]:
@@ -133,7 +140,7 @@ class SeenRequest(ABC, Generic[R]):
         ``None`` if it is another request, or if what was found for it then may not hold any more.
         """
         asked = self.recognise(data)
-        if asked is None or not self._grounds.hold():
+        if asked is None or not self._grounds.hold() or not self._grounds.may_answer():
             return None
         self._number = data[ID:AFTER_ID]
         self._unpark = unpark
@@ -141,7 +148,7 @@ class SeenRequest(ABC, Generic[R]):
         if answer is self:
             return self
         self._unpark = None
-        return self._reply(cast(R, answer))
+        return self._reply(cast(R, answer)) if self._grounds.may_answer() else None
 
     @abstractmethod
     def recognise(self, data: bytes) -> tuple[GroupId, Callable[[ReplyTo], Any]] | None:

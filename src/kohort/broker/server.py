@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import os
+import ssl
+from dataclasses import replace
 from functools import partial
 
 from kohort.broker.broker import Broker
@@ -10,7 +12,7 @@ from kohort.broker.clock import Clock, RealClock
 from kohort.broker.config_values import check_start_configs
 from kohort.broker.connection import Connection, Requests
 from kohort.broker.dispatch import Dispatch
-from kohort.broker.endpoints import Address, Endpoint, check_risks
+from kohort.broker.endpoints import Address, check_risks
 from kohort.broker.handlers import request_limits
 from kohort.broker.listening import Listener
 from kohort.broker.login_limits import PerAddress
@@ -20,6 +22,7 @@ from kohort.broker.storage import open_data
 from kohort.broker.tls import handshake_error
 from kohort.log.files.disk import Disk
 from kohort.model.errors import KohortError
+from kohort.security.listeners import Listener as ListenerSettings
 
 logger = logging.getLogger("kohort.server")
 
@@ -36,7 +39,7 @@ class Server:
         self._disk = disk
         self._connections: set[Connection] = set()
         self._nobody = asyncio.Event()  # set while no client is connected
-        self._listeners: list[Listener] = []
+        self._listeners: list[Listener] = []  # in the order of the broker's endpoints
         self._certificates_check: asyncio.TimerHandle | None = None
         self._per_address: PerAddress | None = None  # if their number is limited
 
@@ -54,7 +57,13 @@ class Server:
         settings = self._settings
         check_start_configs(settings.overrides)
         check_risks(settings.endpoints(), settings.overrides, insecure=settings.insecure)
-        catalog, storage = await open_data(settings, self._disk)
+        try:
+            if settings.cluster is not None:  # other nodes tell clients of the ports
+                settings = await self._bind(settings)
+            catalog, storage = await open_data(settings, self._disk)
+        except BaseException:
+            await self._close_listeners()
+            raise
         try:
             self.broker = Broker(settings, catalog, storage, self._clock)
             await self.broker.start()
@@ -63,16 +72,16 @@ class Server:
             self.dispatch = Dispatch(self.broker)
             await self.broker.prepare_users()
             self._limit_addresses()
-            limits = request_limits(settings.max_produce_frame)
-            for endpoint in self.broker.endpoints:
-                endpoint.request_limits = limits
-                await self._listen(endpoint)
+            if not self._listeners:
+                settings = await self._bind(settings)
+            self._listen(settings)
         except BaseException:
             await self._close_listeners()
             if hasattr(self, "broker"):  # it may be loading groups already
                 await self.broker.stop_coordinating()
                 await self.broker.following.stop()
                 self.broker.close_log_ins()
+            await catalog.leave()
             await storage.close(started=False)
             raise
         self._maintenance = Maintenance(self.broker)
@@ -90,7 +99,11 @@ class Server:
                 endpoint.sasl.tokens.reload()
 
     async def stop(self) -> None:
-        """Stop listening, drop the connections, end the background work, close the data cleanly."""
+        """Stop listening, drop the connections, end the background work, close the data cleanly.
+
+        What others can lead is handed over first, so that clients still hear where to go.
+        """
+        await self.broker.catalog.leave()
         self._idle_check.cancel()
         if self._certificates_check is not None:
             self._certificates_check.cancel()
@@ -105,24 +118,33 @@ class Server:
         self.broker.budget.close()
         await self.broker.stop()
 
-    async def _listen(self, endpoint: Endpoint) -> None:
-        tls, where = endpoint.tls, endpoint.listener
-        listener = Listener(
-            partial(self._connect, endpoint),
-            tls=None if tls is None else lambda: tls.context,
-            failed=None if tls is None else partial(self._handshake_failed, endpoint),
-        )
-        self._listeners.append(listener)
-        try:
-            port = await listener.open(where.host, where.port)
-        except OSError as error:
-            number = error.errno or 0  # those of name resolution are negative, and nothing to strerror
-            reason = os.strerror(number).lower() if number > 0 else error.strerror or str(error)
-            raise KohortError(
-                f"cannot listen on {where.host}:{where.port}: {reason}",
-                hint="choose another address or port; port 0 picks a free one",
-            ) from error
-        endpoint.opened(port)
+    async def _bind(self, settings: Settings) -> Settings:
+        """Take the ports of all listeners; settings that know them."""
+        bound: list[ListenerSettings] = []
+        for number, where in enumerate(settings.endpoints()):
+            has_tls = where.protocol.has_tls
+            listener = Listener(
+                partial(self._connect, number),
+                tls=partial(self._tls_context, number) if has_tls else None,
+                failed=partial(self._handshake_failed, where.name) if has_tls else None,
+            )
+            self._listeners.append(listener)
+            try:
+                bound.append(where._replace(port=await listener.bind(where.host, where.port)))
+            except OSError as error:
+                raise _cannot_listen(where, error) from error
+        return replace(settings, listeners=tuple(bound))
+
+    def _listen(self, settings: Settings) -> None:
+        limits = request_limits(settings.max_produce_frame)
+        listeners = zip(self.broker.endpoints, settings.listeners, self._listeners, strict=True)
+        for endpoint, where, listener in listeners:
+            endpoint.request_limits = limits
+            endpoint.opened(where.port)
+            try:
+                listener.open()
+            except OSError as error:
+                raise _cannot_listen(where, error) from error
 
     async def _close_listeners(self) -> None:
         for listener in self._listeners:
@@ -134,8 +156,12 @@ class Server:
             configs = self.broker.configs
             self._per_address = PerAddress(configs.number(names[0]), configs.text(names[1]))
 
-    def _handshake_failed(self, endpoint: Endpoint, host: str, error: OSError) -> None:
-        name = endpoint.listener.name
+    def _tls_context(self, number: int) -> ssl.SSLContext:
+        tls = self.broker.endpoints[number].tls
+        assert tls is not None
+        return tls.context
+
+    def _handshake_failed(self, name: str, host: str, error: OSError) -> None:
         about = f"failed TLS handshakes of {host}"
         text = f"{host} did not finish the TLS handshake of listener {name}: {handshake_error(error)}"
         self.broker.notices.warn(logger, about, text)
@@ -146,7 +172,8 @@ class Server:
         if any(one.tls is not None or one.sasl is not None for one in self.broker.endpoints):
             self._certificates_check = later(_CERTIFICATES_CHECK_S, self._watch_certificates)
 
-    def _connect(self, endpoint: Endpoint) -> Connection:
+    def _connect(self, number: int) -> Connection:
+        endpoint = self.broker.endpoints[number]
         sasl = endpoint.sasl
         if sasl is None:
             requests: Requests = self.dispatch
@@ -188,3 +215,12 @@ class Server:
     @property
     def _max_idle_s(self) -> float:
         return self.broker.configs.number("connections.max.idle.ms") / 1_000
+
+
+def _cannot_listen(where: ListenerSettings, error: OSError) -> KohortError:
+    number = error.errno or 0  # those of name resolution are negative, and nothing to strerror
+    reason = os.strerror(number).lower() if number > 0 else error.strerror or str(error)
+    return KohortError(
+        f"cannot listen on {where.host}:{where.port}: {reason}",
+        hint="choose another address or port; port 0 picks a free one",
+    )

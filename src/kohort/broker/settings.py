@@ -14,6 +14,7 @@ class Settings:
     """The settings of one broker process, read once by whoever starts it.
 
     ``data`` is the directory of the logs, or ``None`` for a broker that lives in memory.
+    ``cluster`` is the URL of a PostgreSQL that several nodes share; then there is no ``data``.
     ``overrides`` are Kafka's own broker settings by their Kafka names (``num.partitions`` …).
     ``listeners`` replace ``host``, ``port`` and the advertised address, which describe one listener
     without TLS and SASL.
@@ -26,8 +27,9 @@ class Settings:
     listeners: tuple[Listener, ...] = ()
     insecure: bool = False  # allow combinations of listeners and settings that expose data or passwords
     users: Mapping[str, Secret] = field(default_factory=dict)  # made at the start if they are not there yet
-    node_id: int = 1
+    node_id: int | None = 1  # of a cluster's node ``None``: the lowest that is free
     data: Path | None = None
+    cluster: str | None = field(default=None, repr=False)  # may hold a password
     fsync: SyncPolicy = SyncPolicy.INTERVAL
     fsync_internal: SyncPolicy = SyncPolicy.COMMIT
     fsync_interval_ms: int = 1_000

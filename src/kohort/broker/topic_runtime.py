@@ -15,6 +15,7 @@ from kohort.broker.clock import Clock
 from kohort.broker.partition_runtime import PartitionLog, PartitionRuntime, Status
 from kohort.broker.topics import ServedTopic
 from kohort.coordination.shard import Shard
+from kohort.log.catalog import Cluster
 from kohort.log.log import Log, Slice, Storage
 from kohort.model.errors import ErrorCode, KohortError, RefusedError
 from kohort.model.ids import Instant
@@ -42,6 +43,7 @@ class TopicRuntime(Generic[S]):
         journal: Callable[[Iterable[Any]], None],
         perform: Callable[[PartitionRuntime[S], object], None] | None = None,
     ) -> None:
+        self.cluster: Cluster | None = None  # hears which partitions are served
         self.partitions: dict[int, PartitionRuntime[S]] = {}
         self._count = 0  # of all partitions of the topic, here and elsewhere; does not grow while it is open
         self._appends = Appends(storage)
@@ -95,6 +97,8 @@ class TopicRuntime(Generic[S]):
             return log
 
         stored = PartitionLog(self._appends, current, limit)
+        if self.cluster is not None:
+            stored = stored._replace(may_answer=self.cluster.may_answer)
 
         def make_shard(now: Instant) -> S:
             return self._make_shard(now, limit)
@@ -109,13 +113,18 @@ class TopicRuntime(Generic[S]):
         filled = []
         for runtime in runtimes:
             if runtime.has_nothing_to_load:
-                runtime.activate()
+                self._activate(runtime)
             else:
                 filled.append(runtime)
         if filled:
             self._loading = asyncio.get_running_loop().create_task(
                 self._load_all(filled, self._loading), name="kohort load coordinators"
             )
+
+    def _activate(self, runtime: PartitionRuntime[S]) -> None:
+        runtime.activate()
+        if self.cluster is not None:
+            self.cluster.served([runtime.log.partition])
 
     async def _load_all(self, runtimes: list[PartitionRuntime[S]], before: asyncio.Task[None] | None) -> None:
         if before is not None:
@@ -145,7 +154,7 @@ class TopicRuntime(Generic[S]):
             while runtime.status is Status.LOADING and runtime.load_more():
                 await turns.give_way()
             if runtime.status is Status.LOADING:  # else it was released meanwhile
-                runtime.activate()
+                self._activate(runtime)
         except KohortError as error:
             logger.error("%s cannot be loaded, and is not served: %s", partition, error)
             runtime.fail()

@@ -194,9 +194,10 @@ class Topics:
         if new.assignment:
             self._check_assignment(new)
             return len(new.assignment)
-        if new.replication_factor not in (-1, 1):
+        nodes = len(self._cluster.view.nodes)
+        if new.replication_factor != -1 and not 1 <= new.replication_factor <= nodes:
             raise RefusedError(
-                ErrorCode.INVALID_REPLICATION_FACTOR, _replication_error(new.replication_factor)
+                ErrorCode.INVALID_REPLICATION_FACTOR, _replication_error(new.replication_factor, nodes)
             )
         if new.partitions == -1:
             return self._configs.number("num.partitions")
@@ -218,9 +219,13 @@ class Topics:
             raise RefusedError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based range"
             )
-        if any(replicas != [self._cluster.node_id] for replicas in assignment.values()):
+        nodes = {node.node_id for node in self._cluster.view.nodes.values()}
+        if any(len(replicas) != 1 or replicas[0] not in nodes for replicas in assignment.values()):
             raise RefusedError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "this cluster has one broker: each partition goes to it"
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "this cluster has one broker: each partition goes to it"
+                if len(nodes) == 1
+                else "each partition has one replica, on a broker that is alive",
             )
 
     def specs(self, topic: Topic, epochs: Mapping[int, LeaderEpoch]) -> list[LogSpec]:
@@ -289,10 +294,11 @@ class Topics:
         )
 
 
-def _replication_error(factor: int) -> str:
+def _replication_error(factor: int, nodes: int) -> str:
     if factor < 1:
         return "Replication factor must be larger than 0, or -1 to use the default value."
-    return f"Unable to replicate the partition {factor} time(s): this cluster has 1 broker."
+    brokers = "1 broker" if nodes == 1 else f"{nodes} brokers"
+    return f"Unable to replicate the partition {factor} time(s): this cluster has {brokers}."
 
 
 def offsets_topic(configs: ConfigValues) -> TopicToCreate:

@@ -87,9 +87,12 @@ async def _run(settings: "Settings") -> int:
     gc.set_threshold(*_COLLECT_AFTER)
     for endpoint in server.broker.endpoints:
         print(f"kohort: listening on {endpoint}", flush=True)
-    logging.getLogger("kohort.serve").info(
-        "node %d serves %s", settings.node_id, settings.data if settings.data is not None else "from memory"
-    )
+    where = str(settings.data) if settings.data is not None else "from memory"
+    if settings.cluster is not None:
+        from kohort.log.postgres.connections import Database
+
+        where = str(Database.parse(settings.cluster))
+    logging.getLogger("kohort.serve").info("node %d serves %s", server.broker.node_id, where)
     await stopping.wait()
     return await stop_within(STOP_SECONDS, server.stop)
 

@@ -37,6 +37,8 @@ examples:
   kohort serve                                      a durable broker on 127.0.0.1:9092
   kohort serve --listen 127.0.0.1:0 --memory        a throw-away broker on a free port
   kohort serve --listen 0.0.0.0:9092 --advertise broker.example:9092 --set num.partitions=6
+  kohort serve --cluster postgresql://kohort@db/app --listen 0.0.0.0:9092 --advertise n1.example:9092
+                                                    a node of a cluster; start as many as you like
 
 SIGTERM and Ctrl-C stop it cleanly; a second one stops it at once.
 """
@@ -80,6 +82,13 @@ OPTIONS = (
     ServeOption("--data", "directory of the data, made if it is not there", "DIR", DEFAULT_DATA),
     ServeOption("--memory", "keep everything in memory, and nothing when it stops", flag=True),
     ServeOption(
+        "--cluster",
+        "be a node of a cluster whose data is in a PostgreSQL: "
+        "postgresql://USER@HOST/DATABASE?schema=NAME, or @FILE with that in it; the password may be in "
+        "PGPASSWORD or in a passfile",
+        "URL",
+    ),
+    ServeOption(
         "--fsync",
         "when records are forced to disk (they are always written first)",
         "WHEN",
@@ -88,7 +97,9 @@ OPTIONS = (
     ),
     ServeOption("--fsync-internal", "the same for committed offsets and groups", "WHEN", "commit", POLICIES),
     ServeOption("--fsync-interval-ms", "milliseconds between two rounds of `interval`", "MS", 1_000),
-    ServeOption("--node-id", "number of this broker in its cluster", "N", 1),
+    ServeOption(
+        "--node-id", "number of this broker [default: 1; in a cluster: auto, the lowest that is free]", "N"
+    ),
     ServeOption(
         "--set", "a broker setting by its Kafka name, e.g. num.partitions=3", "NAME=VALUE", repeated=True
     ),
@@ -103,6 +114,9 @@ OPTIONS = (
 )
 
 
+_DEFAULTS = {option.attribute: option.default for option in OPTIONS}
+
+
 class UsageError(KohortError):
     """An option that cannot be used as it was given."""
 
@@ -113,11 +127,12 @@ class ServeOptions(NamedTuple):
     listen: tuple[NamedAddress, ...]
     advertise: tuple[NamedAddress, ...]
     insecure: bool
-    data: str | None  # None keeps everything in memory
+    data: str | None  # None keeps everything in memory, or in the cluster
+    cluster: str | None  # a URL, which may hold a password
     fsync: str
     fsync_internal: str
     fsync_interval_ms: int
-    node_id: int
+    node_id: int | None  # None: the lowest that is free in the cluster
     settings: dict[str, str]
     users: "dict[str, Secret]"
     log_format: str
@@ -139,22 +154,54 @@ def parse(arguments: Sequence[str]) -> ServeOptions:
         raise UsageError("--memory and --data exclude each other", hint="data is either kept or not")
     if given.fsync_interval_ms < 1:
         raise UsageError("--fsync-interval-ms must be at least 1", hint="--fsync never switches it off")
-    if given.node_id < 0:
-        raise UsageError("--node-id must not be negative")
+    if given.cluster is not None:
+        _check_cluster(given)
+    is_kept = not given.memory and given.cluster is None
     return ServeOptions(
         listen=tuple(_address("--listen", text) for text in given.listen or [DEFAULT_LISTEN]),
         advertise=tuple(_address("--advertise", text) for text in given.advertise),
         insecure=given.insecure,
-        data=None if given.memory else given.data or DEFAULT_DATA,
+        data=given.data or DEFAULT_DATA if is_kept else None,
+        cluster=None if given.cluster is None else _cluster_url(given.cluster),
         fsync=given.fsync,
         fsync_internal=given.fsync_internal,
         fsync_interval_ms=given.fsync_interval_ms,
-        node_id=given.node_id,
+        node_id=_node_id(given.node_id, is_shared=given.cluster is not None),
         settings=dict(_split(text) for text in given.set),
         users=dict(_user(text) for text in given.user),
         log_format=given.log_format,
         log_level=given.log_level,
     )
+
+
+def _check_cluster(given: argparse.Namespace) -> None:
+    fsync = ("fsync", "fsync_internal", "fsync_interval_ms")
+    changed = [name for name in fsync if getattr(given, name) != _DEFAULTS[name]]
+    for option in [name for name in ("memory", "data") if getattr(given, name)] + changed:
+        raise UsageError(
+            f"--cluster and --{option.replace('_', '-')} exclude each other",
+            hint="a node of a cluster keeps nothing on its disk: all of it is in the database",
+        )
+
+
+def _cluster_url(text: str) -> str:
+    if not text.startswith("@"):
+        return text
+    from pathlib import Path
+
+    try:
+        return Path(text[1:]).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--cluster: {text[1:]} cannot be read: {error}") from None
+
+
+def _node_id(text: str | None, *, is_shared: bool) -> int | None:
+    if text is None or (text == "auto" and is_shared):
+        return None if is_shared else 1
+    if not text.isascii() or not text.isdigit() or int(text) >= 1 << 31:
+        hint = "a number, or auto: the lowest that is free" if is_shared else "a number from 0 on"
+        raise UsageError(f"--node-id cannot be {text!r}", hint=hint)
+    return int(text)
 
 
 def _build_parser() -> _Parser:
@@ -236,6 +283,7 @@ def broker_settings(options: ServeOptions) -> "Settings":
         insecure=options.insecure,
         node_id=options.node_id,
         data=None if options.data is None else Path(options.data),
+        cluster=options.cluster,
         fsync=SyncPolicy(options.fsync),
         fsync_internal=SyncPolicy(options.fsync_internal),
         fsync_interval_ms=options.fsync_interval_ms,

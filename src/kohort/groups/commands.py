@@ -336,6 +336,13 @@ class Unload:
     refused: ErrorCode | None = None  # what the log said
 
 
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """No request was answered, and no timer fired, for this long: the members are not to blame."""
+
+    silent_ms: int
+
+
 # --- timers that fired ------------------------------------------------------------------------
 
 
@@ -393,7 +400,9 @@ Request: TypeAlias = (
     | DeleteGroups
 )
 Fired: TypeAlias = ExpireSession | ExpireSync | ExpireRevocation | ExpireClassicMember | SweepOffsets
-Order: TypeAlias = TopicsChanged | TopicDeleted | GroupConfigured | ExpressionsResolved | TargetReady | Unload
+Order: TypeAlias = (
+    TopicsChanged | TopicDeleted | GroupConfigured | ExpressionsResolved | TargetReady | Resume | Unload
+)
 Command: TypeAlias = Request | Order | Fired
 
 

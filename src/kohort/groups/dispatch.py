@@ -29,6 +29,7 @@ from kohort.groups.commands import (
     Join,
     Leave,
     ListGroups,
+    Resume,
     SweepOffsets,
     Sync,
     TargetReady,
@@ -51,6 +52,7 @@ from kohort.groups.offsets.delete import delete_offsets, delete_topic
 from kohort.groups.offsets.fetch import fetch_offsets
 from kohort.groups.offsets.retention import sweep_offsets
 from kohort.groups.outcome import Outcome
+from kohort.groups.sessions import resume
 from kohort.groups.unload import unload
 
 HANDLERS: dict[type[Command], Callable[[Any, Outcome], None]] = {
@@ -72,6 +74,7 @@ HANDLERS: dict[type[Command], Callable[[Any, Outcome], None]] = {
     ExpressionsResolved: expressions_resolved,
     TargetReady: target_ready,
     SweepOffsets: sweep_offsets,
+    Resume: resume,
     Unload: unload,
     ExpireSession: expire_session,
     ExpireSync: expire_sync,

@@ -4,7 +4,7 @@ Deadlines live in the timing wheel, not in the group: a heartbeat moves one numb
 """
 
 from kohort.coordination.purgatory import DelayedOperation
-from kohort.groups.commands import ExpireSession
+from kohort.groups.commands import ExpireSession, Resume
 from kohort.groups.outcome import Outcome
 from kohort.groups.state import State
 from kohort.model.ids import GroupId, Instant, MemberId
@@ -44,3 +44,13 @@ def arm_session(state: State, group_id: GroupId, member_id: MemberId, timeout_ms
 def cancel_session(state: State, group_id: GroupId, member_id: MemberId) -> None:
     """Stop watching a member or id that is gone."""
     state.heartbeats.cancel((group_id, member_id))
+
+
+def resume(command: Resume, out: Outcome) -> None:
+    """Give every member its whole session, and who is waited for the time that was lost."""
+    state, now = out.state, out.now.instant
+    for session in tuple(state.heartbeats):
+        if isinstance(session, DelayedHeartbeat):
+            arm_session(state, session.group_id, session.member_id, session.timeout_ms, now)
+    for waiting in dict.fromkeys(state.rebalances):
+        state.rebalances.postpone(waiting, Instant(waiting.deadline + command.silent_ms))

@@ -132,8 +132,16 @@ class Cluster(Catalog, Protocol):
         """Have ``listener`` called after each change of the view."""
         ...
 
+    def watch_acls(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called after another node has changed the ACLs."""
+        ...
+
     def may_answer(self) -> bool:
         """Whether what this node has in memory of the partitions it leads may be told to clients now."""
+        ...
+
+    def on_resume(self, listener: Callable[[int], None]) -> None:
+        """Have ``listener`` called when answers are allowed again; for how many ms they were not."""
         ...
 
     def served(self, partitions: Iterable[TopicPartition]) -> None:

@@ -58,11 +58,12 @@ class FakeCatalog:
 
     def __init__(self, **configs: dict[str, str]) -> None:
         self.broker_configs = configs
+        self.node_id = 1
 
 
 def test_the_nearest_value_wins() -> None:
     catalog = FakeCatalog()
-    values = ConfigValues(catalog, 1, {"log.retention.ms": "4"})  # type: ignore[arg-type] # reads one property
+    values = ConfigValues(catalog, {"log.retention.ms": "4"})  # type: ignore[arg-type] # reads one property
     overrides = {"retention.ms": "1"}
     assert values.topic_synonyms({}, "retention.ms")[0][1:] == ("4", ConfigSource.STATIC_BROKER)
     catalog.broker_configs[CLUSTER_DEFAULT] = {"log.retention.ms": "3"}
@@ -80,6 +81,6 @@ def test_the_nearest_value_wins() -> None:
 
 
 def test_a_topic_config_without_a_synonym_has_only_its_default() -> None:
-    values = ConfigValues(FakeCatalog(), 1, {})  # type: ignore[arg-type] # reads one property
+    values = ConfigValues(FakeCatalog(), {})  # type: ignore[arg-type] # reads one property
     assert [v.source for v in values.topic_synonyms({}, "remote.storage.enable")] == [ConfigSource.DEFAULT]
     assert values.flag("auto.create.topics.enable")

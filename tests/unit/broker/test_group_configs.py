@@ -18,12 +18,13 @@ class NoCatalog:
 
     def __init__(self) -> None:
         self.broker_configs: dict[str, dict[str, str]] = {}
+        self.node_id = 1
 
 
 def started_with(**settings: str) -> ConfigValues:
     named = {f"group.{name.replace('_', '.')}": value for name, value in settings.items()}
     assert named.keys() <= BROKER_CONFIGS.keys()
-    return ConfigValues(NoCatalog(), 1, named)  # type: ignore[arg-type] # reads one property
+    return ConfigValues(NoCatalog(), named)  # type: ignore[arg-type] # reads one property
 
 
 def test_the_defaults_fit_each_other() -> None:

@@ -64,7 +64,9 @@ def test_a_crowd_is_let_in_within_a_few_turns_of_the_loop(factory: Loop) -> None
         guests = Guests()
         listener = Listener(guests.make)
         with ExitStack() as stack:
-            crowd(stack, await listener.open("127.0.0.1", 0))
+            port = await listener.bind("127.0.0.1", 0)
+            listener.open()
+            crowd(stack, port)
             assert await within(FEW, lambda: len(guests) == CROWD)
             await listener.close()
             guests.send_home()
@@ -87,7 +89,8 @@ def test_who_was_accepted_is_known_when_listening_is_over(
         guests = Guests()
         listener = Listener(guests.make)
         with ExitStack() as stack:
-            port = await listener.open("127.0.0.1", 0)
+            port = await listener.bind("127.0.0.1", 0)
+            listener.open()
             monkeypatch.setattr(socket.socket, "accept", counted)
             crowd(stack, port, 3)
             assert await within(MANY, lambda: bool(accepted))
@@ -115,7 +118,8 @@ def test_a_system_without_room_is_asked_again_later(
         guests = Guests()
         listener = Listener(guests.make)
         with ExitStack() as stack:
-            port = await listener.open("127.0.0.1", 0)
+            port = await listener.bind("127.0.0.1", 0)
+            listener.open()
             monkeypatch.setattr(socket.socket, "accept", failing)
             crowd(stack, port, 2)
             assert await within(MANY, lambda: len(guests) == 2)
@@ -139,7 +143,8 @@ def test_listening_that_ends_in_such_a_pause_stays_ended(
     async def story() -> None:
         listener = Listener(Guests().make)
         with ExitStack() as stack:
-            port = await listener.open("127.0.0.1", 0)
+            port = await listener.bind("127.0.0.1", 0)
+            listener.open()
             monkeypatch.setattr(socket.socket, "accept", failing)
             crowd(stack, port, 1)
             assert await within(MANY, lambda: bool(refused))

@@ -61,7 +61,7 @@ def test_serve_is_recognised_before_anything_else(
     with pytest.raises(SystemExit) as caught:
         entry.main()
     assert caught.value.code == 2
-    assert "kohort: error: argument --node-id" in capsys.readouterr().err
+    assert "kohort: error: --node-id cannot be" in capsys.readouterr().err
 
 
 def test_everything_else_is_the_business_of_the_framework(

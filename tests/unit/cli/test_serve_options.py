@@ -50,6 +50,18 @@ def test_every_option_reaches_the_broker() -> None:
     )
 
 
+def test_a_node_of_a_cluster_has_no_directory_and_finds_its_number_itself(tmp_path: Path) -> None:
+    settings = settings_of("--cluster", "postgresql://h/d?schema=s")
+    assert (settings.cluster, settings.data, settings.node_id) == ("postgresql://h/d?schema=s", None, None)
+    assert settings_of("--cluster", "postgresql://h/d", "--node-id", "auto").node_id is None
+    assert settings_of("--cluster", "postgresql://h/d", "--node-id", "7").node_id == 7
+    file = tmp_path / "url"
+    file.write_text("postgresql://u:secret@h/d\n")
+    settings = settings_of("--cluster", f"@{file}")
+    assert settings.cluster == "postgresql://u:secret@h/d"
+    assert "secret" not in repr(settings)
+
+
 def test_logging_has_its_options_too() -> None:
     options = parse(["--log-format", "json", "--log-level", "debug", "--listen", "h"])
     assert (options.log_format, options.log_level) == ("json", "debug")
@@ -78,8 +90,14 @@ def test_several_listeners_have_their_own_protocol_and_advertised_address() -> N
         (["--memory", "--data", "d"], "exclude each other"),
         (["--fsync", "sometimes"], "invalid choice: 'sometimes'"),
         (["--fsync-interval-ms", "0"], "at least 1"),
-        (["--node-id", "-1"], "must not be negative"),
-        (["--node-id", "one"], "invalid int value"),
+        (["--node-id", "-1"], "--node-id cannot be '-1'"),
+        (["--node-id", "one"], "--node-id cannot be 'one'"),
+        (["--node-id", "auto"], "--node-id cannot be 'auto'"),
+        (["--cluster", "postgresql://h/d", "--node-id", "x"], "the lowest that is free"),
+        (["--cluster", "postgresql://h/d", "--data", "d"], "--cluster and --data exclude each other"),
+        (["--cluster", "postgresql://h/d", "--memory"], "--cluster and --memory exclude each other"),
+        (["--cluster", "postgresql://h/d", "--fsync", "never"], "--cluster and --fsync exclude each other"),
+        (["--cluster", "@/missing"], "--cluster: /missing cannot be read"),
         (["--set", "num.partitions"], "is not NAME=VALUE"),
         (["--set", "num.partitions=zero"], "Not a number (its default is 1)"),
         (["--set", "log.dirs=/x"], "use --data"),

@@ -23,6 +23,17 @@ MANY_ELEMENTS: Final = 25_000
 """For requests that name partitions or groups: several times those that one broker of Kafka is given."""
 
 
+_OF_LOGS = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    }
+)
+
+
 class Wait(Enum):
     """Whether a request may wait for minutes before it is answered."""
 
@@ -50,6 +61,11 @@ class Served(NamedTuple):
     max_elements: int = DEFAULT_ELEMENTS
     of_groups: bool = False
     wait: Wait = Wait.NO
+
+    @property
+    def is_from_memory(self) -> bool:
+        """Whether it tells what this node knows of partitions that it leads."""
+        return (self.of_groups and self.key is not ApiKey.FIND_COORDINATOR) or self.key in _OF_LOGS
 
     @property
     def module(self) -> str:

@@ -9,11 +9,11 @@ from kohort.client.fetching.chunk import ConsumerRecord
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition
 from kohort.model.topics import JOURNAL, TopicPartition
+from kohort.primitives.strings import partition_for
 from kohort.story.documents import Document, read_document
 from kohort.story.rebalance import Story
 from kohort.story.tell import tell
 
-_JOURNAL = TopicPartition(JOURNAL, Partition(0))
 _FIRST_WINDOW = 2_000  # records; a rebalance of ten members is about fifty
 _GROWTH = 4
 
@@ -53,12 +53,17 @@ async def read_story(cluster: Cluster, group_id: str, last: int) -> Excerpt | No
         default_api_timeout_ms=options.api_timeout_ms,
     ) as consumer:
         try:
-            first = (await consumer.beginning_offsets([_JOURNAL]))[_JOURNAL]
+            # One, or one for each shard where several nodes coordinate groups.
+            partitions = len(await consumer.partitions_for_topic(JOURNAL))
         except UnknownTopicError:
             return None
-        low = (await consumer.end_offsets([_JOURNAL]))[_JOURNAL]
-        consumer.assign([_JOURNAL])
-        reader = _Reader(consumer, group_id, options.api_timeout_ms)
+        if not partitions:
+            return None
+        journal = TopicPartition(JOURNAL, Partition(partition_for(group_id, partitions)))
+        first = (await consumer.beginning_offsets([journal]))[journal]
+        low = (await consumer.end_offsets([journal]))[journal]
+        consumer.assign([journal])
+        reader = _Reader(consumer, journal, group_id, options.api_timeout_ms)
         story = tell(group_id, ())
         window = _FIRST_WINDOW
         while low > first and not story.reaches_back(last):
@@ -72,22 +77,25 @@ async def read_story(cluster: Cluster, group_id: str, last: int) -> Excerpt | No
 class _Reader:
     """Collects what concerns one group; documents of others are not even parsed."""
 
-    def __init__(self, consumer: AsyncConsumer, group_id: str, patience_ms: int) -> None:
+    def __init__(
+        self, consumer: AsyncConsumer, journal: TopicPartition, group_id: str, patience_ms: int
+    ) -> None:
         self.documents: list[Document] = []
         self.groups: set[str] = set()
         self._consumer = consumer
+        self._journal = journal
         self._patience_ms = patience_ms
         self._key = group_id.encode("utf-8", "surrogatepass")
 
     async def read_back(self, low: int, high: int) -> None:
         """Put the records from ``low`` to before ``high`` in front of what was read."""
         found: list[Document] = []
-        self._consumer.seek(_JOURNAL, low)
-        while (position := await self._consumer.position(_JOURNAL)) < high:
-            records = (await self._consumer.poll(self._patience_ms)).get(_JOURNAL, [])
-            if not records and await self._consumer.position(_JOURNAL) == position:
+        self._consumer.seek(self._journal, low)
+        while (position := await self._consumer.position(self._journal)) < high:
+            records = (await self._consumer.poll(self._patience_ms)).get(self._journal, [])
+            if not records and await self._consumer.position(self._journal) == position:
                 raise KohortError(
-                    f"{_JOURNAL} has nothing at offset {position}", hint="is the broker still there?"
+                    f"{self._journal} has nothing at offset {position}", hint="is the broker still there?"
                 )
             taken = map(self._take, (record for record in records if record.offset < high))
             found += (document for document in taken if document is not None)

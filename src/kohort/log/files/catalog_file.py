@@ -155,6 +155,12 @@ class FileCatalog:
     def watch(self, listener: ViewListener) -> None:
         self._watching.append(listener)
 
+    def watch_acls(self, listener: Callable[[], None]) -> None:
+        """There is no other node."""
+
+    def on_resume(self, listener: Callable[[int], None]) -> None:
+        """Answers are always allowed."""
+
     def may_answer(self) -> bool:
         return True
 

@@ -15,8 +15,7 @@ from uuid import UUID
 import asyncpg
 
 from kohort.cluster.lease import Effect, LeaseTimes, SessionId
-from kohort.cluster.placement import Moves, plan
-from kohort.cluster.view import ClusterView, PartitionId
+from kohort.cluster.view import ClusterView
 from kohort.log.background import Background, report
 from kohort.log.catalog import UserKey, ViewListener
 from kohort.log.postgres import sql
@@ -29,6 +28,7 @@ from kohort.log.postgres.connections import (
     Slot,
     change,
 )
+from kohort.log.postgres.placing import Placing, Views
 from kohort.log.postgres.schema import Schema, prepare
 from kohort.log.postgres.sessions import NodeAddress, Session, SessionListener, boot_clock
 from kohort.log.postgres.tables import Secrets, Tables
@@ -42,8 +42,6 @@ from kohort.security.scram import ScramCredential
 logger = logging.getLogger("kohort.cluster")
 
 PRODUCER_ID_BLOCK = 1_000
-REBALANCE_DELAY_MS = 10_000
-_HAND_OVER_AT_ONCE = 50
 _LEAVE_ATTEMPTS = 50
 _CREDENTIALS, _ACLS, _SECRET = "scram", "acls", "secret"  # resources that are one row each
 
@@ -56,7 +54,6 @@ class PostgresCluster:
 
     def __init__(self, database: Database, schema: Schema, session: Session, slot: Slot) -> None:
         self.cluster_id = schema.cluster_id
-        self.rebalance_delay_ms = REBALANCE_DELAY_MS
         self._database = database
         self._session = session
         self._slot = slot
@@ -64,17 +61,17 @@ class PostgresCluster:
         self._tables = Tables()
         self._secrets = Secrets()
         self._watching: list[ViewListener] = []
+        self._watching_acls: list[Callable[[], None]] = []
+        self._resuming: list[Callable[[int], None]] = []
+        self._lapsed_at: Instant | None = None
         self._refreshing = asyncio.Lock()
-        self._placing = asyncio.Lock()
         self._numbering = asyncio.Lock()
         self._producer_ids = range(0)
-        self._giving: dict[PartitionId, LeaderEpoch] = {}  # not ours any more, though the tables may say so
-        self._orphans: dict[PartitionId, Instant] = {}  # since when we see them without a leader
-        self._nodes_changed_at = boot_clock()
-        self._served: dict[PartitionId, None] = {}
         self._is_leaving = False
+        self._is_closed = False
         self._background = Background(_pause)
         self._wanted_version = 0
+        self.placing = Placing(session, Views(lambda: self._view, self.refresh, self._publish))
 
     @classmethod
     async def open(cls, database: Database, address: NodeAddress, times: LeaseTimes) -> "PostgresCluster":
@@ -155,6 +152,12 @@ class PostgresCluster:
     def watch(self, listener: ViewListener) -> None:
         self._watching.append(listener)
 
+    def watch_acls(self, listener: Callable[[], None]) -> None:
+        self._watching_acls.append(listener)
+
+    def on_resume(self, listener: Callable[[int], None]) -> None:
+        self._resuming.append(listener)
+
     def may_answer(self) -> bool:
         return self._session.may_answer()
 
@@ -169,19 +172,22 @@ class PostgresCluster:
         self._polled(int(payload))
 
     def _polled(self, version: int) -> None:
+        if self._is_closed:
+            return
         self._wanted_version = max(self._wanted_version, version)
         self._background.keep("following the cluster", self._follow)
 
     async def _follow(self) -> None:
         """Bring the view up to date, and do what the plan says."""
-        while True:
-            if self._view.version < self._wanted_version:
-                await self.refresh()
-            if not self._is_leaving:
-                await self.place()
-            await self._tell_served()
-            if self._view.version >= self._wanted_version:
-                return
+        with self._database.named():
+            while True:
+                if self._view.version < self._wanted_version:
+                    await self.refresh()
+                if not self._is_leaving:
+                    await self.placing.place()
+                await self.placing.tell_served()
+                if self._view.version >= self._wanted_version:
+                    return
 
     async def refresh(self) -> None:
         """Read what has changed in the tables since the last look."""
@@ -205,9 +211,9 @@ class PostgresCluster:
                 self._read_config(row["resource"], row["configs"])
             nodes = set(self._view.nodes)
             view = self._tables.read(version, sessions, topics, partitions, self._view)
-            self._publish(self._masked(view))
+            self._publish(self.placing.masked(view))
             if nodes != set(view.nodes):
-                self._nodes_changed_at = boot_clock()
+                self.placing.nodes_changed()
         if version < since:
             await self.refresh()
 
@@ -224,104 +230,38 @@ class PostgresCluster:
                 self._tables.set_configs(kind, name, configs)
             case "scram" | "acls" | "secret":
                 self._secrets.read(configs)
+                if kind == _ACLS:
+                    _tell(self._watching_acls)
             case _:
                 logger.warning(
                     "%s: a resource %r of a later release is passed over", self._database, resource
                 )
 
-    def _masked(self, view: ClusterView) -> ClusterView:
-        """The view without what we give away just now: its outcome may be unknown, and we are silent."""
-        for partition_id, epoch in list(self._giving.items()):
-            placed = view.partitions.get(partition_id)
-            if placed is None or placed.leader != self.session or placed.leader_epoch > epoch:
-                del self._giving[partition_id]
-        return self._tables.without_leader(view, self._giving)
-
     def _publish(self, view: ClusterView) -> None:
         old, self._view = self._view, view
-        for listener in self._watching:
-            try:
-                listener(old, view)
-            except Exception as error:  # the others must hear of it
-                report("following a change of the cluster", error)
+        _tell(self._watching, old, view)
 
     # -- the session -----------------------------------------------------------------------------------
 
     def _serving_again(self) -> None:
-        """Nothing to do: what is answered depends on ``may_answer``."""
+        if self._lapsed_at is not None:
+            silent_ms, self._lapsed_at = boot_clock() - self._lapsed_at, None
+            logger.warning("answers are allowed again after %d ms", silent_ms)
+            _tell(self._resuming, silent_ms)
 
     def _lapsed(self) -> None:
-        """As above."""
+        self._lapsed_at = self._session.answered_until
 
     async def _ended(self, _effect: Effect) -> None:
-        """Our session is over: nothing is led by this node any more, whatever the tables still say."""
-        mine = {
-            each.partition_id: each for each in self._view.partitions.values() if each.leader == self.session
-        }
-        self._giving = {}
-        self._publish(self._tables.without_leader(self._view, mine))
+        self._lapsed_at = None
+        self.placing.session_ended()
 
     # -- placement -------------------------------------------------------------------------------------
 
-    async def place(self) -> None:
-        """Do this node's lines of the plan."""
-        async with self._placing:
-            moves = self._plan()
-            if moves.take:
-                await self._session.take(moves.take)
-                await self.refresh()
-            for receiver in set(moves.give.values()):
-                given = [each for each, to in moves.give.items() if to == receiver]
-                for first in range(0, len(given), _HAND_OVER_AT_ONCE):
-                    await self.hand_over(given[first : first + _HAND_OVER_AT_ONCE], receiver)
-
-    def _plan(self) -> Moves:
-        now, view = boot_clock(), self._view
-        orphans = [each.partition_id for each in view.partitions.values() if view.leader_of(each) is None]
-        self._orphans = {each: self._orphans.get(each, now) for each in orphans if each not in self._giving}
-        is_settled = now - self._nodes_changed_at >= self.rebalance_delay_ms
-        return plan(
-            view,
-            self.session,
-            orphaned_ms=lambda each: now - self._orphans.get(each, now),
-            is_settled=is_settled,
-        )
-
-    async def hand_over(self, partitions: list[PartitionId], to: SessionId) -> None:
-        """Let another node lead these partitions; from now on, this one says nothing about them."""
-        mine = [self._view.partitions[each] for each in partitions if each in self._view.partitions]
-        self._giving |= {each.partition_id: each.leader_epoch for each in mine if each.leader == self.session}
-        self._publish(self._tables.without_leader(self._view, self._giving))
-        try:
-            given = await self._session.hand_over(partitions, to)
-        except asyncpg.PostgresError:
-            given = []  # rolled back
-        refused = {
-            each: self._giving[each] for each in partitions if each not in given and each in self._giving
-        }
-        if refused:  # the receiver is gone: lead them again, at an epoch that no answer of before belongs to
-            await self.take_again(list(refused), list(refused.values()))
-        await self.refresh()
-
-    async def take_again(self, partitions: "list[PartitionId]", epochs: "list[LeaderEpoch]") -> None:
-        """Lead partitions at higher epochs, so that nothing proposed before can be stored; if still ours."""
-        await self._session.take_again(partitions, epochs)
-        await self.refresh()
-
     def served(self, partitions: Iterable[TopicPartition]) -> None:
-        for partition in partitions:
-            placed = self._view.placed(partition)
-            if placed is not None:
-                self._served[placed.partition_id] = None
-        if self._served:
-            self._background.keep("following the cluster", self._follow)
-
-    async def _tell_served(self) -> None:
-        if self._served:
-            served, self._served = list(self._served), {}
-            async with self._slot.use() as connection, change(connection, self._database.schema) as version:
-                await connection.execute(sql.SERVE, self.session, served, version)
-            await self.refresh()
+        placed = [self._view.placed(each) for each in partitions]
+        self.placing.note_served(each.partition_id for each in placed if each is not None)
+        self._polled(self._view.version)
 
     async def leave(self) -> None:
         """Hand over everything that others can take, and end the session."""
@@ -330,14 +270,15 @@ class PostgresCluster:
             await self._session.announce_leaving()
             await self.refresh()
             for _ in range(_LEAVE_ATTEMPTS):
-                if not self._plan().give:
+                if not self.placing.has_something_to_give:
                     break
-                await self.place()
+                await self.placing.place()
             await self._session.end()
         except FAULTS as error:
             report("handing over at the end", error, "; other nodes take over when the lease has expired")
 
     async def close(self) -> None:
+        self._is_closed = True
         await self._background.stop()
         await self._session.close()
         await self._slot.close()
@@ -461,6 +402,14 @@ class PostgresCluster:
         if topic is None:
             raise _unknown(name)
         return topic
+
+
+def _tell(listeners: Iterable[Callable[..., None]], *news: object) -> None:
+    for listener in listeners:
+        try:
+            listener(*news)
+        except Exception as error:  # the others must hear of it
+            report("following a change of the cluster", error)
 
 
 def _unknown(name: TopicName) -> RefusedError:

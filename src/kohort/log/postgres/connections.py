@@ -149,6 +149,16 @@ class Database:
         except ValueError as error:  # of the driver: a part of the URL
             raise ClusterUrlError(f"--cluster: {self}: {error}") from error
 
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Faults of the driver as one line that says which database it is."""
+        try:
+            yield
+        except DatabaseError:
+            raise
+        except FAULTS as error:
+            raise DatabaseError(f"{self}: {error or type(error).__name__}") from error
+
     async def refuse_pooler(self, one: Connection, other: Connection) -> None:
         """Refuse a pooler that gives the transactions of two connections to one server process."""
         if await one.fetchval("SELECT pg_backend_pid()") == await other.fetchval("SELECT pg_backend_pid()"):
@@ -170,7 +180,7 @@ class Slot:
     """One connection, for one caller at a time; opened when it is first needed, and again after it broke."""
 
     def __init__(self, database: Database, purpose: Purpose, *, timeout_s: float = 30.0) -> None:
-        self._database = database
+        self.database = database
         self._purpose = purpose
         self._timeout_s = timeout_s
         self._lock = asyncio.Lock()
@@ -192,7 +202,7 @@ class Slot:
 
     async def open(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await self._database.connect(self._purpose)
+            self._connection = await self.database.connect(self._purpose)
         return self._connection
 
     async def close(self) -> None:

@@ -47,7 +47,15 @@ class Maintenance:
         self._background = Background(upkeep.pause)
 
     async def run(self) -> None:
-        number, every = self._upkeep.number, self._background.every
+        number = self._upkeep.number
+
+        def every(name: str, interval_ms: Callable[[], int], job: Callable[[], Awaitable[None]]) -> None:
+            async def named() -> None:
+                with self._slot.database.named():
+                    await job()
+
+            self._background.every(name, interval_ms, named)
+
         every("taking failed partitions again", lambda: _LOOK_EVERY_MS, self._storage.take_failed_again)
         every("retention", lambda: number("log.retention.check.interval.ms"), self.retain)
         every("compaction", lambda: max(1, number("log.cleaner.backoff.ms")), self.compact)
@@ -65,7 +73,8 @@ class Maintenance:
         for log in list(logs):
             if log.failure is None:
                 try:
-                    await visit(log)
+                    with self._slot.database.named():
+                        await visit(log)
                 except Exception as error:
                     report(f"{job} of {log.partition}", error, "; it is tried again at its next turn")
 

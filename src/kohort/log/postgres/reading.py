@@ -14,6 +14,7 @@ from kohort.log.postgres.connections import Connection, Database, Purpose, Slot
 from kohort.model.ids import LeaderEpoch, Offset
 from kohort.records.batch import BatchHeader, Record, read_header, read_records
 
+READ_CONNECTIONS = 2
 MOST_BYTES = 5 << 20
 MOST_ROWS = 20_000
 _FIRST_ROWS = 500
@@ -22,7 +23,7 @@ _FIRST_ROWS = 500
 class Readers:
     """The connections for reads: few, and used in turn."""
 
-    def __init__(self, database: Database, connections: int = 2) -> None:
+    def __init__(self, database: Database, connections: int = READ_CONNECTIONS) -> None:
         self._slots = [Slot(database, Purpose.READ) for _ in range(connections)]
         self._turns = count()
 

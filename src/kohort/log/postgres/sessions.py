@@ -33,11 +33,12 @@ from kohort.model.ids import Instant, LeaderEpoch, NodeId
 logger = logging.getLogger("kohort.session")
 
 _LOOK_AGAIN_S = 0.2
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # without the former the latter counts sleep
 
 
 def boot_clock() -> Instant:
     """Milliseconds since the machine started; this clock also runs while the machine sleeps."""
-    return Instant(time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000)
+    return Instant(time.clock_gettime_ns(_CLOCK) // 1_000_000)
 
 
 class NodeAddress(NamedTuple):
@@ -84,6 +85,11 @@ class Session:
         """Whether an answer that was made from memory before this look may leave."""
         return self._lease.may_answer(self._clock())
 
+    @property
+    def answered_until(self) -> Instant:
+        """When the window closed, or will close if the session is not renewed."""
+        return self._lease.answers_until
+
     async def register(self) -> None:
         """Begin a session; waits while a living one has the node id that was asked for."""
         while not await self._try_to_register():
@@ -98,6 +104,8 @@ class Session:
                 async with change(connection, self.database.schema) as version:
                     living = {row[0] for row in await connection.fetch(sql.LIVING_NODE_IDS)}
                     node_id = address.node_id
+                    if node_id is None and self.node_id >= 0 and self.node_id not in living:
+                        node_id = self.node_id  # of the session before: clients know us by it
                     if node_id is None:
                         node_id = NodeId(next(each for each in range(len(living) + 1) if each not in living))
                     self.session = SessionId(
@@ -264,6 +272,11 @@ class Session:
         async with self._catalog.use() as connection, change(connection, self.database.schema) as version:
             rows = await connection.fetch(sql.HAND_OVER, self.session, list(partitions), to, version)
         return [row[0] for row in rows]
+
+    async def serve(self, partitions: Sequence[PartitionId]) -> None:
+        """Let others know that these partitions are answered here."""
+        async with self._catalog.use() as connection, change(connection, self.database.schema) as version:
+            await connection.execute(sql.SERVE, self.session, list(partitions), version)
 
 
 class _RenewedError(Exception):

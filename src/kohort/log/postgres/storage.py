@@ -17,7 +17,7 @@ from kohort.log.postgres.cache import DEFAULT_BUDGET, TailCache
 from kohort.log.postgres.connections import FAULTS, Connection, Database, Purpose, Slot
 from kohort.log.postgres.lanes import Lane, LaneOwner, Proposal
 from kohort.log.postgres.maintenance import Maintenance
-from kohort.log.postgres.reading import Readers
+from kohort.log.postgres.reading import READ_CONNECTIONS, Readers
 from kohort.log.postgres.resolve import Led
 from kohort.log.postgres.row_log import LogOwner, OpenedRows, RowLog
 from kohort.log.producers import CorruptSnapshotError, Producers
@@ -58,6 +58,8 @@ class NodeOfCluster:
     may_answer: Callable[[], bool]
     take_again: TakeAgain
     cache_bytes: int = DEFAULT_BUDGET
+    read_connections: int = READ_CONNECTIONS
+    close: Callable[[], Awaitable[None]] | None = None  # what else the node has open
 
 
 class RowStorage:
@@ -67,7 +69,7 @@ class RowStorage:
         self._node = node
         self._logs: dict[TopicPartition, RowLog] = {}
         self._listeners: list[AdvanceListener] = []
-        self._readers = Readers(database)
+        self._readers = Readers(database, node.read_connections)
         self._slot = Slot(database, Purpose.MAINTENANCE, timeout_s=60.0)
         self._failed: set[RowLog] = set()
         owner = LaneOwner(
@@ -254,6 +256,8 @@ class RowStorage:
         self._logs.clear()
         await self._readers.close()
         await self._slot.close()
+        if self._node.close is not None:
+            await self._node.close()
 
 
 def _producers(row: "dict[str, object]") -> tuple[Producers, Offset]:

@@ -129,24 +129,24 @@ class Tables:
             ]
         return PlacedTopic(topic, partitions)
 
-    @staticmethod
-    def without_leader(view: ClusterView, hidden: Collection[PartitionId]) -> ClusterView:
-        """The view with some partitions led by no one."""
-        if not hidden:
-            return view
-        topics = {
-            name: topic._replace(
-                partitions=[
-                    each._replace(leader=None) if each.partition_id in hidden else each
-                    for each in topic.partitions
-                ]
-            )
-            if any(each.partition_id in hidden for each in topic.partitions)
-            else topic
-            for name, topic in view.topics.items()
-        }
-        partitions = {each.partition_id: each for topic in topics.values() for each in topic.partitions}
-        return replace(view, topics=topics, partitions=partitions)
+
+def without_leader(view: ClusterView, hidden: Collection[PartitionId]) -> ClusterView:
+    """The view with some partitions led by no one."""
+    if not hidden:
+        return view
+    topics = {
+        name: topic._replace(
+            partitions=[
+                each._replace(leader=None) if each.partition_id in hidden else each
+                for each in topic.partitions
+            ]
+        )
+        if any(each.partition_id in hidden for each in topic.partitions)
+        else topic
+        for name, topic in view.topics.items()
+    }
+    partitions = {each.partition_id: each for topic in topics.values() for each in topic.partitions}
+    return replace(view, topics=topics, partitions=partitions)
 
 
 def _node(row: Any) -> Node:  # noqa: ANN401 - a row of the driver

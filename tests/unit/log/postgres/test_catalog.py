@@ -39,7 +39,7 @@ class Nodes:
             self._database, NodeAddress("localhost", 9092 + len(self.all)), LeaseTimes(1_000, 100)
         )
         assert isinstance(node, PostgresCluster)
-        node.rebalance_delay_ms = 200
+        node.placing.rebalance_delay_ms = 200
         self.all.append(node)
         return node
 
