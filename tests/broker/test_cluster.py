@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import pytest
 
@@ -53,10 +53,12 @@ class Nodes:
         return ",".join(str(server.broker.endpoints[0].bound) for server in self.servers)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for what nodes do by themselves; each thing they do changes a view."""
+        """Wait for what nodes do by themselves; nearly all of it changes a view."""
         while not condition():
             self._news.clear()
-            await self._news.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await self._news.wait()
 
     async def until_spread(self, topic: TopicName) -> None:
         """Every node leads some partitions of a topic, and all are served."""

@@ -153,8 +153,10 @@ class Session:
     async def run(self) -> None:
         """Renew in every interval, until it is cancelled."""
         while True:
-            begun = self._clock()
+            begun, session = self._clock(), self.session
             await self.step()
+            if self.session != session:
+                continue  # a new one may answer after its first renewal
             rest_ms = self._times.renewal_ms - (self._clock() - begun)
             while rest_ms > 0:
                 await asyncio.sleep(rest_ms / 1_000)
