@@ -265,6 +265,10 @@ class IllegalMemberStateError(KohortError):
 class CallbackFailedError(KohortError):
     """A rebalance listener raised. A classic member takes its assignment over all the same."""
 
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(f"a rebalance callback raised {error!r}")
+        self.__cause__ = error
+
 
 class InterruptedCallbackError(Exception):
     """A wakeup came out of a callback: it goes to the application as it is, at once."""

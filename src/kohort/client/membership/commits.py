@@ -64,72 +64,6 @@ def commit_request(
     return request
 
 
-class CommitJudge:
-    """Turns states and codes into the error a commit ends with, and lets the member learn from it."""
-
-    def __init__(self, context: MemberContext, discovery: Discovery) -> None:
-        self._context = context
-        self._discovery = discovery
-        self._what = f"commit offsets of group {context.settings.group!r}"
-
-    def refusal(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> KohortError | None:
-        """Why this need not be sent."""
-        for partition, committed in offsets.items():
-            if committed.offset < 0:
-                return KohortError(f"cannot commit offset {committed.offset} of {partition}: it is negative")
-        if not self._context.subscriptions.is_group_managed:
-            return None
-        return self._context.member.commit_refusal(self._context.settings.group)
-
-    def judge(self, response: OffsetCommitResponse, sent: MemberGeneration) -> KohortError | None:
-        """The first failing partition decides, but of topics one may not use all are named."""
-        unauthorized: set[str] = set()
-        for topic in response.topics:
-            for row in topic.partitions:
-                if not row.error_code:
-                    continue
-                reaction = reaction_to(ApiKey.OFFSET_COMMIT, row.error_code)
-                if reaction.then is not Then.FAIL_TOPICS:
-                    return self._react(reaction, row.error_code, sent)
-                unauthorized.add(topic.name)
-        return TopicAuthorizationFailedError(self._what, unauthorized) if unauthorized else None
-
-    def _react(self, reaction: Reaction, code: int, sent: MemberGeneration) -> KohortError:
-        context, member = self._context, self._context.member
-        error = self._error(reaction, code, sent)
-        if reaction.coordinator_unknown:
-            self._discovery.mark_coordinator_unknown(str(error))
-        if not context.subscriptions.is_group_managed:
-            return error
-        if reaction.rejoin:
-            member.request_rejoin("an offset commit found the group rebalancing")
-            context.wake_poll()
-        # Kafka resets here even if a newer generation is stable; that one has nothing to do with this commit.
-        if member.lose(reaction.loss, sent, f"an offset commit was refused: {BrokerError(code, 'commit')}"):
-            context.wake_poll()
-        return error
-
-    def _error(self, reaction: Reaction, code: int, sent: MemberGeneration) -> KohortError:
-        settings, member = self._context.settings, self._context.member
-        has_changed = sent != member.generation
-        match reaction.then:
-            case Then.FAIL_REBALANCING:
-                return RebalanceInProgressError(settings.group)
-            case Then.FAIL_FENCED if not has_changed:
-                return FencedInstanceIdError(settings.group, settings.group_instance_id)
-            case Then.FAIL_EXPELLED | Then.FAIL_FENCED:
-                if has_changed and member.is_preparing_rebalance:
-                    return RebalanceInProgressError(settings.group)
-                return CommitFailedError(settings.group)
-            case Then.FAIL_STALE if member.generation.is_unknown_to_the_group:
-                return CommitFailedError(settings.group)
-            case _:
-                error = BrokerError(code, self._what)
-                error.retriable = reaction.then in (Then.RETRY, Then.FAIL_STALE)
-                error.hint = reaction.hint or error.hint
-                return error
-
-
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
@@ -227,7 +161,7 @@ class Commits(CoordinatorCalls[PendingCommit]):
 
     def __init__(self, context: MemberContext, discovery: Discovery) -> None:
         super().__init__(context, discovery)
-        self._judge = CommitJudge(context, discovery)
+        self._what = f"commit offsets of group {context.settings.group!r}"
         self.async_commit_fenced = False
 
     # --- of the application -------------------------------------------------------------------
@@ -287,7 +221,7 @@ class Commits(CoordinatorCalls[PendingCommit]):
         return CommitTimeoutError(self._context.settings.group, last)
 
     def _send(self, commit: PendingCommit) -> None:
-        refusal = self._judge.refusal(commit.offsets)
+        refusal = self._refusal(commit.offsets)
         if refusal is not None:
             self._finish(commit, refusal)
             return
@@ -296,7 +230,7 @@ class Commits(CoordinatorCalls[PendingCommit]):
 
     def replied(self, commit: PendingCommit, sent: MemberGeneration, response: OffsetCommitResponse) -> None:
         self._discovery.coordinator_answered()
-        self._settle(commit, self._judge.judge(response, sent))
+        self._settle(commit, self._judged(response, sent))
 
     def _finish(self, commit: PendingCommit, error: KohortError | None) -> None:
         commit.stage, commit.error = CallStage.DONE, error
@@ -308,6 +242,65 @@ class Commits(CoordinatorCalls[PendingCommit]):
         for later in [each for each in self._pending if each.after]:
             if not later.is_done and all(each.is_done for each in later.after):
                 self._finish(later, None)
+
+    # --- how it ends, and what the member learns from it ---------------------------------------
+
+    def _refusal(self, offsets: Offsets) -> KohortError | None:
+        """Why this need not be sent."""
+        for partition, committed in offsets.items():
+            if committed.offset < 0:
+                return KohortError(f"cannot commit offset {committed.offset} of {partition}: it is negative")
+        if not self._context.subscriptions.is_group_managed:
+            return None
+        return self._context.member.commit_refusal(self._context.settings.group)
+
+    def _judged(self, response: OffsetCommitResponse, sent: MemberGeneration) -> KohortError | None:
+        """The first failing partition decides, but of topics one may not use all are named."""
+        unauthorized: set[str] = set()
+        for topic in response.topics:
+            for row in topic.partitions:
+                if not row.error_code:
+                    continue
+                reaction = reaction_to(ApiKey.OFFSET_COMMIT, row.error_code)
+                if reaction.then is not Then.FAIL_TOPICS:
+                    return self._react(reaction, row.error_code, sent)
+                unauthorized.add(topic.name)
+        return TopicAuthorizationFailedError(self._what, unauthorized) if unauthorized else None
+
+    def _react(self, reaction: Reaction, code: int, sent: MemberGeneration) -> KohortError:
+        context, member = self._context, self._context.member
+        error = self._error(reaction, code, sent)
+        if reaction.coordinator_unknown:
+            self._discovery.mark_coordinator_unknown(str(error))
+        if not context.subscriptions.is_group_managed:
+            return error
+        if reaction.rejoin:
+            member.request_rejoin("an offset commit found the group rebalancing")
+            context.wake_poll()
+        # Kafka resets here even if a newer generation is stable; that one has nothing to do with this commit.
+        if member.lose(reaction.loss, sent, f"an offset commit was refused: {BrokerError(code, 'commit')}"):
+            context.wake_poll()
+        return error
+
+    def _error(self, reaction: Reaction, code: int, sent: MemberGeneration) -> KohortError:
+        settings, member = self._context.settings, self._context.member
+        has_changed = sent != member.generation
+        match reaction.then:
+            case Then.FAIL_REBALANCING:
+                return RebalanceInProgressError(settings.group)
+            case Then.FAIL_FENCED if not has_changed:
+                return FencedInstanceIdError(settings.group, settings.group_instance_id)
+            case Then.FAIL_EXPELLED | Then.FAIL_FENCED:
+                if has_changed and member.is_preparing_rebalance:
+                    return RebalanceInProgressError(settings.group)
+                return CommitFailedError(settings.group)
+            case Then.FAIL_STALE if member.generation.is_unknown_to_the_group:
+                return CommitFailedError(settings.group)
+            case _:
+                error = BrokerError(code, self._what)
+                error.retriable = reaction.then in (Then.RETRY, Then.FAIL_STALE)
+                error.hint = reaction.hint or error.hint
+                return error
 
 
 class RebalanceCommit:

@@ -163,7 +163,7 @@ class Membership(ABC):
         if self._call is not None or self._is_closed:
             return False
         due = self.next_deadline()
-        if (due is not None and now >= due) or not self.is_calm(now):
+        if (due is not None and now >= due) or not (self._is_calm(now) and self.group_is_calm()):
             return False
         self._context.now = now
         self.heartbeats.restart_poll()
@@ -373,8 +373,21 @@ class Membership(ABC):
         """A callback has ended: do what follows. Raises what it raised."""
 
     @abstractmethod
-    def is_calm(self, now: Instant) -> bool:
-        """Whether ``poll`` at this time would find nothing to do in a group that has settled."""
+    def group_is_calm(self) -> bool:
+        """Whether the protocol of the group leaves nothing to do for ``poll``, if the member has settled."""
+
+    def _is_calm(self, now: Instant) -> bool:
+        """The same for what both protocols have: coordinator, commits, subscription."""
+        context, next_commit = self._context, self.auto_commits.next_commit()
+        return (
+            context.member.has_settled
+            and context.subscriptions.is_group_managed
+            and not self.discovery.coordinator_unknown
+            and not self.heartbeats.has_failed
+            and not self.commits.async_commit_fenced
+            and (next_commit is None or now < next_commit)
+            and not self._has_newer_matches()
+        )
 
     def maybe_update_subscription_metadata(self) -> None:
         """Look at newer metadata: which topics match the pattern now."""

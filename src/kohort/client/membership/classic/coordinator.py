@@ -7,7 +7,7 @@ Read it from the top, as the seed of this project walks through Kafka's client::
          → ensure_active_group
               → JOIN_GROUP   join.join_group_if_needed → rebalance.on_join_prepare → initiate_join_group
                              on_join_leader (leader.perform_assignment) or on_join_follower
-              → SYNC_GROUP   sync.send_sync_group_request
+              → SYNC_GROUP   join.send_sync_group_request
               → rebalance.on_join_complete
          → auto_commits.maybe_auto_commit_offsets_async
 """
@@ -23,7 +23,7 @@ from kohort.client.membership.classic.heartbeat import (
     leave_unanswered,
     maybe_leave_group,
 )
-from kohort.client.membership.classic.join import JoinGroup, unanswered
+from kohort.client.membership.classic.join import JoinGroup
 from kohort.client.membership.classic.rebalance import RebalanceCallbacks
 from kohort.client.membership.commands import CallbackDone
 from kohort.client.membership.context import ClassicContext, Pending
@@ -94,20 +94,8 @@ class ClassicMembership(Membership):
     def end_callback(self, done: CallbackDone) -> None:
         self.join.called_back(self.let_go(), done)
 
-    def is_calm(self, now: Instant) -> bool:
-        context = self._context
-        next_commit = self.auto_commits.next_commit()
-        return (
-            context.member.has_settled
-            and context.subscriptions.is_group_managed
-            and not self.discovery.coordinator_unknown
-            and not self.heartbeats.has_failed
-            and not self.commits.async_commit_fenced
-            and (next_commit is None or now < next_commit)
-            and not self._has_newer_matches()
-            and not self._has_news()
-            and not self.join.reason_to_rejoin()
-        )
+    def group_is_calm(self) -> bool:
+        return not self._has_news() and not self.join.reason_to_rejoin()
 
     def maybe_update_subscription_metadata(self) -> None:
         """Look at newer metadata: which topics match the pattern now, and what a leader would assign by."""
@@ -152,9 +140,9 @@ class ClassicMembership(Membership):
     def group_replied(self, pending: Pending, response: Message) -> None:
         match response, pending.about:
             case JoinGroupResponse(), JoinAttempt() as attempt:
-                self.join.replied(attempt, pending.generation, response)
+                self.join.join_replied(attempt, pending.generation, response)
             case SyncGroupResponse(), JoinAttempt() as attempt:
-                self.join.sync.replied(attempt, pending.generation, response)
+                self.join.sync_replied(attempt, pending.generation, response)
             case HeartbeatResponse(), None:
                 self.heartbeats.replied(pending.generation, response)
             case LeaveGroupResponse(), None:
@@ -164,7 +152,7 @@ class ClassicMembership(Membership):
 
     def group_unanswered(self, pending: Pending, error: KohortError) -> None:
         if isinstance(pending.about, JoinAttempt):
-            unanswered(self._context, self.discovery, pending.about, (pending.api, error))
+            self.join.unanswered(pending.about, pending.api, error)
         elif pending.api is ApiKey.HEARTBEAT:
             self.heartbeats.unanswered(pending.generation, error)
         else:

@@ -13,7 +13,7 @@ from kohort.assign.protocol import (
 )
 from kohort.client.errors import BrokerError, FencedInstanceIdError, IllegalMemberStateError
 from kohort.client.membership.classic.heartbeat import Heartbeats
-from kohort.client.membership.classic.rebalance import GroupLeader, RebalanceCallbacks
+from kohort.client.membership.classic.rebalance import RebalanceCallbacks
 from kohort.client.membership.commands import CallbackDone
 from kohort.client.membership.context import ClassicContext, OpenCallback
 from kohort.client.membership.discovery import Discovery
@@ -30,119 +30,6 @@ from kohort.model.ids import Generation, MemberId
 from kohort.wire.apis import APIS, ApiKey
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kohort.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-
-
-def fail_attempt(context: ClassicContext, attempt: JoinAttempt, error: KohortError, then: Then) -> None:
-    """The attempt is over; the next turn of poll sees what follows."""
-    attempt.fail(error, then)
-    if then is Then.JOIN_LATER:
-        context.member.join_not_before = context.after(context.settings.retry_backoff_ms)
-    context.wake_poll()
-
-
-def refused(
-    context: ClassicContext,
-    discovery: Discovery,
-    attempt: JoinAttempt,
-    answer: tuple[ApiKey, int, MemberGeneration],
-) -> None:
-    """JoinGroup or SyncGroup, sent in a generation, were answered with a code."""
-    asked, code, sent = answer
-    reaction = reaction_to(asked, code)
-    error = _error(context, asked, code, reaction.hint)
-    if reaction.coordinator_unknown:
-        discovery.mark_coordinator_unknown(str(error))
-    context.member.lose(reaction.loss, sent, f"rebalance failed: {error}")
-    fail_attempt(context, attempt, error, reaction.then)
-
-
-def unanswered(
-    context: ClassicContext, discovery: Discovery, attempt: JoinAttempt, silence: tuple[ApiKey, KohortError]
-) -> None:
-    """They were not answered at all; the member id survives that."""
-    asked, error = silence
-    if not error.retriable:
-        fail_attempt(context, attempt, error, Then.RAISE)
-        return
-    reaction = reaction_to_silence(asked)
-    if reaction.coordinator_unknown:
-        discovery.mark_coordinator_unknown(str(error))
-    fail_attempt(context, attempt, error, reaction.then)
-
-
-def _error(context: ClassicContext, asked: ApiKey, code: int, hint: str) -> BrokerError:
-    settings = context.settings
-    if code == ErrorCode.FENCED_INSTANCE_ID:
-        return FencedInstanceIdError(settings.group, settings.group_instance_id)
-    error = BrokerError(code, f"join group {settings.group!r} ({APIS[asked].name})")
-    error.hint = hint or error.hint
-    return error
-
-
-class SyncGroup:
-    """The second half of joining."""
-
-    def __init__(self, context: ClassicContext, discovery: Discovery) -> None:
-        self._context = context
-        self._discovery = discovery
-
-    def send_sync_group_request(
-        self, attempt: JoinAttempt, assignments: Sequence[SyncGroupRequestAssignment]
-    ) -> None:
-        """Followers bring no assignments, and wait until the leader's have come."""
-        settings, sent = self._context.settings, self._context.member.generation
-        if self._discovery.coordinator_unknown:
-            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            fail_attempt(self._context, attempt, BrokerError(code, "sync with the group"), Then.JOIN_LATER)
-            return
-        request = SyncGroupRequest(
-            group_id=settings.group,
-            generation_id=sent.generation_id,
-            member_id=sent.member_id,
-            group_instance_id=settings.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocol_name=sent.protocol_name,
-            assignments=list(assignments),
-        )
-        self._context.send(request, attempt)
-
-    def replied(self, attempt: JoinAttempt, sent: MemberGeneration, synced: SyncGroupResponse) -> None:
-        self._discovery.coordinator_answered()
-        if attempt is not self._context.member.attempt:
-            return  # the member has left since, and may be joining again
-        if synced.error_code:
-            refused(self._context, self._discovery, attempt, (ApiKey.SYNC_GROUP, synced.error_code, sent))
-        else:
-            self._synced(attempt, synced)
-
-    def _synced(self, attempt: JoinAttempt, synced: SyncGroupResponse) -> None:
-        context, member = self._context, self._context.member
-        generation = member.generation
-        if synced.protocol_type not in (None, PROTOCOL_TYPE) or _names_another(synced, generation):
-            error = BrokerError(
-                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                f"sync with group {context.settings.group!r}",
-                f"it answered for {synced.protocol_type!r} {synced.protocol_name!r}, not for "
-                f"{PROTOCOL_TYPE!r} {generation.protocol_name!r}",
-            )
-            fail_attempt(context, attempt, error, Then.RAISE)
-        elif generation.was_reset or member.state is not ClassicMemberState.COMPLETING_REBALANCE:
-            # A heartbeat has taken the generation away while the assignment was on its way.
-            error = BrokerError(
-                ErrorCode.ILLEGAL_GENERATION, "use an assignment of a generation that is over"
-            )
-            fail_attempt(context, attempt, error, Then.JOIN_NOW)
-        else:
-            member.move_to(ClassicMemberState.STABLE)
-            member.rejoin_needed, member.rejoin_reason = False, ""
-            attempt.assignment = bytes(synced.assignment)
-            context.wake_poll()
-
-
-def _names_another(synced: SyncGroupResponse, generation: MemberGeneration) -> bool:
-    is_named = synced.protocol_name is not None and not generation.was_reset
-    return is_named and synced.protocol_name != generation.protocol_name
-
 
 STATIC_MEMBERS_SINCE = 5  # the first JoinGroup that can say group.instance.id
 
@@ -161,8 +48,7 @@ class JoinGroup:
         self._discovery = discovery
         self._heartbeats = heartbeats
         self._rebalance = rebalance
-        self._leader = GroupLeader(context)
-        self.sync = SyncGroup(context, discovery)
+        self._leader = rebalance.leader
 
     def rejoin_needed_or_pending(self) -> bool:
         """Whether the metadata the leader assigned by, or the subscription, is no longer what it was."""
@@ -303,7 +189,7 @@ class JoinGroup:
 
     # --- the answer ---------------------------------------------------------------------------
 
-    def replied(self, attempt: JoinAttempt, sent: MemberGeneration, joined: JoinGroupResponse) -> None:
+    def join_replied(self, attempt: JoinAttempt, sent: MemberGeneration, joined: JoinGroupResponse) -> None:
         """Kafka's ``JoinGroupResponseHandler``."""
         self._discovery.coordinator_answered()
         if attempt is not self._context.member.attempt:
@@ -311,15 +197,15 @@ class JoinGroup:
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._adopt_member_id(MemberId(joined.member_id))
         if joined.error_code:
-            refused(self._context, self._discovery, attempt, (ApiKey.JOIN_GROUP, joined.error_code, sent))
+            self._refused(attempt, ApiKey.JOIN_GROUP, joined.error_code, sent)
         elif joined.protocol_type not in (None, PROTOCOL_TYPE):
             what = f"join group {self._context.settings.group!r}"
             why = f"it is one of {joined.protocol_type!r}, not of {PROTOCOL_TYPE!r}"
             error = BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, what, why)
-            fail_attempt(self._context, attempt, error, Then.RAISE)
+            self._fail(attempt, error, Then.RAISE)
         elif self._context.member.state is not ClassicMemberState.PREPARING_REBALANCE:
             gone = KohortError("the member left the group while it was joining", retriable=True)
-            fail_attempt(self._context, attempt, gone, Then.JOIN_LATER)
+            self._fail(attempt, gone, Then.JOIN_LATER)
         else:
             self._joined(attempt, joined)
 
@@ -344,21 +230,21 @@ class JoinGroup:
             self._on_join_follower(attempt)
 
     def _on_join_follower(self, attempt: JoinAttempt) -> None:
-        self.sync.send_sync_group_request(attempt, [])
+        self.send_sync_group_request(attempt, [])
 
     def _on_join_leader(self, attempt: JoinAttempt, joined: JoinGroupResponse) -> None:
         """Runs code of others, the assignor: what it raises ends the attempt, and surfaces from poll."""
         try:
             assignments = self._leader.perform_assignment(attempt, joined)
         except KohortError as error:
-            fail_attempt(self._context, attempt, error, Then.RAISE)
+            self._fail(attempt, error, Then.RAISE)
         except Exception as error:
             failed = IllegalMemberStateError(f"the assignor failed: {error!r}")
             failed.__cause__ = error
-            fail_attempt(self._context, attempt, failed, Then.RAISE)
+            self._fail(attempt, failed, Then.RAISE)
         else:
             if assignments is not None:
-                self.sync.send_sync_group_request(attempt, assignments)
+                self.send_sync_group_request(attempt, assignments)
 
     def resume_leader(self) -> None:
         """Let a leader go on when the metadata it waits for is there; give up if its generation is over."""
@@ -370,7 +256,7 @@ class JoinGroup:
             error = BrokerError(
                 ErrorCode.ILLEGAL_GENERATION, "assign partitions in a generation that is over"
             )
-            fail_attempt(self._context, attempt, error, Then.JOIN_NOW)
+            self._fail(attempt, error, Then.JOIN_NOW)
         elif self._context.cluster.covers(attempt.needs_topics):
             self._on_join_leader(attempt, joined)
 
@@ -378,3 +264,93 @@ class JoinGroup:
         member = self._context.member
         is_completing = member.state is ClassicMemberState.COMPLETING_REBALANCE
         return is_completing and member.generation.generation_id == joined.generation_id
+
+    # --- SyncGroup: the second half of joining ------------------------------------------------
+
+    def send_sync_group_request(
+        self, attempt: JoinAttempt, assignments: Sequence[SyncGroupRequestAssignment]
+    ) -> None:
+        """Followers bring no assignments, and wait until the leader's have come."""
+        settings, sent = self._context.settings, self._context.member.generation
+        if self._discovery.coordinator_unknown:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            self._fail(attempt, BrokerError(code, "sync with the group"), Then.JOIN_LATER)
+            return
+        request = SyncGroupRequest(
+            group_id=settings.group,
+            generation_id=sent.generation_id,
+            member_id=sent.member_id,
+            group_instance_id=settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=sent.protocol_name,
+            assignments=list(assignments),
+        )
+        self._context.send(request, attempt)
+
+    def sync_replied(self, attempt: JoinAttempt, sent: MemberGeneration, synced: SyncGroupResponse) -> None:
+        self._discovery.coordinator_answered()
+        if attempt is not self._context.member.attempt:
+            return  # the member has left since, and may be joining again
+        if synced.error_code:
+            self._refused(attempt, ApiKey.SYNC_GROUP, synced.error_code, sent)
+        else:
+            self._synced(attempt, synced)
+
+    def _synced(self, attempt: JoinAttempt, synced: SyncGroupResponse) -> None:
+        context, member = self._context, self._context.member
+        generation = member.generation
+        if synced.protocol_type not in (None, PROTOCOL_TYPE) or _names_another(synced, generation):
+            error = BrokerError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                f"sync with group {context.settings.group!r}",
+                f"it answered for {synced.protocol_type!r} {synced.protocol_name!r}, not for "
+                f"{PROTOCOL_TYPE!r} {generation.protocol_name!r}",
+            )
+            self._fail(attempt, error, Then.RAISE)
+        elif generation.was_reset or member.state is not ClassicMemberState.COMPLETING_REBALANCE:
+            # A heartbeat has taken the generation away while the assignment was on its way.
+            error = BrokerError(
+                ErrorCode.ILLEGAL_GENERATION, "use an assignment of a generation that is over"
+            )
+            self._fail(attempt, error, Then.JOIN_NOW)
+        else:
+            member.move_to(ClassicMemberState.STABLE)
+            member.rejoin_needed, member.rejoin_reason = False, ""
+            attempt.assignment = bytes(synced.assignment)
+            context.wake_poll()
+
+    # --- what goes wrong with either ----------------------------------------------------------
+
+    def _refused(self, attempt: JoinAttempt, asked: ApiKey, code: int, sent: MemberGeneration) -> None:
+        """The answer to a request, sent in a generation, is a code."""
+        reaction = reaction_to(asked, code)
+        settings = self._context.settings
+        error = BrokerError(code, f"join group {settings.group!r} ({APIS[asked].name})")
+        error.hint = reaction.hint or error.hint
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            error = FencedInstanceIdError(settings.group, settings.group_instance_id)
+        if reaction.coordinator_unknown:
+            self._discovery.mark_coordinator_unknown(str(error))
+        self._context.member.lose(reaction.loss, sent, f"rebalance failed: {error}")
+        self._fail(attempt, error, reaction.then)
+
+    def unanswered(self, attempt: JoinAttempt, asked: ApiKey, error: KohortError) -> None:
+        """There is no answer at all; the member id survives that."""
+        reaction = reaction_to_silence(asked)
+        if error.retriable and reaction.coordinator_unknown:
+            self._discovery.mark_coordinator_unknown(str(error))
+        self._fail(attempt, error, reaction.then if error.retriable else Then.RAISE)
+
+    def _fail(self, attempt: JoinAttempt, error: KohortError, then: Then) -> None:
+        """The attempt is over; the next turn of poll sees what follows."""
+        attempt.fail(error, then)
+        if then is Then.JOIN_LATER:
+            self._context.member.join_not_before = self._context.after(
+                self._context.settings.retry_backoff_ms
+            )
+        self._context.wake_poll()
+
+
+def _names_another(synced: SyncGroupResponse, generation: MemberGeneration) -> bool:
+    is_named = synced.protocol_name is not None and not generation.was_reset
+    return is_named and synced.protocol_name != generation.protocol_name

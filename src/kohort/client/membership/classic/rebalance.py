@@ -153,7 +153,7 @@ class RebalanceCallbacks:
     def __init__(self, context: ClassicContext, auto_commits: AutoCommits) -> None:
         self._context = context
         self._auto_commits = auto_commits
-        self._leader = GroupLeader(context)
+        self.leader = GroupLeader(context)
         self._prepare: RebalanceCommit | None = None
         self._revocation: RebalanceCommit | None = None
         self._taking_over: TakingOver | None = None
@@ -213,7 +213,7 @@ class RebalanceCallbacks:
         context, member = self._context, self._context.member
         if not member.is_leader:
             member.assignment_snapshot = None  # only the leader watches partition counts
-        assignor = self._leader.lookup_assignor(member.generation.protocol_name)
+        assignor = self.leader.lookup_assignor(member.generation.protocol_name)
         assignment = _decode(blob)
         if any(not context.subscriptions.subscription.matches(each.topic) for each in assignment.partitions):
             member.request_rejoin("the assignment has topics that are not subscribed to any more")
@@ -283,7 +283,7 @@ class RebalanceCallbacks:
         match callback.step:
             case CallbackStep.PREPARE | CallbackStep.RELEASE:
                 if done.error is not None:
-                    raise _wrapped(done.error)
+                    raise CallbackFailedError(done.error)
                 return False
             case CallbackStep.REVOKE | CallbackStep.ASSIGN:
                 assert self._taking_over is not None
@@ -296,7 +296,7 @@ class RebalanceCallbacks:
             self._take_over(self._taking_over)
             return False
         for error in self._taking_over.errors:
-            raise error if isinstance(error, KohortError) else _wrapped(error)
+            raise error if isinstance(error, KohortError) else CallbackFailedError(error)
         return True
 
     def _new_commit(self) -> RebalanceCommit:
@@ -311,9 +311,3 @@ def _decode(blob: bytes) -> Assignment:
             hint="does an assignor of the group forget members that get nothing?",
         )
     return decode_assignment(blob)
-
-
-def _wrapped(error: BaseException) -> CallbackFailedError:
-    failed = CallbackFailedError(f"a rebalance callback raised {error!r}")
-    failed.__cause__ = error
-    return failed

@@ -145,9 +145,7 @@ class Reconciler:
         is_current = current is not None and self._context.member.state is ConsumerMemberState.RECONCILING
         if done.error is not None:
             self._given_up = current.target if current is not None else None
-            failed = CallbackFailedError(f"a rebalance callback raised {done.error!r}")
-            failed.__cause__ = done.error
-            raise failed
+            raise CallbackFailedError(done.error)
         if callback.step is CallbackStep.REVOKE:
             subscriptions = self._context.subscriptions
             subscriptions.assign_from_subscribed(set(subscriptions.assignment) - callback.partitions)
@@ -224,19 +222,8 @@ class ConsumerMembership(Membership):
         finally:
             self.heartbeats.tick()
 
-    def is_calm(self, now: Instant) -> bool:
-        next_commit = self.auto_commits.next_commit()
-        return (
-            self._context.member.has_settled
-            and self._context.subscriptions.is_group_managed
-            and not self.discovery.coordinator_unknown
-            and not self.heartbeats.has_failed
-            and not self.heartbeats.is_urgent
-            and not self.reconciler.is_revoking
-            and not self.commits.async_commit_fenced
-            and (next_commit is None or now < next_commit)
-            and not self._has_newer_matches()
-        )
+    def group_is_calm(self) -> bool:
+        return not self.heartbeats.is_urgent and not self.reconciler.is_revoking
 
     # --- unsubscribe and close ----------------------------------------------------------------
 
