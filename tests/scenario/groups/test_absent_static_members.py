@@ -219,3 +219,16 @@ def test_members_are_removed_though_they_are_static() -> None:
     scenario.sleep(SESSION)
     assert phase_of(scenario) is Phase.EMPTY
     assert scenario.group.instances == {}
+
+
+def test_absent_static_members_without_a_rebalance_timeout_are_not_waited_for_without_a_pause() -> None:
+    scenario = Scenario()
+    for name in ("a", "b"):
+        scenario.join(name, instance=name)
+    scenario.settle()
+    for name in ("a", "b"):
+        scenario.join(name, member_id="", rebalance_timeout=0)
+    scenario.leave("b")
+    scenario.sleep(500)
+    assert scenario.is_in(Phase.PREPARING_REBALANCE)
+    assert len(scenario.why(JoinPhaseExtended)) == 6  # at once, then every tenth of a second

@@ -17,7 +17,13 @@ from tests.scenario.groups.story import (
 
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.commands import SweepOffsets
-from kohort.groups.replies import DeletedOffset, DescribedMember, DescribeReply
+from kohort.groups.replies import (
+    DeletedGroup,
+    DeletedOffset,
+    DeleteOffsetsReply,
+    DescribedMember,
+    DescribeReply,
+)
 from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, Partition, TopicName
@@ -98,7 +104,7 @@ def test_a_group_that_is_not_there_is_not_found_by_newer_clients() -> None:
     scenario = Scenario()
     reply = scenario.replies[scenario.admin.describe(version=6)]
     assert (reply.error, reply.state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
-    assert reply.error_message
+    assert reply.error_message == "Group g not found."
     assert not scenario.exists
 
 
@@ -333,3 +339,47 @@ def test_a_fresh_offset_of_a_simple_group_stays() -> None:
     scenario.order(SweepOffsets())
     assert (scenario.committed("t", 0), scenario.committed("t", 1)) == (-1, 2)
     assert state_of(scenario) == "Empty"
+
+
+def test_a_deletion_that_is_too_large_for_the_log_is_refused_for_the_groups_that_do_not_fit() -> None:
+    scenario = Scenario(GroupSettings(max_batch_bytes=1_000))
+    scenario.commit(None, {("t", 0): 1}, group="small")
+    for number in range(60):
+        scenario.commit(None, {("t", number): 1}, group="large")
+    request = scenario.admin.delete_groups("large", "small")
+    assert scenario.replies[request].groups == (
+        DeletedGroup(GroupId("large"), ErrorCode.UNKNOWN_SERVER_ERROR),
+        DeletedGroup(GroupId("small"), NONE),
+    )
+    assert (state_of(scenario, "large"), state_of(scenario, "small")) == ("Empty", "")
+    assert scenario.committed("t", 29, group="large") == 1
+
+
+def test_in_an_empty_group_everything_goes_with_one_tombstone_each() -> None:
+    scenario = emptied("a")
+    scenario.commit(None, {("t", 0): 1})
+    written = len(scenario.log)
+    request = scenario.admin.delete_offsets(("t", 0), ("t", 0), ("old", 0))
+    assert [row.error for row in scenario.replies[request].rows] == [NONE, NONE, NONE]
+    assert [record.value for record in scenario.log[written:]] == [None]
+    assert scenario.committed() == -1
+    assert scenario.exists
+
+
+def test_offsets_whose_deletion_the_log_refuses_stay() -> None:
+    scenario = Scenario()
+    scenario.commit(None, {("t", 0): 1})
+    scenario.fail_next_append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    request = scenario.admin.delete_offsets(("t", 0))
+    assert scenario.replies[request] == DeleteOffsetsReply(error=ErrorCode.NOT_COORDINATOR)
+    assert scenario.committed() == 1
+
+
+def test_offsets_whose_deletion_is_too_large_for_the_log_stay() -> None:
+    scenario = Scenario(GroupSettings(max_batch_bytes=1_000))
+    keys = [("t", number) for number in range(60)]
+    for key in keys:
+        scenario.commit(None, {key: 1})
+    request = scenario.admin.delete_offsets(*keys)
+    assert scenario.replies[request] == DeleteOffsetsReply(error=ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert scenario.committed("t", 29) == 1

@@ -14,12 +14,14 @@ from tests.scenario.groups.story import (
 )
 
 from kohort.groups.replies import DeleteOffsetsReply, FetchedOffset
+from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, Partition, TopicId, TopicName
 from kohort.sim.clock import EPOCH
 from kohort.sim.driver import Scenario
 
 NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID
+T0, T1 = ("t", 0), ("t", 1)
 TOPIC_A, TOPIC_B = TopicId(b"A" * 16), TopicId(b"B" * 16)
 
 
@@ -171,6 +173,8 @@ def test_the_offset_of_a_topic_that_was_made_anew_is_not_its_offset() -> None:
         assert scenario.replies[scenario.fetch(("t", 0), topic_id=TOPIC_A)].rows[0].offset == 7
         assert scenario.committed("t", 0) == 7
         scenario.restart()  # and the same from the log
+    scenario.commit(None, {("t", 1): 8}, version=9)  # stored without an id: any topic of that name
+    assert scenario.replies[scenario.fetch(("t", 1), topic_id=TOPIC_B)].rows[0].offset == 8
 
 
 def test_a_group_that_is_not_there_has_no_offsets() -> None:
@@ -227,3 +231,37 @@ def test_the_empty_group_id_is_a_group_for_offsets() -> None:
     request = scenario.admin.delete_groups("")
     assert scenario.replies[request].groups == ((GroupId(""), NONE),)
     assert scenario.committed("t", 0, group="") == -1
+
+
+def test_metadata_that_no_record_can_hold_is_too_large_whatever_is_allowed() -> None:
+    scenario = Scenario(GroupSettings(offset_metadata_max_bytes=1_000_000))
+    too_long = scenario.commit(None, {T0: 5}, metadata="x" * 32_768)
+    assert commit_error(scenario, too_long) is ErrorCode.OFFSET_METADATA_TOO_LARGE
+
+
+def test_a_group_id_that_no_record_can_hold_is_refused() -> None:
+    scenario = Scenario(group="日" * 11_000)
+    assert commit_error(scenario, scenario.commit(None, {T0: 5})) is ErrorCode.INVALID_GROUP_ID
+
+
+def test_what_is_asked_for_comes_in_the_order_asked_and_everything_as_stored() -> None:
+    scenario = Scenario()
+    scenario.commit(None, {T1: 11, T0: 10}, metadata="m", leader_epoch=3)
+    assert scenario.replies[scenario.fetch(T0, ("u", 0), T1)].rows == (
+        fetched("t", 0, 10, 3, "m"),
+        fetched("u", 0),
+        fetched("t", 1, 11, 3, "m"),
+    )
+    assert scenario.replies[scenario.fetch()].rows == (
+        fetched("t", 1, 11, 3, "m"),
+        fetched("t", 0, 10, 3, "m"),
+    )
+
+
+def test_everything_is_what_was_stored_when_the_fetch_was_decided() -> None:
+    scenario = Scenario()
+    scenario.commit(None, {T0: 10})
+    everything = scenario.replies[scenario.fetch()].rows
+    scenario.commit(None, {T0: 11, T1: 1, ("u", 0): 1})
+    assert (len(everything), everything) == (1, (fetched("t", 0, 10),))
+    assert fetched("t", 0, 10) in everything

@@ -22,6 +22,7 @@ from tests.scenario.groups.story import (
 
 from kohort.groups.classic.transitions import Phase
 from kohort.groups.load import LoadFailedError
+from kohort.groups.replies import DescribeReply, FetchReply, ListReply
 from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
 from kohort.model.errors import ErrorCode
@@ -33,6 +34,7 @@ from kohort.sim.clock import EPOCH
 from kohort.sim.driver import Scenario
 
 KEY = encode_key(GroupMetadataKey("g"))
+MOVED = ErrorCode.NOT_COORDINATOR
 
 
 def text(value: str) -> bytes:
@@ -283,3 +285,46 @@ def test_a_record_without_a_leader_makes_the_first_member_lead() -> None:
     scenario = loaded((KEY, value + pack(">i", 1) + member))
     assert phase_of(scenario) is Phase.STABLE
     assert scenario.group.leader == "m-1"
+
+
+def test_everyone_who_waits_for_the_log_is_told() -> None:
+    scenario = Scenario.stable(a=10_000)
+    scenario.join("s", instance="s", group="static")
+    scenario.sleep(3_000)
+    scenario.sync_all("static")
+    scenario.hold_appends()
+    static = scenario.join("s", member_id="", group="static")
+    commit = scenario.commit("a", {("t", 0): 1})
+    delete = scenario.admin.delete_offsets(("old", 0))
+    stable = scenario.fetch(require_stable=True)
+    described, listed = scenario.admin.describe(), scenario.admin.list_groups()
+    leave = scenario.leave("a")
+    deleted = scenario.admin.delete_groups("g")
+    scenario.unload()
+    assert scenario.replies[commit].rows[0].error is MOVED
+    assert scenario.error(delete) is MOVED
+    assert scenario.replies[stable] == FetchReply(error=MOVED)
+    assert scenario.replies[described] == DescribeReply(group_id=GroupId("g"), error=MOVED)
+    assert scenario.replies[listed] == ListReply(error=MOVED)
+    assert scenario.error(leave) is MOVED
+    assert scenario.replies[deleted].groups[0].error is MOVED
+    assert scenario.error(static) is MOVED
+
+
+def test_a_sweep_that_was_being_stored_has_nobody_to_tell() -> None:
+    scenario = Scenario()
+    scenario.join_once("a")
+    scenario.hold_appends()
+    scenario.sleep(600_000)
+    sent = len(scenario.sent)
+    scenario.unload()
+    assert len(scenario.sent) == sent
+
+
+def test_a_dead_group_has_no_offsets() -> None:
+    scenario = Scenario()
+    scenario.commit(None, {("t", 0): 1})
+    scenario.unload()
+    assert scenario.committed() == -1
+    scenario.unload()  # twice is harmless
+    assert scenario.is_in(Phase.DEAD)

@@ -4,13 +4,17 @@ import pytest
 from tests.scenario.groups.story import emptied, group_records, keep_alive, offset_records, stable, state_of
 
 from kohort.groups.commands import SweepOffsets, TopicDeleted
+from kohort.groups.events import OffsetsDeleted
 from kohort.groups.load import LoadFailedError
+from kohort.groups.offsets import retention
+from kohort.groups.offsets.apply import put_transactional_offset
+from kohort.groups.offsets.state import TransactionalOffset
 from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import Instant, ProducerId, TopicName
+from kohort.model.ids import GroupId, Instant, Partition, ProducerId, TopicName
 from kohort.records.group_records import OffsetCommitKey, OffsetCommitValue
-from kohort.records.offsets_topic import encode_key, encode_value
+from kohort.records.offsets_topic import decode_commit, encode_key, encode_value
 from kohort.records.record import Record
 from kohort.sim.clock import EPOCH
 from kohort.sim.driver import Scenario
@@ -19,6 +23,9 @@ RETENTION = 3_600_000
 SWEPT_BY_HAND = GroupSettings(
     offsets_retention_ms=RETENTION, offsets_retention_check_interval_ms=1_000_000_000_000
 )
+MINUTE = 60_000
+SWEPT_EVERY_MINUTE = GroupSettings(offsets_retention_ms=RETENTION, offsets_retention_check_interval_ms=MINUTE)
+T0, OLD0 = ("t", 0), ("old", 0)
 OFFSET_KEY = encode_key(OffsetCommitKey("g", "t", 0))
 PRODUCER = ProducerId(9)
 
@@ -208,3 +215,76 @@ def test_offsets_of_a_deleted_topic_are_forgotten() -> None:
     assert scenario.committed("u", 0) == 2
     scenario.restart()
     assert (scenario.committed("t", 0), scenario.committed("u", 0)) == (-1, 2)
+
+
+def test_a_deleted_topic_is_forgotten_by_every_group() -> None:
+    scenario = Scenario()
+    scenario.commit(None, {T0: 1, OLD0: 2})
+    scenario.commit(None, {OLD0: 3}, group="h")
+    scenario.commit(None, {T0: 4}, group="untouched")
+    table = scenario.shard.state.offsets
+    for topic in ("old", "t"):
+        address = (GroupId("in a transaction"), TopicName(topic), Partition(0))
+        put_transactional_offset(table, ProducerId(1), address, TransactionalOffset(0, b""))
+    scenario.hold_appends()
+    scenario.commit(None, {("old", 5): 6, ("t", 5): 6}, group="on its way")
+    scenario.order(TopicDeleted(TopicName("old")))
+    scenario.release_appends()
+    gone = {
+        event.group_id: event.partitions for event in scenario.events if isinstance(event, OffsetsDeleted)
+    }
+    assert gone == {"g": (OLD0,), "h": (OLD0,), "in a transaction": (OLD0,), "on its way": (("old", 5),)}
+    assert scenario.committed("t") == 1
+    assert scenario.committed("old", group="h") == -1
+    assert len(table.open_offsets) == 1
+    assert set(scenario.why(OffsetsDeleted)) == {"topic old was deleted"}
+
+
+def test_the_end_of_a_topic_without_offsets_is_not_written() -> None:
+    scenario = Scenario()
+    scenario.commit(None, {T0: 1})
+    written = len(scenario.log)
+    scenario.order(TopicDeleted(TopicName("old")))
+    assert len(scenario.log) == written
+
+
+def test_an_open_transaction_keeps_offset_and_group() -> None:
+    scenario = Scenario(SWEPT_EVERY_MINUTE)
+    scenario.commit(None, {T0: 1})
+    address = (scenario.group_id, TopicName("t"), Partition(0))
+    table = scenario.shard.state.offsets
+    put_transactional_offset(table, ProducerId(1), address, TransactionalOffset(0, b""))
+    scenario.sleep(61 * MINUTE)
+    assert scenario.committed() == 1
+
+
+def test_if_the_log_refuses_everything_stays_for_the_next_check() -> None:
+    scenario = Scenario(SWEPT_EVERY_MINUTE)
+    scenario.commit(None, {T0: 1})
+    scenario.fail_next_append(ErrorCode.KAFKA_STORAGE_ERROR)
+    scenario.sleep(60 * MINUTE)
+    assert scenario.committed() == 1
+    assert scenario.group.protocol_type is None
+    scenario.sleep(MINUTE)
+    assert not scenario.exists
+
+
+def test_many_groups_are_swept_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = Scenario(SWEPT_EVERY_MINUTE)
+    for number in range(5):
+        scenario.commit(None, {T0: 1}, group=f"g{number}")
+    scenario.sleep(59 * MINUTE)
+    monkeypatch.setattr(retention, "OFFSETS_AT_A_TIME", 4)
+    scenario.sleep(MINUTE)
+    assert len(scenario.shard.state.groups) == 3  # an offset and a group count for one each
+    scenario.admin.delete_groups("g2")  # gone before its turn comes
+    scenario.sleep(5)
+    assert not scenario.shard.state.groups
+
+
+@pytest.mark.parametrize("own", [2**63 - 1, 2**63 - 1 - EPOCH, -(2**63), -2, 0])
+def test_any_retention_can_be_stored(own: int) -> None:
+    scenario = Scenario()
+    scenario.commit(None, {("t", 0): 1}, retention=own, version=2)
+    (value,) = [decode_commit(record.value) for record in scenario.log if record.value is not None]
+    assert value.expire_timestamp == min(EPOCH + own, 2**63 - 1)

@@ -280,8 +280,8 @@ def test_members_that_sync_while_the_assignment_is_being_stored_get_it_too() -> 
 
 
 def test_a_leader_that_syncs_twice_leaves_members_and_log_agreeing() -> None:
-    """Whichever assignment counts: what members were told is what a coordinator that takes over will find
-    (the durable events alone rebuild the durable part of the group)."""
+    """The first assignment counts for both: what members were told is what a coordinator that takes over will
+    find (the durable events alone rebuild the durable part of the group)."""
     scenario = completing("a", "b")
     scenario.hold_appends()
     scenario.sync("a", {"a": b"1", "b": b"1"})
@@ -291,7 +291,7 @@ def test_a_leader_that_syncs_twice_leaves_members_and_log_agreeing() -> None:
     told = {scenario.replies[newer].assignment, scenario.replies[of_b].assignment}
     newest = group_records(scenario)[-1]
     assert newest is not None
-    assert {each.assignment for each in newest.members} == told
+    assert {each.assignment for each in newest.members} == told == {b"1"}
 
 
 def test_a_failed_write_takes_those_behind_it_with_it() -> None:
@@ -310,3 +310,53 @@ def test_a_failed_write_takes_those_behind_it_with_it() -> None:
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ]
     assert (scenario.committed("t", 0), scenario.committed("t", 1)) == (0, -1)
+
+
+def test_a_description_waits_for_the_tombstones_that_it_has_seen() -> None:
+    scenario = Scenario()
+    scenario.commit(None, {("t", 0): 1}, group="simple")
+    scenario.hold_appends()
+    request = scenario.admin.delete_groups("simple")
+    described = scenario.admin.describe("simple")
+    assert scenario.is_parked(request)
+    assert scenario.is_parked(described)  # it has seen what may yet not happen
+    scenario.release_appends()
+    assert scenario.replies[described].error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert scenario.committed(group="simple") == -1
+
+
+def test_a_stable_fetch_of_another_group_does_not_mind() -> None:
+    scenario = Scenario()
+    scenario.commit(None, {("t", 0): 7}, group="other")
+    scenario.hold_appends()
+    scenario.commit(None, {("t", 0): 2})
+    first = scenario.fetch(("t", 0), group="other", require_stable=True)
+    scenario.commit(None, {("t", 0): 3})
+    second = scenario.fetch(("t", 0), group="other", require_stable=True)
+    scenario.fail_next_append(ErrorCode.REQUEST_TIMED_OUT)
+    scenario.release_appends()
+    assert [scenario.replies[each].rows[0].offset for each in (first, second)] == [7, 7]
+
+
+def test_an_assignment_that_is_stored_when_the_group_is_gone_changes_nothing() -> None:
+    scenario = completing("a")
+    scenario.hold_appends()
+    sync = scenario.sync("a")
+    scenario.leave("a")
+    scenario.admin.delete_groups("g")
+    scenario.release_appends()
+    assert scenario.replies[sync].assignment == b"for-a"
+    assert not scenario.exists
+
+
+def test_an_assignment_that_is_stored_when_the_group_was_made_again_changes_nothing() -> None:
+    scenario = Scenario(GroupSettings(initial_rebalance_delay_ms=0))
+    scenario.hold_appends()
+    scenario.join("a")
+    scenario.sync("a")
+    scenario.leave("a")
+    scenario.admin.delete_groups("g")
+    scenario.join("b")
+    assert (scenario.phase, scenario.group.generation) == (Phase.COMPLETING_REBALANCE, 1)
+    scenario.release_appends()
+    assert (scenario.phase, scenario.members) == (Phase.COMPLETING_REBALANCE, ["b"])

@@ -1,16 +1,12 @@
 """Loading a partition of ``__consumer_offsets``."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from kohort.groups.classic.transitions import Phase
-from kohort.groups.events import GroupLoaded
 from kohort.groups.load import LoadFailedError
 from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
-from kohort.model.errors import ErrorCode
-from kohort.model.ids import GroupId, Instant, MemberId, Now, Partition, ProducerId, TopicName, WallTime
+from kohort.model.ids import GroupId, Instant, Now, Partition, ProducerId, TopicName, WallTime
 from kohort.records.batch import BatchFields, NewRecord, build_batch, read_header
 from kohort.records.group_records import (
     GroupMetadataKey,
@@ -44,10 +40,6 @@ def group_value(*members: str, generation: int = 3, leader: str | None = None) -
     return GroupMetadataValue("consumer", generation, protocol, leader, 77, stored)
 
 
-def marker(committed: bool) -> Record:
-    return Record(0, 0, b"\x00\x00\x00\x01" if committed else b"\x00\x00\x00\x00", b"")
-
-
 def loaded(*records: Record, settings: GroupSettings | None = None) -> Shard:
     shard = Shard(settings or GroupSettings(), Instant(0))
     shard.replay(records)
@@ -76,36 +68,11 @@ def test_the_last_record_of_a_key_wins() -> None:
     assert (group.phase, group.protocol_type, group.generation) == (Phase.EMPTY, None, 0)
 
 
-def test_a_group_with_members_is_stable_and_led_as_it_was() -> None:
-    shard = loaded(group_record(encode_value(group_value("a", "b", leader="b"))))
-    group = shard.group(G)
-    assert group is not None
-    assert (group.phase, group.generation, group.leader, group.protocol) == (Phase.STABLE, 3, "b", "range")
-    assert group.members[MemberId("b")].assignment == b"ass"
-    assert group.members[MemberId("b")].protocols == (("range", b"sub"),)
-    assert group.state_timestamp == 77
-
-
 @pytest.mark.parametrize("leader", [None, "x"])
 def test_without_a_leader_in_the_record_that_is_a_member_the_first_one_leads(leader: str | None) -> None:
     group = loaded(group_record(encode_value(group_value("a", "b", leader=leader)))).group(G)
     assert group is not None
     assert group.leader == "a"
-
-
-def test_a_group_without_members_is_empty_and_keeps_type_and_generation() -> None:
-    group = loaded(group_record(encode_value(group_value()))).group(G)
-    assert group is not None
-    assert (group.phase, group.generation, group.protocol_type) == (Phase.EMPTY, 3, "consumer")
-    assert group.subscribed == frozenset()
-
-
-def test_of_many_records_of_a_group_only_the_last_counts() -> None:
-    records = [group_record(encode_value(group_value("a", generation=n))) for n in range(1, 6)]
-    group = loaded(*records).group(G)
-    assert group is not None
-    assert group.generation == 5
-    assert loaded(*records, group_record(None)).group(G) is None
 
 
 def test_a_tombstone_of_an_unknown_group_is_nothing() -> None:
@@ -116,17 +83,6 @@ def test_offsets_of_a_deleted_group_are_forgotten_with_it() -> None:
     shard = loaded(offset_record(1), group_record(None))
     assert shard.group(G) is None
     assert committed(shard) is None
-
-
-def test_version_0_gives_a_rebalance_timeout_and_no_time() -> None:
-    value = bytes.fromhex(
-        "0000 0008 636f6e73756d6572 00000001 0005 72616e6765 0003 6d2d31 00000001"
-        " 0003 6d2d31 0001 63 0002 2f68 0000afc8 00000000 00000000"
-    )
-    group = loaded(group_record(value)).group(G)
-    assert group is not None
-    assert group.rebalance_timeout_ms == 45_000
-    assert group.state_timestamp is None
 
 
 def test_what_is_not_understood_is_counted_and_left_alone() -> None:
@@ -207,81 +163,12 @@ def test_a_group_that_cannot_be_read_fails_the_load(value: bytes) -> None:
         shard.finish_load(START)
 
 
-@pytest.mark.parametrize(
-    ("batches", "offset"),
-    [
-        ([(9, False, [offset_record(10)]), (9, True, [marker(True)])], 10),
-        ([(9, False, [offset_record(10)]), (9, True, [marker(False)])], 1),
-        ([(9, False, [offset_record(10)])], 1),
-        (
-            [
-                (9, False, [offset_record(10, 10)]),
-                (-1, False, [offset_record(12, 12)]),
-                (9, True, [marker(True)]),
-            ],
-            12,
-        ),
-    ],
-)
-def test_transactional_offsets_count_from_their_marker_on(
-    batches: Sequence[tuple[int, bool, list[Record]]], offset: int
-) -> None:
-    shard = Shard(GroupSettings(), Instant(0))
-    shard.replay([offset_record(1)])
-    for producer, is_control, records in batches:
-        shard.replay(records, ProducerId(producer), is_control)
-    shard.finish_load(START)
-    assert committed(shard) == offset
-
-
 def test_a_group_with_nothing_but_an_open_transaction_is_there() -> None:
     shard = Shard(GroupSettings(), Instant(0))
     shard.replay([offset_record(10)], ProducerId(9))
     shard.finish_load(START)
     assert shard.group(G) is not None
     assert committed(shard) is None
-
-
-def test_every_member_has_its_full_session_from_the_end_of_the_load_on() -> None:
-    scenario = Scenario.stable(a=10_000, b=30_000)
-    scenario.sleep(9_000)
-    scenario.restart()
-    scenario.sleep(9_999)
-    assert scenario.members == ["a", "b"]
-    scenario.sleep(1)
-    assert scenario.members == ["b"]
-
-
-def test_a_group_that_is_too_large_rebalances() -> None:
-    scenario = Scenario.stable(a=10_000, b=10_000)
-    scenario.restart(GroupSettings(max_size=1))
-    assert scenario.is_in(Phase.PREPARING_REBALANCE)
-    assert scenario.why(GroupLoaded)[-1] == "loaded with 2 members, group.max.size is 1"
-
-
-def test_a_restart_in_a_rebalance_brings_the_last_generation_back() -> None:
-    scenario = Scenario.stable(a=10_000, b=10_000)
-    scenario.join("c")
-    scenario.restart()
-    assert scenario.is_in(Phase.STABLE)
-    assert scenario.members == ["a", "b"]
-    assert scenario.heartbeat("a") is ErrorCode.NONE
-
-
-def test_a_follower_with_two_protocols_that_rejoins_after_a_load_rebalances() -> None:
-    scenario = Scenario()
-    for name in ("a", "b"):
-        scenario.join(name, protocols=["range", "roundrobin"])
-    scenario.settle()
-    scenario.restart()
-    assert scenario.is_parked(scenario.join("b"))
-
-
-def test_a_loaded_group_knows_its_one_protocol_only() -> None:
-    scenario = Scenario.stable(a=10_000)
-    scenario.restart()
-    request = scenario.join_once("x", protocols=["roundrobin"])
-    assert scenario.error(request) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_the_first_sweep_comes_one_interval_after_the_load() -> None:

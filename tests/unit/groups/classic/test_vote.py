@@ -4,7 +4,7 @@ import pytest
 
 from kohort.groups.classic.state import Group, Member
 from kohort.groups.classic.transitions import Phase
-from kohort.groups.classic.vote import select_protocol, supports_protocols
+from kohort.groups.classic.vote import select_protocol
 from kohort.groups.commands import Protocol
 from kohort.model.ids import GroupId, MemberId
 
@@ -55,18 +55,3 @@ def test_with_more_than_twelve_names_the_hash_map_has_grown(count: int, winner: 
     names = [f"p{number}" for number in range(1, count + 1)]
     lists = [" ".join((name, *(other for other in names if other != name))) for name in names]
     assert select_protocol(group_of(*lists)) == winner  # "p12" is in bucket 0 of 16, but 16 of 32
-
-
-def test_a_newcomer_must_share_a_protocol_that_all_have() -> None:
-    group = group_of("range roundrobin", "roundrobin foo")
-    assert supports_protocols(group, "consumer", (Protocol("x", b""), Protocol("roundrobin", b"")))
-    assert not supports_protocols(group, "consumer", (Protocol("range", b""), Protocol("foo", b"")))
-    assert not supports_protocols(group, "connect", (Protocol("roundrobin", b""),))
-    assert not supports_protocols(group, "consumer", ())
-
-
-def test_a_group_whose_members_are_all_gone_takes_any_name_of_its_type() -> None:
-    group = group_of()
-    group.phase = Phase.PREPARING_REBALANCE
-    assert supports_protocols(group, "consumer", (Protocol("any", b""),))
-    assert not supports_protocols(group, "connect", (Protocol("any", b""),))
