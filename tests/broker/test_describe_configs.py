@@ -1,4 +1,7 @@
-"""DescribeConfigs: every key with its value, its source and its synonyms."""
+"""DescribeConfigs: every key with its value, its source and its synonyms.
+
+What Kafka answers in every version is recorded: ``tests/interop/scripts/configs.py``.
+"""
 
 import pytest
 from tests.broker.asking import BROKER, TOPIC, alter, create
@@ -8,9 +11,7 @@ from kohort.model.errors import ErrorCode
 from kohort.testing.broker import Broker
 from kohort.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
-VERSIONS = range(1, 5)
 FROM_TOPIC, FROM_BROKER, FROM_CLUSTER, FROM_START, DEFAULT = 1, 2, 3, 4, 5
-TYPES = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7}
 
 
 def ask(
@@ -39,49 +40,7 @@ def configs(raw: Raw, kind: int, name: str, *keys: str) -> dict[str, tuple[str, 
     return {config.name: (config.value, config.config_source) for config in result.configs}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_null_keys_mean_all_of_a_topic(raw: Raw, version: int) -> None:
-    create(raw, "t")
-    result = ask(raw, TOPIC, "t", version=version)
-    names = [config.name for config in result.configs]
-    assert len(names) == len(set(names))
-    assert {
-        "cleanup.policy", "retention.ms", "retention.bytes", "min.insync.replicas", "max.message.bytes",
-        "message.timestamp.type", "segment.bytes", "compression.type", "delete.retention.ms",
-    } <= set(names)  # fmt: skip
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_no_source_is_ever_negative(raw: Raw, version: int) -> None:
-    create(raw, "t", retention_ms=1)
-    for kind, name in ((TOPIC, "t"), (BROKER, "1")):
-        result = ask(raw, kind, name, version=version, synonyms=True)
-        assert all(config.config_source in range(1, 9) for config in result.configs)
-        assert all(synonym.source in range(1, 9) for config in result.configs for synonym in config.synonyms)
-
-
-def test_an_empty_list_of_keys_means_all_too(raw: Raw) -> None:
-    create(raw, "t")
-    resource = DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=[])
-    (result,) = raw.send(DescribeConfigsRequest(resources=[resource]), 4).results
-    assert len(result.configs) == len(ask(raw, TOPIC, "t").configs)
-
-
-def test_keys_choose_and_unknown_ones_are_left_out(raw: Raw) -> None:
-    create(raw, "t")
-    assert set(configs(raw, TOPIC, "t", "retention.ms", "no.such.key", "segment.bytes")) == {
-        "retention.ms",
-        "segment.bytes",
-    }
-
-
 # Where values come from
-
-
-def test_a_value_of_the_topic_itself_wins(raw: Raw) -> None:
-    create(raw, "t", retention_ms=77)
-    alter(raw, BROKER, "", log_retention_ms=88)
-    assert configs(raw, TOPIC, "t", "retention.ms") == {"retention.ms": ("77", FROM_TOPIC)}
 
 
 def test_the_order_is_topic_then_broker_then_cluster_then_start_then_default() -> None:
@@ -105,27 +64,6 @@ def test_the_order_is_topic_then_broker_then_cluster_then_start_then_default() -
             ("log.retention.ms", "5", FROM_START),
             ("log.retention.ms", "604800000", DEFAULT),
         ]
-
-
-def test_synonyms_are_an_empty_list_unless_asked_for(raw: Raw) -> None:
-    create(raw, "t")
-    assert all(config.synonyms == [] for config in ask(raw, TOPIC, "t").configs)
-
-
-@pytest.mark.parametrize(
-    ("key", "kind"),
-    [
-        ("retention.ms", "long"),
-        ("cleanup.policy", "list"),
-        ("compression.type", "string"),
-        ("preallocate", "boolean"),
-        ("max.message.bytes", "int"),
-        ("min.cleanable.dirty.ratio", "double"),
-    ],
-)
-def test_types_are_told_from_v3_on(raw: Raw, key: str, kind: str) -> None:
-    create(raw, "t")
-    assert ask(raw, TOPIC, "t", key, version=3).configs[0].config_type == TYPES[kind]
 
 
 def test_documentation_is_null_unless_asked_for(raw: Raw) -> None:

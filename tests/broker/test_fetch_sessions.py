@@ -1,6 +1,8 @@
-"""Fetch sessions on the wire: opening, going on, changing, closing, and mistakes."""
+"""Fetch sessions on the wire: opening, going on, changing, closing, and mistakes.
 
-import pytest
+What Kafka answers in every version is recorded: ``tests/interop/scripts/fetch_sessions.py``.
+"""
+
 from tests.broker.asking import append, batch, create, fetch_request, part, produce_request, records_of
 from tests.broker.conftest import Connect
 from tests.broker.raw import Raw, Reply
@@ -13,10 +15,9 @@ from kohort.wire.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from kohort.wire.messages.fetch import FetchPartition, FetchRequest, ForgottenTopic
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest
 
 Parts = dict[str | bytes, list[FetchPartition]]
-VERSIONS = range(7, 13)
 
 
 def partitions(reply: Reply) -> list[tuple[str, int]]:
@@ -45,49 +46,9 @@ def values_in(reply: Reply) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_full_fetch_opens_a_session_with_every_partition_in_its_reply(raw: Raw, version: int) -> None:
-    create(raw, "t", 2)
-    reply = raw.send(fetch_request({"t": [part(0), part(1)]}, session=(0, 0)), version)
-    assert reply.session_id > 0
-    assert partitions(reply) == [("t", 0), ("t", 1)]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_sessionless_fetch_opens_none(raw: Raw, version: int) -> None:
-    create(raw, "t")
-    reply = raw.send(fetch_request({"t": [part()]}, session=(0, -1)), version)
-    assert (reply.session_id, partitions(reply)) == (0, [("t", 0)])
-
-
 def test_two_sessions_have_two_ids(raw: Raw) -> None:
     create(raw, "t")
     assert opened(raw, {"t": [part()]}) != opened(raw, {"t": [part()]})
-
-
-def test_an_incremental_reply_leaves_out_what_is_not_news(raw: Raw) -> None:
-    create(raw, "t", 3)
-    session = opened(raw, {"t": [part(0), part(1), part(2)]})
-    raw.send(produce_request("t", batch("a")), 12)
-    reply = raw.send(going_on(session, 1), 12)
-    assert (reply.session_id, partitions(reply), values_in(reply)) == (session, [("t", 0)], ["a"])
-
-
-def test_an_incremental_reply_may_be_empty(raw: Raw) -> None:
-    create(raw, "t")
-    session = opened(raw, {"t": [part()]})
-    reply = raw.send(going_on(session, 1), 12)
-    assert (reply.error_code, reply.session_id, reply.responses) == (0, session, [])
-
-
-def test_positions_are_remembered_until_they_are_changed(raw: Raw) -> None:
-    create(raw, "t")
-    append(raw, "t", batch("a"))
-    session = opened(raw, {"t": [part()]})
-    assert values_in(raw.send(going_on(session, 1), 12)) == ["a"]
-    assert values_in(raw.send(going_on(session, 2, {"t": [part(offset=1)]}), 12)) == []
-    append(raw, "t", batch("b"))
-    assert values_in(raw.send(going_on(session, 3), 12)) == ["b"]
 
 
 def test_a_new_high_watermark_is_news_even_without_records(raw: Raw) -> None:
@@ -108,44 +69,6 @@ def test_a_new_log_start_is_news(raw: Raw) -> None:
     reply = raw.send(going_on(session, 1), 12)
     assert reply.responses[0].partitions[0].log_start_offset == 1
     assert raw.send(going_on(session, 2), 12).responses == []
-
-
-def test_partitions_can_be_added(raw: Raw) -> None:
-    create(raw, "t", 2)
-    raw.send(produce_request("t", batch("a"), batch("b")), 12)
-    session = opened(raw, {"t": [part(0, offset=1)]})
-    reply = raw.send(going_on(session, 1, {"t": [part(1)]}), 12)
-    assert (partitions(reply), values_in(reply)) == ([("t", 1)], ["b"])
-
-
-def test_forgotten_partitions_do_not_appear_any_more(raw: Raw) -> None:
-    create(raw, "t", 2)
-    session = opened(raw, {"t": [part(0), part(1)]})
-    request = going_on(session, 1)
-    request.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[0])]
-    assert raw.send(request, 12).error_code == 0
-    raw.send(produce_request("t", batch("a"), batch("b")), 12)
-    assert partitions(raw.send(going_on(session, 2), 12)) == [("t", 1)]
-
-
-def test_forgetting_the_last_partition_closes_the_session(raw: Raw, broker: Broker) -> None:
-    create(raw, "t")
-    session = opened(raw, {"t": [part()]})
-    request = going_on(session, 1)
-    request.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[0])]
-    reply = raw.send(request, 12)
-    assert (reply.error_code, reply.session_id, reply.responses) == (0, 0, [])
-    assert raw.send(going_on(session, 2), 12).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-
-
-def test_an_error_in_a_partition_is_told_each_time(raw: Raw) -> None:
-    create(raw, "t", 2)
-    session = opened(raw, {"t": [part(0), part(1)]})
-    raw.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]), 6)
-    for epoch in (1, 2):
-        reply = raw.send(going_on(session, epoch), 12)
-        codes = [each.error_code for each in reply.responses[0].partitions]
-        assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
 
 
 def test_a_partition_that_recovers_from_an_error_is_news(raw: Raw) -> None:
@@ -184,50 +107,6 @@ def test_a_small_budget_serves_each_partition_in_its_turn(raw: Raw) -> None:
     assert sorted(seen) == ["0", "1", "2"]
 
 
-# Mistakes
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_an_unknown_session_is_told_at_the_top_without_partitions(raw: Raw, version: int) -> None:
-    reply = raw.send(going_on(12345, 1), version)
-    assert reply.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert (reply.session_id, reply.responses) == (0, [])
-
-
-@pytest.mark.parametrize("epoch", [2, 5, 2**31 - 1, -2])
-def test_a_wrong_epoch_is_told_and_the_session_survives(raw: Raw, epoch: int) -> None:
-    create(raw, "t")
-    session = opened(raw, {"t": [part()]})
-    reply = raw.send(going_on(session, epoch), 12)
-    assert reply.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    assert (reply.session_id, reply.responses) == (0, [])
-    assert raw.send(going_on(session, 1), 12).error_code == 0
-
-
-def test_repeating_an_epoch_is_wrong(raw: Raw) -> None:
-    create(raw, "t")
-    session = opened(raw, {"t": [part()]})
-    assert raw.send(going_on(session, 1), 12).error_code == 0
-    assert raw.send(going_on(session, 1), 12).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
-
-
-def test_a_session_of_names_cannot_go_on_with_ids(raw: Raw) -> None:
-    topic_id = create(raw, "t")
-    named = opened(raw, {"t": [part()]})
-    reply = raw.send(going_on(named, 1), 13)
-    assert (reply.error_code, reply.session_id) == (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, 0)
-    by_id = opened(raw, {topic_id: [part()]}, version=13)
-    assert raw.send(going_on(by_id, 1), 12).error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-
-
-def test_a_session_by_id_goes_on_in_any_version_with_ids(raw: Raw) -> None:
-    topic_id = create(raw, "t")
-    session = opened(raw, {topic_id: [part()]}, version=13)
-    append(raw, "t", batch("a"))
-    (topic,) = raw.send(going_on(session, 1), 18).responses
-    assert topic.topic_id == topic_id
-
-
 def test_a_topic_made_again_under_its_name_is_unknown_by_its_old_id(raw: Raw) -> None:
     topic_id = create(raw, "t")
     session = opened(raw, {topic_id: [part()]}, version=13)
@@ -235,26 +114,6 @@ def test_a_topic_made_again_under_its_name_is_unknown_by_its_old_id(raw: Raw) ->
     create(raw, "t")
     (topic,) = raw.send(going_on(session, 1), 13).responses
     assert topic.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
-
-
-# Closing
-
-
-def test_a_session_is_closed_by_opening_another_in_its_place(raw: Raw) -> None:
-    create(raw, "t")
-    first = opened(raw, {"t": [part()]})
-    reply = raw.send(fetch_request({"t": [part()]}, session=(first, 0)), 12)
-    assert reply.session_id not in (0, first)
-    assert partitions(reply) == [("t", 0)]
-    assert raw.send(going_on(first, 1), 12).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-
-
-def test_a_session_is_closed_by_a_sessionless_fetch_that_names_it(raw: Raw) -> None:
-    create(raw, "t")
-    session = opened(raw, {"t": [part()]})
-    reply = raw.send(fetch_request({"t": [part()]}, session=(session, -1)), 12)
-    assert (reply.session_id, partitions(reply)) == (0, [("t", 0)])
-    assert raw.send(going_on(session, 1), 12).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_a_full_fetch_of_nothing_opens_nothing(raw: Raw) -> None:

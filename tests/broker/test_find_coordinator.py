@@ -44,21 +44,6 @@ def test_the_message_of_success_is_its_name(raw: Raw, version: int) -> None:
     assert find(raw, "g", version).error_message == "NONE"
 
 
-@pytest.mark.parametrize("version", SEVERAL)
-def test_each_key_has_its_own_entry_in_order_with_an_empty_message(
-    raw: Raw, broker: Broker, version: int
-) -> None:
-    entries = several(raw, "b", "a", "b", version=version)
-    assert [entry.key for entry in entries] == ["b", "a", "b"]
-    for entry in entries:
-        assert (entry.error_code, entry.error_message) == (0, "")
-        assert place(entry) == (1, broker.bootstrap)
-
-
-def test_no_keys_make_no_entries(raw: Raw) -> None:
-    assert several(raw) == []
-
-
 @pytest.mark.parametrize("key", ["", "test", "my-group", "polygenelubricants", "消费组", "😀", "x" * 1_000])
 def test_any_group_id_can_be_looked_up(raw: Raw, key: str) -> None:
     node = metadata(raw).brokers[0].node_id

@@ -1,4 +1,7 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup on the wire: what each version shows and where errors go."""
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup on the wire: what each version shows and where errors go.
+
+What Kafka answers in every version is recorded: ``tests/interop/scripts/joining.py`` and ``syncing.py``.
+"""
 
 import pytest
 from tests.broker.asking import eventually
@@ -9,17 +12,12 @@ from tests.broker.grouping import (
     find,
     heartbeat_request,
     join_request,
-    subscription,
-    sync_request,
 )
-from tests.broker.raw import Raw, Reply
+from tests.broker.raw import Raw
 
 from kohort.model.errors import ErrorCode
 from kohort.testing.broker import Broker
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest
-from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-
-JOIN, SYNC, HEARTBEAT, LEAVE = range(10), range(6), range(5), range(6)
 
 
 @pytest.fixture
@@ -32,70 +30,6 @@ def wait_for_rebalance(raw: Raw, member: str) -> None:
     """Until a member of generation 1 is told to join again."""
     beat = heartbeat_request(member, 1)
     eventually(lambda: raw.send(beat, 4).error_code == ErrorCode.REBALANCE_IN_PROGRESS)
-
-
-# JoinGroup
-
-
-@pytest.mark.parametrize("version", JOIN)
-def test_a_lone_member_leads_and_sees_itself(raw: Raw, version: int) -> None:
-    joined = raw.send(join_request(), version)
-    if version >= 4:
-        assert joined.error_code == ErrorCode.MEMBER_ID_REQUIRED
-        joined = raw.send(join_request(joined.member_id), version)
-    assert (joined.error_code, joined.generation_id, joined.protocol_name) == (0, 1, "range")
-    assert joined.leader == joined.member_id != ""
-    (member,) = joined.members
-    assert (member.member_id, member.metadata) == (joined.member_id, subscription("t"))
-    assert joined.protocol_type == ("consumer" if version >= 7 else None)
-    assert joined.skip_assignment is False
-
-
-@pytest.mark.parametrize("version", range(4))
-def test_before_v4_a_member_gets_its_id_and_is_in(raw: Raw, version: int) -> None:
-    assert raw.send(join_request(), version).error_code == 0
-
-
-@pytest.mark.parametrize("version", range(4, 10))
-def test_from_v4_on_a_member_is_first_given_an_id(raw: Raw, version: int) -> None:
-    reply = raw.send(join_request(), version)
-    assert reply.error_code == ErrorCode.MEMBER_ID_REQUIRED
-    assert reply.member_id.startswith("raw-")
-    assert (reply.generation_id, reply.leader, reply.members) == (-1, "", [])
-
-
-@pytest.mark.parametrize("version", range(5, 10))
-def test_a_static_member_needs_no_second_step(raw: Raw, version: int) -> None:
-    reply = raw.send(join_request(instance="one"), version)
-    assert reply.error_code == 0
-    assert [member.group_instance_id for member in reply.members] == ["one"]
-
-
-@pytest.mark.parametrize("version", JOIN)
-@pytest.mark.parametrize(
-    ("request_of", "code", "echoed"),
-    [
-        (join_request("me", group=""), ErrorCode.INVALID_GROUP_ID, "me"),
-        (join_request("me", session_ms=5_999), ErrorCode.INVALID_SESSION_TIMEOUT, "me"),
-        (join_request("me", session_ms=1_800_001), ErrorCode.INVALID_SESSION_TIMEOUT, "me"),
-        (join_request("me"), ErrorCode.UNKNOWN_MEMBER_ID, "me"),
-        (join_request(protocols=()), ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ""),
-        (join_request(kind=""), ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ""),
-    ],
-)
-def test_an_error_has_no_generation_and_a_protocol_name_as_its_version_wants(
-    raw: Raw, version: int, request_of: Reply, code: int, echoed: str
-) -> None:
-    reply = raw.send(request_of, version)
-    assert (reply.error_code, reply.member_id) == (code, echoed)
-    assert (reply.generation_id, reply.leader, reply.members) == (-1, "", [])
-    assert reply.protocol_name == (None if version >= 7 else "")
-    assert reply.protocol_type is None
-
-
-@pytest.mark.parametrize("session", [6_000, 1_800_000])
-def test_both_bounds_of_the_session_timeout_are_legal(raw: Raw, session: int) -> None:
-    assert raw.send(join_request(session_ms=session), 3).error_code == 0
 
 
 def test_the_bounds_are_settings_of_the_broker() -> None:
@@ -146,18 +80,6 @@ def test_the_initial_delay_holds_the_first_join_back() -> None:
         assert raw.take().generation_id == 1
 
 
-def test_only_the_leader_sees_the_members(raw: Raw, connect: Connect) -> None:
-    member, _ = alone(raw)
-    other = connect()
-    other.post(join_request(), 3)
-    wait_for_rebalance(raw, member)
-    leader = raw.send(join_request(member), 3)
-    follower = other.take()
-    assert (leader.generation_id, follower.generation_id) == (2, 2)
-    assert {each.member_id for each in leader.members} == {member, follower.member_id}
-    assert (follower.leader, follower.members) == (member, [])
-
-
 def test_a_waiting_join_stops_only_its_own_connection(raw: Raw, connect: Connect) -> None:
     member, _ = alone(raw)
     other = connect()
@@ -178,144 +100,3 @@ def test_hanging_up_drops_the_wait_and_not_the_member(raw: Raw, connect: Connect
     other.close()
     leader = raw.send(join_request(member), 3)
     assert len(leader.members) == 2
-
-
-# SyncGroup
-
-
-@pytest.mark.parametrize("version", SYNC)
-def test_a_sync_brings_the_assignment_back(raw: Raw, version: int) -> None:
-    joined = raw.send(join_request(), 3)
-    request = sync_request(joined.member_id, 1, {joined.member_id: b"mine"})
-    reply = raw.send(request, version)
-    assert (reply.error_code, reply.assignment) == (0, b"mine")
-    expected = ("consumer", "range") if version >= 5 else (None, None)
-    assert (reply.protocol_type, reply.protocol_name) == expected
-
-
-@pytest.mark.parametrize("version", SYNC)
-def test_a_member_without_an_assignment_gets_no_bytes(raw: Raw, version: int) -> None:
-    joined = raw.send(join_request(), 3)
-    reply = raw.send(sync_request(joined.member_id, 1), version)
-    assert (reply.error_code, reply.assignment) == (0, b"")
-
-
-@pytest.mark.parametrize("version", SYNC)
-@pytest.mark.parametrize(
-    ("member", "generation", "group", "code"),
-    [
-        (None, 9, GROUP, ErrorCode.ILLEGAL_GENERATION),
-        ("x", 1, GROUP, ErrorCode.UNKNOWN_MEMBER_ID),
-        ("x", 1, "none", ErrorCode.UNKNOWN_MEMBER_ID),
-        ("x", 1, "", ErrorCode.INVALID_GROUP_ID),
-    ],
-)
-def test_a_sync_that_does_not_fit_is_refused_without_an_assignment(
-    raw: Raw, version: int, member: str | None, generation: int, group: str, code: int
-) -> None:
-    known, _ = alone(raw)
-    find(raw, "none")
-    reply = raw.send(sync_request(known if member is None else member, generation, group=group), version)
-    assert (reply.error_code, reply.assignment) == (code, b"")
-
-
-@pytest.mark.parametrize(("kind", "name"), [("connect", "range"), ("consumer", "x"), (None, None)])
-def test_from_v5_on_a_sync_must_name_the_protocol_of_the_group(
-    raw: Raw, kind: str | None, name: str | None
-) -> None:
-    member, generation = alone(raw)
-    request = sync_request(member, generation)
-    request.protocol_type, request.protocol_name = kind, name
-    assert raw.send(request, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert raw.send(request, 4).error_code == 0
-
-
-# Heartbeat
-
-
-@pytest.mark.parametrize("version", HEARTBEAT)
-def test_a_heartbeat_tells_what_is_wrong(raw: Raw, version: int) -> None:
-    member, generation = alone(raw)
-
-    def beat(who: str, generation: int, group: str = GROUP) -> int:
-        code: int = raw.send(heartbeat_request(who, generation, group=group), version).error_code
-        return code
-
-    assert beat(member, generation) == 0
-    assert beat(member, generation + 1) == ErrorCode.ILLEGAL_GENERATION
-    assert beat("x", generation) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert beat("x", generation, "none") == ErrorCode.UNKNOWN_MEMBER_ID
-    assert beat("x", generation, "") == ErrorCode.INVALID_GROUP_ID
-
-
-@pytest.mark.parametrize("version", [3, 4])
-def test_a_heartbeat_of_another_member_under_an_instance_id_is_fenced(raw: Raw, version: int) -> None:
-    joined = raw.send(join_request(instance="one"), 5)
-    request = heartbeat_request(joined.member_id, 1)
-    request.group_instance_id = "one"
-    assert raw.send(request, version).error_code in (0, ErrorCode.REBALANCE_IN_PROGRESS)
-    request.member_id = "another"
-    assert raw.send(request, version).error_code == ErrorCode.FENCED_INSTANCE_ID
-
-
-# LeaveGroup
-
-
-@pytest.mark.parametrize("version", range(3))
-def test_before_v3_one_member_leaves_and_its_error_is_the_whole_reply(raw: Raw, version: int) -> None:
-    member, _ = alone(raw)
-    unknown = raw.send(LeaveGroupRequest(group_id=GROUP, member_id="x"), version)
-    assert (unknown.error_code, unknown.members) == (ErrorCode.UNKNOWN_MEMBER_ID, [])
-    assert raw.send(LeaveGroupRequest(group_id=GROUP, member_id=member), version).error_code == 0
-    assert raw.send(heartbeat_request(member, 1), 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-
-
-@pytest.mark.parametrize("version", range(3, 6))
-def test_from_v3_on_each_member_has_its_own_code(raw: Raw, version: int) -> None:
-    member, _ = alone(raw)
-    request = LeaveGroupRequest(
-        group_id=GROUP,
-        members=[
-            MemberIdentity(member_id="x"),
-            MemberIdentity(member_id=member, reason="enough"),
-            MemberIdentity(member_id="", group_instance_id="ghost"),
-        ],
-    )
-    reply = raw.send(request, version)
-    assert reply.error_code == 0
-    assert [(each.member_id, each.group_instance_id, each.error_code) for each in reply.members] == [
-        ("x", None, ErrorCode.UNKNOWN_MEMBER_ID),
-        (member, None, 0),
-        ("", "ghost", ErrorCode.UNKNOWN_MEMBER_ID),
-    ]
-
-
-@pytest.mark.parametrize("version", range(3, 6))
-def test_an_administrator_removes_a_static_member_by_its_instance(raw: Raw, version: int) -> None:
-    raw.send(join_request(instance="one"), 5)
-    leaving = [MemberIdentity(member_id="", group_instance_id="one")]
-    reply = raw.send(LeaveGroupRequest(group_id=GROUP, members=leaving), version)
-    assert [(each.member_id, each.error_code) for each in reply.members] == [("", 0)]
-
-
-@pytest.mark.parametrize("version", LEAVE)
-def test_leaving_a_group_that_is_not_there(raw: Raw, version: int) -> None:
-    find(raw, "none")
-    request = LeaveGroupRequest(group_id="none", member_id="x", members=[MemberIdentity(member_id="x")])
-    reply = raw.send(request, version)
-    if version < 3:
-        assert reply.error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    else:
-        assert (reply.error_code, reply.members[0].error_code) == (0, ErrorCode.UNKNOWN_MEMBER_ID)
-
-
-@pytest.mark.parametrize("version", LEAVE)
-def test_an_empty_group_id_is_told_at_the_top(raw: Raw, version: int) -> None:
-    request = LeaveGroupRequest(group_id="", member_id="x", members=[MemberIdentity(member_id="x")])
-    reply = raw.send(request, version)
-    assert (reply.error_code, reply.members) == (ErrorCode.INVALID_GROUP_ID, [])
-
-
-def test_nobody_may_leave(raw: Raw) -> None:
-    reply = raw.send(LeaveGroupRequest(group_id=GROUP, members=[]), 5)
-    assert (reply.error_code, reply.members) == (0, [])

@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch: where an epoch ended. The epoch grows with each start of the broker."""
+"""OffsetForLeaderEpoch: where an epoch ended. The epoch grows with each start of the broker.
+
+What Kafka answers in every version is recorded: ``tests/interop/scripts/cluster.py``.
+"""
 
 import pytest
 from tests.broker.asking import append, batch, create, metadata
@@ -32,21 +35,6 @@ def end_of(
     (result,) = raw.send(request, version).topics[0].partitions
     assert result.partition == index
     return result.error_code, result.leader_epoch, result.end_offset
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_the_current_epoch_ends_at_the_end_of_the_log(raw: Raw, version: int) -> None:
-    create(raw, "t")
-    assert end_of(raw, 0, version=version) == (0, 0, 0)
-    append(raw, "t", batch("a", "b"))
-    assert end_of(raw, 0, version=version) == (0, 0, 2)
-
-
-@pytest.mark.parametrize("epoch", [1, 5, 2**31 - 1, -1, -5])
-def test_an_epoch_that_is_newer_than_all_or_none_is_unknown(raw: Raw, epoch: int) -> None:
-    create(raw, "t")
-    append(raw, "t", batch("a"))
-    assert end_of(raw, epoch) == UNKNOWN
 
 
 def test_an_older_epoch_ends_where_the_next_known_one_begins(restart: Restart) -> None:
@@ -87,9 +75,3 @@ def test_the_epoch_the_client_believes_in_must_be_ours(restart: Restart, version
     assert end_of(raw, 0, current=0, version=version)[0] == ErrorCode.FENCED_LEADER_EPOCH
     assert end_of(raw, 0, current=2, version=version)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert end_of(raw, 1, current=1, version=version) == (0, 1, 0)
-
-
-@pytest.mark.parametrize(("topic", "index"), [("none", 0), ("t", 1), ("t", -1)])
-def test_what_does_not_exist_is_unknown(raw: Raw, topic: str, index: int) -> None:
-    create(raw, "t")
-    assert end_of(raw, 0, topic=topic, index=index) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)

@@ -12,12 +12,10 @@ from kohort.testing.broker import Broker
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest
-from kohort.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kohort.wire.messages.describe_acls import DescribeAclsRequest
 from kohort.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from kohort.wire.messages.describe_transactions import DescribeTransactionsRequest
-from kohort.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from kohort.wire.messages.elect_leaders import ElectLeadersRequest
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest
 from kohort.wire.messages.list_transactions import ListTransactionsRequest
@@ -130,44 +128,10 @@ def test_acls_cannot_be_described(raw: Raw, version: int) -> None:
     assert "no authorizer" in reply.error_message
 
 
-@ACL_VERSIONS
-def test_each_acl_to_create_is_refused(raw: Raw, version: int) -> None:
-    reply = raw.send(CreateAclsRequest(creations=[AclCreation(), AclCreation()]), version)
-    assert [result.error_code for result in reply.results] == [ErrorCode.SECURITY_DISABLED] * 2
-
-
-@ACL_VERSIONS
-def test_each_filter_of_acls_to_delete_is_refused(raw: Raw, version: int) -> None:
-    reply = raw.send(DeleteAclsRequest(filters=[DeleteAclsFilter(), DeleteAclsFilter()]), version)
-    assert [result.error_code for result in reply.filter_results] == [ErrorCode.SECURITY_DISABLED] * 2
-
-
-@pytest.mark.parametrize(("version", "kind"), [(0, 0), (1, 1), (2, 0), (2, 1)])
-def test_no_partition_needs_another_leader(raw: Raw, version: int, kind: int) -> None:
-    create(raw, "t", 2)
-    asked = [
-        TopicPartitions(topic="t", partitions=[1, 0, 2]),
-        TopicPartitions(topic="nowhere", partitions=[0]),
-    ]
-    reply = raw.send(ElectLeadersRequest(election_type=kind, topic_partitions=asked), version)
-    assert reply.error_code == 0
-    assert [
-        (topic.topic, [(part.partition_id, part.error_code) for part in topic.partition_result])
-        for topic in reply.replica_election_results
-    ] == [("t", [(1, 84), (0, 84), (2, 3)]), ("nowhere", [(0, 3)])]
-
-
 def test_an_election_of_all_that_need_one_elects_nobody(raw: Raw) -> None:
     create(raw, "t", 2)
     reply = raw.send(ElectLeadersRequest(topic_partitions=None), 2)
     assert [(each.topic, each.partition_result) for each in reply.replica_election_results] == [("t", [])]
-
-
-def test_an_election_of_no_known_kind_is_invalid(raw: Raw) -> None:
-    asked = [TopicPartitions(topic="t", partitions=[0])]
-    reply = raw.send(ElectLeadersRequest(election_type=7, topic_partitions=asked), 2)
-    assert reply.error_code == ErrorCode.INVALID_REQUEST
-    assert reply.replica_election_results[0].partition_result[0].error_code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(
