@@ -16,16 +16,13 @@ from kohort.broker.expressions import wrong_with
 from kohort.broker.group_configs import is_enabled
 from kohort.broker.partition_runtime import then
 from kohort.broker.recognition import Grounds, SeenConsumerHeartbeat
-from kohort.groups.commands import ConsumerHeartbeat, OwnedTopic
-from kohort.groups.replies import ConsumerHeartbeatReply
+from kohort.groups.translation.consumer_group_heartbeat import ConsumerExtras, command, response
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import GroupId, InstanceId, MemberId, Partition, ReplyTo, TopicId, TopicName
+from kohort.model.ids import TopicId
 from kohort.model.topics import show_topic_id
 from kohort.wire.messages.consumer_group_heartbeat import (
-    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
 )
 
 if TYPE_CHECKING:
@@ -68,10 +65,12 @@ def _ask(
         size = _MEMBER_BYTES + sum(map(len, names or ())) + len(expression or "")
         if not broker.coordinator.has_memory_for_consumer(request.group_id, request.member_id, size):
             return refuse(request, ErrorCode.GROUP_MAX_SIZE_REACHED)
+    fresh_id = "" if request.member_id else show_topic_id(TopicId(uuid4().bytes))
+    extras = ConsumerExtras(fresh_id, wrong, context.connection.principal)
     answer = broker.coordinator.ask(
-        request.group_id, lambda reply_to: _command(request, context, wrong, reply_to)
+        request.group_id, lambda reply_to: command(request, context, reply_to, extras)
     )
-    return then(answer, _response)
+    return then(answer, response)
 
 
 def remember(
@@ -85,61 +84,15 @@ def remember(
     frame, _, request = read
     if request.member_epoch <= 0 or not request.member_id or request.subscribed_topic_regex is not None:
         return None
+    extras = ConsumerExtras(principal=context.connection.principal)
     return SeenConsumerHeartbeat(
         frame,
-        lambda reply_to: _command(request, context, None, reply_to),
+        lambda reply_to: command(request, context, reply_to, extras),
         (broker.coordinator, grounds),
         lambda: is_enabled(broker.configs),
-        lambda reply: write(_response(reply)),
+        lambda reply: write(response(reply)),
     )
 
 
 def refuse(_request: ConsumerGroupHeartbeatRequest, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(error_code=code)
-
-
-def _command(
-    request: ConsumerGroupHeartbeatRequest, context: Context, wrong: str | None, reply_to: ReplyTo
-) -> ConsumerHeartbeat:
-    instance, names, owned = request.instance_id, request.subscribed_topic_names, request.topic_partitions
-    return ConsumerHeartbeat(
-        reply_to=reply_to,
-        group_id=GroupId(request.group_id),
-        member_id=MemberId(request.member_id),
-        member_epoch=request.member_epoch,
-        instance_id=InstanceId(instance) if instance is not None else None,
-        rack_id=request.rack_id,
-        rebalance_timeout_ms=request.rebalance_timeout_ms,
-        names=tuple(map(TopicName, names)) if names is not None else None,
-        expression=request.subscribed_topic_regex,
-        server_assignor=request.server_assignor,
-        owned=tuple(map(_owned, owned)) if owned is not None else None,
-        client_id=context.client_id,
-        client_host=context.client_host,
-        version=context.version,
-        fresh_id="" if request.member_id else show_topic_id(TopicId(uuid4().bytes)),
-        expression_error=wrong,
-        principal=context.connection.principal,
-    )
-
-
-def _owned(topic: TopicPartitions) -> OwnedTopic:
-    return OwnedTopic(TopicId(topic.topic_id), tuple(map(Partition, topic.partitions)))
-
-
-def _response(reply: ConsumerHeartbeatReply) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(
-        error_code=reply.error,
-        error_message=reply.error_message,
-        member_id=reply.member_id,
-        member_epoch=reply.member_epoch,
-        heartbeat_interval_ms=reply.heartbeat_interval_ms,
-        assignment=None
-        if reply.assignment is None
-        else Assignment(
-            topic_partitions=[
-                TopicPartitions(topic_id=topic.topic_id, partitions=list(topic.partitions))
-                for topic in reply.assignment
-            ]
-        ),
-    )

@@ -15,8 +15,9 @@ from kohort.broker.recognition import Grounds
 from kohort.broker.topics import ServedTopic
 from kohort.groups.commands import CommitOffsets, CommitRow
 from kohort.groups.replies import CommitReply
+from kohort.groups.translation.offset_commit import FIRST_VERSION_WITH_IDS, command, commit_row, response
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, Partition, ReplyTo, TopicId
+from kohort.model.ids import ReplyTo
 from kohort.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -28,7 +29,6 @@ from kohort.wire.messages.offset_commit import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
-_FIRST_VERSION_WITH_IDS = 10
 _ROW_PRICE = 2
 _MOST_ROWS = 15_000  # what fits a batch of 1 MB, with names of ten letters
 
@@ -65,16 +65,16 @@ def _commit(broker: "Broker", request: OffsetCommitRequest, context: Context, fo
     if len(rows) > _MOST_ROWS:
         # Kafka's code for a commit that does not fit one batch.
         results = [(row, ErrorCode.UNKNOWN_SERVER_ERROR) for row in rows]
-        return _merged(refused, results, context.version)
+        return response(refused, results, context.version)
 
     def respond(reply: CommitReply) -> OffsetCommitResponse:
         results = [(row, result.error) for row, result in zip(rows, reply.rows, strict=True)]
-        return _merged(refused, results, context.version)
+        return response(refused, results, context.version)
 
-    def command(reply_to: ReplyTo) -> CommitOffsets:
-        return _command(request, context.version, rows, reply_to)
+    def commit(reply_to: ReplyTo) -> CommitOffsets:
+        return command(request, context.version, rows, reply_to)
 
-    return then(broker.coordinator.ask(request.group_id, command), respond)
+    return then(broker.coordinator.ask(request.group_id, commit), respond)
 
 
 def remember(
@@ -97,7 +97,7 @@ def remember(
     for asked in request.topics:
         topic, _ = _find(broker, asked, version)
         assert topic is not None, "its partitions were found"
-        by_id = version >= _FIRST_VERSION_WITH_IDS
+        by_id = version >= FIRST_VERSION_WITH_IDS
         topics.append(
             (broker.topics.by_id, asked.topic_id, topic) if by_id else (broker.topics.get, asked.name, topic)
         )
@@ -105,10 +105,10 @@ def remember(
 
     def respond(reply: CommitReply) -> bytes:
         results = [(row, result.error) for row, result in zip(rows, reply.rows, strict=True)]
-        return write(_merged(OffsetCommitResponse(), results, version))
+        return write(response(OffsetCommitResponse(), results, version))
 
-    command = _command(request, version, rows, ReplyTo(0))
-    return SeenCommit(places, command, topics, (broker.coordinator, grounds), respond)
+    commit = command(request, version, rows, ReplyTo(0))
+    return SeenCommit(places, commit, topics, (broker.coordinator, grounds), respond)
 
 
 def refuse(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
@@ -144,16 +144,7 @@ def _sort_out(broker: "Broker", request: OffsetCommitRequest, version: int) -> S
                     OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
                 )
                 continue
-            rows.append(
-                CommitRow(
-                    topic.name,
-                    Partition(part.partition_index),
-                    part.committed_offset,
-                    part.committed_leader_epoch,
-                    part.committed_metadata,
-                    TopicId(asked.topic_id),
-                )
-            )
+            rows.append(commit_row(topic.name, asked, part))
         if entry.partitions:
             refused.topics.append(entry)
     return SortedOut(refused, rows)
@@ -162,42 +153,8 @@ def _sort_out(broker: "Broker", request: OffsetCommitRequest, version: int) -> S
 def _find(
     broker: "Broker", asked: OffsetCommitRequestTopic, version: int
 ) -> tuple[ServedTopic | None, ErrorCode]:
-    if version >= _FIRST_VERSION_WITH_IDS:
+    if version >= FIRST_VERSION_WITH_IDS:
         topic = broker.topics.by_id(asked.topic_id)
         unknown = ErrorCode.UNKNOWN_TOPIC_ID if topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return topic, unknown
     return broker.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def _command(
-    request: OffsetCommitRequest, version: int, rows: list[CommitRow], reply_to: ReplyTo
-) -> CommitOffsets:
-    instance = request.group_instance_id
-    return CommitOffsets(
-        reply_to=reply_to,
-        group_id=GroupId(request.group_id),
-        rows=tuple(rows),
-        generation=Generation(request.generation_id_or_member_epoch),
-        member_id=MemberId(request.member_id),
-        instance_id=InstanceId(instance) if instance is not None else None,
-        retention_ms=request.retention_time_ms,
-        version=version,
-    )
-
-
-def _merged(
-    refused: OffsetCommitResponse, results: list[tuple[CommitRow, ErrorCode]], version: int
-) -> OffsetCommitResponse:
-    """Refused topics first, then the coordinator's; partitions of one topic under one entry."""
-    by_id = version >= _FIRST_VERSION_WITH_IDS
-    topics: dict[str | bytes, OffsetCommitResponseTopic] = {
-        topic.topic_id if by_id else topic.name: topic for topic in refused.topics
-    }
-    for row, code in results:
-        key: str | bytes = row.topic_id if by_id else row.topic
-        entry = topics.get(key)
-        if entry is None:
-            entry = topics[key] = OffsetCommitResponseTopic(name=row.topic, topic_id=row.topic_id)
-            refused.topics.append(entry)
-        entry.partitions.append(OffsetCommitResponsePartition(partition_index=row.partition, error_code=code))
-    return refused
