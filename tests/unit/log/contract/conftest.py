@@ -2,40 +2,97 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.unit.log.contract.subject import Subject
+from tests.unit.log.bench import PARTITION, TOPIC_ID
+from tests.unit.log.contract.subject import Place, Subject
 
+from kohort.cluster.lease import SessionId
 from kohort.log.files.directory import DataDirectory
 from kohort.log.files.disk import Disk, RealDisk
 from kohort.log.files.memory import Immediately, MemoryDisk
 from kohort.log.files.storage import LogStorage, StorageSettings
-from kohort.log.log import Storage, SyncPolicy
+from kohort.log.log import Storage, SyncPolicy, Upkeep
+from kohort.model.ids import WallTime
 
-Open = Callable[[], Awaitable[Storage]]
-
-
-@asynccontextmanager
-async def on_files(tmp_path: Path) -> AsyncIterator[Open]:
-    yield _opener(RealDisk(), str(tmp_path / "data"), SyncPolicy.COMMIT)
+Backend = Callable[[Path, pytest.FixtureRequest], AbstractAsyncContextManager[Place]]
 
 
 @asynccontextmanager
-async def in_memory(_tmp_path: Path) -> AsyncIterator[Open]:
-    yield _opener(MemoryDisk(), "data", SyncPolicy.NEVER)
+async def on_files(tmp_path: Path, _request: pytest.FixtureRequest) -> AsyncIterator[Place]:
+    yield _place(RealDisk(), str(tmp_path / "data"), SyncPolicy.COMMIT)
 
 
-def _opener(disk: Disk, path: str, policy: SyncPolicy) -> Open:
+@asynccontextmanager
+async def in_memory(_tmp_path: Path, _request: pytest.FixtureRequest) -> AsyncIterator[Place]:
+    yield _place(MemoryDisk(), "data", SyncPolicy.NEVER)
+
+
+def _place(disk: Disk, path: str, policy: SyncPolicy) -> Place:
     async def open_storage() -> Storage:
         settings = StorageSettings(data_policy=policy, internal_policy=policy)
         return LogStorage(DataDirectory(disk, path), settings, Immediately())
 
-    return open_storage
+    return Place(open_storage)
 
 
-STORAGES = {"memory": in_memory, "files": on_files}
+@asynccontextmanager
+async def on_postgres(_tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Place]:
+    """Rows that one session leads; what the catalog does elsewhere is done by hand."""
+    from uuid import UUID
+
+    from kohort.log.postgres.connections import Database, Purpose, Slot
+    from kohort.log.postgres.maintenance import Maintenance
+    from kohort.log.postgres.schema import prepare
+    from kohort.log.postgres.storage import NodeOfCluster, RowStorage
+
+    database: Database = request.getfixturevalue("database")
+    admin = await database.connect(Purpose.MAINTENANCE)
+    await prepare(admin, database)
+    topic_id = UUID(bytes=TOPIC_ID)
+
+    async def create() -> None:
+        await admin.execute(
+            "INSERT INTO topics (topic_id, name, collision_key, partitions, version)"
+            " VALUES ($1, $2, $2, 1, 1)",
+            topic_id,
+            PARTITION.topic,
+        )
+        await admin.execute(
+            "INSERT INTO partitions (topic_id, partition, leader, version) VALUES ($1, 0, 1, 1)", topic_id
+        )
+
+    async def open_storage() -> Storage:
+        async def take_again(_partitions: object, _epochs: object) -> None:
+            """Not before the test opens it."""
+
+        node = NodeOfCluster(session=lambda: SessionId(1), may_answer=lambda: True, take_again=take_again)
+        return RowStorage(database, node)
+
+    async def lead(epoch: int) -> None:
+        await admin.execute("UPDATE partitions SET leader_epoch = $1", epoch)
+
+    async def delete() -> None:
+        await admin.execute("UPDATE topics SET deleted = true")
+        slot = Slot(database, Purpose.MAINTENANCE)
+        upkeep = Upkeep(lambda: WallTime(0), lambda _ms: asyncio.sleep(0), lambda _name: 1)
+        storage = await open_storage()
+        assert isinstance(storage, RowStorage)
+        await Maintenance(storage, slot, lambda: SessionId(1), upkeep).remove_deleted()
+        await storage.close()
+        await slot.close()
+        await create()
+
+    await create()
+    try:
+        yield Place(open_storage, lead, delete)
+    finally:
+        await admin.close()
+
+
+STORAGES: dict[str, Backend] = {"memory": in_memory, "files": on_files, "postgres": on_postgres}
 
 Play = Callable[[Callable[[Subject], Awaitable[None]]], None]
 
@@ -46,8 +103,8 @@ def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
 
     def run(scene: Callable[[Subject], Awaitable[None]]) -> None:
         async def whole() -> None:
-            async with STORAGES[request.param](tmp_path) as open_storage:
-                subject = Subject(open_storage)
+            async with STORAGES[request.param](tmp_path, request) as place:
+                subject = Subject(place)
                 await subject.start()
                 await scene(subject)
                 await subject.storage.close()

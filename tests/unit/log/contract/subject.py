@@ -1,28 +1,43 @@
 """One log, reached by the Protocols alone."""
 
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from tests.unit.log.bench import EPOCH, PARTITION, TOPIC_ID, append_of
 
 from kohort.log.log import Appended, Log, LogConfig, LogSpec, Slice, Storage
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset
+from kohort.model.topics import Topic
 from kohort.records.batch import Record, batches, read_records
+
+
+async def _nothing(*_arguments: object) -> None:
+    """Files have nothing to do for it."""
+
+
+class Place(NamedTuple):
+    """Where a backend stores, and what its catalog does there: give an epoch, remove a deleted topic."""
+
+    open_storage: Callable[[], Awaitable[Storage]]
+    lead: Callable[[int], Awaitable[None]] = _nothing
+    delete: Callable[[], Awaitable[None]] = _nothing
 
 
 class Subject:
     """The log under test and its storage."""
 
-    def __init__(self, open_storage: Callable[[], Awaitable[Storage]]) -> None:
-        self._open_storage = open_storage
+    def __init__(self, place: Place) -> None:
+        self._place = place
         self.storage: Storage
         self.log: Log
 
     async def start(self, epoch: int = EPOCH) -> None:
-        self.storage = await self._open_storage()
+        self.storage = await self._place.open_storage()
         await self.open(epoch)
 
     async def open(self, epoch: int = EPOCH) -> None:
+        await self._place.lead(epoch)
         spec = LogSpec(
             partition=PARTITION, topic_id=TOPIC_ID, leader_epoch=LeaderEpoch(epoch), config=LogConfig()
         )
@@ -34,6 +49,11 @@ class Subject:
         """Close the storage and open the log in another, at the next epoch."""
         await self.storage.close()
         await self.start(epoch)
+
+    async def destroy(self) -> None:
+        """Delete the topic."""
+        await self.storage.destroy(Topic(PARTITION.topic, TOPIC_ID, 1))
+        await self._place.delete()
 
     async def append(self, *contents: bytes) -> list[Appended]:
         epoch = self.log.leader_epoch

@@ -1,13 +1,13 @@
 """What every log does, whatever it is stored on."""
 
 import pytest
-from tests.unit.log.bench import PARTITION, TOPIC_ID, batch, numbered
+from tests.unit.log.bench import PARTITION, batch, numbered
 from tests.unit.log.contract.conftest import Play
 from tests.unit.log.contract.subject import Subject
 
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset
-from kohort.model.topics import Topic, TopicPartition
+from kohort.model.topics import TopicPartition
 
 
 def test_appends_get_offsets_in_order_and_are_read_back(play: Play) -> None:
@@ -131,7 +131,7 @@ def test_a_released_log_takes_nothing_and_is_whole_when_it_is_opened_again(play:
 def test_a_topic_that_is_destroyed_leaves_nothing_for_the_next_of_its_name(play: Play) -> None:
     async def scene(on: Subject) -> None:
         await on.append(batch(b"a"))
-        await on.storage.destroy(Topic(PARTITION.topic, TOPIC_ID, 1))
+        await on.destroy()
         await on.open()
         assert (on.log.start_offset, on.log.end_offset) == (0, 0)
 
