@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -12,7 +12,7 @@ from kohort.client.connection import Dial
 from kohort.client.consumer.background import MetadataWatch, Tasks, Topics
 from kohort.client.consumer.fetcher import Fetcher
 from kohort.client.consumer.lookups import PositionLookups
-from kohort.client.consumer.member import Calls, CoordinatorLink, GroupMember, Interceptors, Invoke
+from kohort.client.consumer.member import GroupMember, Interceptors, Invoke, MemberInputs
 from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.errors import NoGroupError, PositionTimeoutError, WakeupError
 from kohort.client.fetching.buffer import P, Take
@@ -81,12 +81,8 @@ class Engine:
             machine = ConsumerMembership(settings, own_id, subscriptions, dice=random.random, now=now)
         else:
             machine = ClassicMembership(settings, given.assignors, subscriptions, dice=random.random, now=now)
-        calls = Calls(given.invoke, self._interceptors)
-
-        def link(lost: Callable[[], None]) -> CoordinatorLink:
-            return CoordinatorLink(self.cluster, given.dial, lost)
-
-        return GroupMember(machine, self.tasks, self._watch, link, calls)
+        inputs = MemberInputs(self.cluster, given.dial, given.invoke, self._interceptors)
+        return GroupMember(machine, self.tasks, self._watch, inputs)
 
     def _wanted_topics(self) -> Topics:
         subscription = self._subscriptions.subscription

@@ -180,12 +180,13 @@ class CoordinatorLink:
 
 
 Turn = Polled | Raised | RunCallback | Unsubscribed | Closed
-MakeLink = Callable[[Callable[[], None]], CoordinatorLink]
 
 
-class Calls(NamedTuple):
-    """How the application is called."""
+class MemberInputs(NamedTuple):
+    """What a member is given besides its machine."""
 
+    cluster: Cluster
+    dial: Dial
     invoke: Invoke
     interceptors: Interceptors
 
@@ -194,14 +195,14 @@ class GroupMember:
     """One member of one group, on the running loop."""
 
     def __init__(
-        self, membership: Membership, tasks: Tasks, watch: MetadataWatch, link: MakeLink, calls: Calls
+        self, membership: Membership, tasks: Tasks, watch: MetadataWatch, given: MemberInputs
     ) -> None:
         self.membership = membership
         self.listener: RebalanceListener | None = None
         self._tasks = tasks
         self._watch = watch
-        self._link = link(lambda: self.do(ConnectionLost()))
-        self._calls = calls
+        self._link = CoordinatorLink(given.cluster, given.dial, lambda: self.do(ConnectionLost()))
+        self._given = given
         self._ids = count(1)
         self._turn: asyncio.Queue[Turn] = asyncio.Queue()
         self._timer: asyncio.TimerHandle | None = None
@@ -268,7 +269,7 @@ class GroupMember:
         await self.deliver()
         if done.error is not None:
             raise done.error
-        self._calls.interceptors.on_commit(done.offsets)
+        self._given.interceptors.on_commit(done.offsets)
 
     def commit_async(self, offsets: Offsets | None, callback: CommitCallback | None) -> None:
         """Commit once; ``callback`` runs inside a later call of the application."""
@@ -296,8 +297,8 @@ class GroupMember:
         while self._completed:
             callback, done = self._completed.pop(0)
             if done.error is None:
-                self._calls.interceptors.on_commit(done.offsets)
-            await self._calls.invoke(partial(callback, done.offsets, done.error))
+                self._given.interceptors.on_commit(done.offsets)
+            await self._given.invoke(partial(callback, done.offsets, done.error))
 
     async def _run(self, command: Poll | Unsubscribe | Close) -> bool:
         if self.is_calling_back:
@@ -323,7 +324,7 @@ class GroupMember:
         if self.listener is not None:
             self.is_calling_back = True
             try:
-                await self._calls.invoke(partial(method_for(self.listener, effect.kind), effect.partitions))
+                await self._given.invoke(partial(method_for(self.listener, effect.kind), effect.partitions))
             except WakeupError as error:
                 done = CallbackDone(effect.callback_id, error, interrupted=True)
             except Exception as error:
