@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kohort.sasl")
 
 _BEFORE_REPEATING_MS = 1_000  # between the starts of two re-authentications
+_MOST_VERSIONS = 10  # requests for ApiVersions of a peer that asks for a version we do not have
 _ERROR_CODE = slice(8, 10)  # of a framed reply to ApiVersions
 
 
@@ -74,6 +75,7 @@ class Gate:
         self._expires_at: int | None = None
         self._reauthentication_at: int | None = None  # when the last one began
         self._must_close = False
+        self._versions_asked = 0
 
     @property
     def notices(self) -> "Notices":
@@ -132,6 +134,9 @@ class Gate:
     def _answer_api_versions(self, frame: bytes, connection: Connection) -> Buffers | Parked | None:
         if self._state is not _State.FIRST:
             raise ProtocolError("a second ApiVersions before the log-in")
+        self._versions_asked += 1
+        if self._versions_asked > _MOST_VERSIONS:
+            raise ProtocolError(f"more than {_MOST_VERSIONS} ApiVersions before the log-in")
         answer = self._dispatch.serve(frame, connection)
         if isinstance(answer, list) and bytes(answer[0][_ERROR_CODE]) == b"\0\0":
             self._state = _State.HANDSHAKE

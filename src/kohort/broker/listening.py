@@ -11,6 +11,7 @@ import socket
 import ssl
 from collections.abc import Callable
 
+from kohort.broker.login_limits import network_of
 from kohort.model.errors import KohortError
 
 logger = logging.getLogger("kohort.listening")
@@ -44,7 +45,7 @@ class Listener:
         self._tls = tls
         self._failed = failed
         self._at_once = _AT_ONCE if tls is None else _AT_ONCE_TLS
-        self._handshakes: dict[asyncio.Task[object], str] = {}  # oldest first, with the peer's address
+        self._handshakes: dict[asyncio.Task[object], str] = {}  # oldest first, with the peer's network
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.AbstractServer | None = None
         self._sockets: list[socket.socket] = []
@@ -102,12 +103,13 @@ class Listener:
 
     def _count_handshake(self, task: asyncio.Task[object], host: str) -> None:
         """Peers that never finish must not keep others out: the oldest gives way."""
-        of_one = [other for other, peer in self._handshakes.items() if peer == host]
+        network = network_of(host)
+        of_one = [other for other, peer in self._handshakes.items() if peer == network]
         if len(of_one) >= _MOST_HANDSHAKES_OF_ONE:
             self._give_up(of_one[0])
         elif len(self._handshakes) >= _MOST_HANDSHAKES:
             self._give_up(next(iter(self._handshakes)))
-        self._handshakes[task] = host
+        self._handshakes[task] = network
         task.add_done_callback(lambda done: self._handshakes.pop(done, None))
 
     def _give_up(self, handshake: asyncio.Task[object]) -> None:

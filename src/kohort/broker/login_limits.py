@@ -2,6 +2,8 @@
 
 import asyncio
 from collections import Counter, OrderedDict
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from kohort.model.errors import KohortError
@@ -18,6 +20,20 @@ _LONGEST_DELAY_S = 5.0
 _MOST_ADDRESSES = 10_000
 
 
+@lru_cache(_MOST_ADDRESSES)
+def network_of(host: str) -> str:
+    """What is counted as one address: of IPv6 the first 64 bits, for one host may use all that share them."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if not isinstance(address, IPv6Address):
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return f"{IPv6Address(int(address) >> 64 << 64)}/64"
+
+
 class HalfOpen:
     """The connections of a listener that have not logged in; the oldest gives way to a new one."""
 
@@ -26,8 +42,8 @@ class HalfOpen:
         self._waiting: OrderedDict[Connection, asyncio.TimerHandle] = OrderedDict()
 
     def add(self, connection: "Connection") -> None:
-        host = connection.client_host
-        of_one = [other for other in self._waiting if other.client_host == host]
+        network = network_of(connection.client_host[1:])
+        of_one = [other for other in self._waiting if network_of(other.client_host[1:]) == network]
         if len(of_one) >= _MOST_OF_ONE:
             of_one[0].abort()
             self.remove(of_one[0])
@@ -46,6 +62,7 @@ class HalfOpen:
     def _too_late(self, connection: "Connection") -> None:
         self.remove(connection)
         connection.close(f"it did not log in within {self._patience_s:g} s")
+        connection.abort()  # a peer that does not read its replies would keep the connection otherwise
 
 
 class PerAddress:
@@ -66,13 +83,18 @@ class PerAddress:
 
     def enter(self, host: str) -> bool:
         """Count a connection; whether its address may have it."""
-        self._open[host] += 1
-        return self._open[host] <= self._exceptions.get(host, self._most)
+        key = self._counted_as(host)
+        self._open[key] += 1
+        return self._open[key] <= self._exceptions.get(host, self._most)
 
     def leave(self, host: str) -> None:
-        self._open[host] -= 1
-        if self._open[host] <= 0:
-            del self._open[host]
+        key = self._counted_as(host)
+        self._open[key] -= 1
+        if self._open[key] <= 0:
+            del self._open[key]
+
+    def _counted_as(self, host: str) -> str:
+        return host if host in self._exceptions else network_of(host)
 
 
 class FailedLogins:
@@ -87,11 +109,12 @@ class FailedLogins:
 
     def delay(self, host: str, now: float) -> float:
         """Note a failure, and say how long to wait."""
-        since, count = self._failures.pop(host, (now, 0))
+        network = network_of(host)
+        since, count = self._failures.pop(network, (now, 0))
         if now - since > _WINDOW_S:
             since, count = now, 0
         count += 1
-        self._failures[host] = since, count
+        self._failures[network] = since, count
         if len(self._failures) > _MOST_ADDRESSES:
             self._failures.popitem(last=False)
         doublings = max(count - _FREE_FAILURES, 0)

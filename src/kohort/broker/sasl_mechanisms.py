@@ -2,13 +2,14 @@
 
 import hmac
 import secrets
+from collections import Counter
 from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol
 
 from kohort.log.background import Threads, ThreadStartError, in_thread
 from kohort.log.catalog import UserKey
-from kohort.model.errors import KohortError
+from kohort.model.errors import KohortError, ProtocolError
 from kohort.security.scram import (
     LEAST_ITERATIONS,
     ClientFirst,
@@ -25,6 +26,7 @@ SCRAM = {mechanism.value: mechanism for mechanism in ScramMechanism}
 _OTHER_AUTHZID = "Authentication failed: Client requested an authorization id that is different from username"
 _WRONG = "Authentication failed: Invalid username or password"
 _THREADS = 2
+_OWN_FORM = (16, LEAST_ITERATIONS)  # of the credentials that Kohort makes: size of the salt, iterations
 _MOST_WAITING = 64  # passwords that wait to be derived; a flood of log-ins must not fill the memory
 
 
@@ -60,6 +62,8 @@ class Users:
         self._secret = secret
         self._threads = Threads(_THREADS, "kohort-passwords")
         self._waiting = 0
+        self._usual: dict[ScramMechanism, tuple[int, int]] = {}
+        self._usual_of = 0  # so many credentials
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -69,22 +73,44 @@ class Users:
         known = self._credentials.get((user, mechanism))
         if known is not None:
             return known
-        salt = hmac.digest(self._secret, f"{mechanism.value} {user}".encode(), "sha256")[:16]
+        salt_size, iterations = self._usual_form(mechanism)
+        salt = hmac.digest(self._secret, f"{mechanism.value} {user}".encode(), "sha512")[:salt_size]
         key = secrets.token_bytes(mechanism.hash_size)
-        return ScramCredential(salt, key, key, LEAST_ITERATIONS)
+        return ScramCredential(salt, key, key, iterations)
+
+    def _usual_form(self, mechanism: ScramMechanism) -> tuple[int, int]:
+        """Size of the salt, and iterations: those of most users, or invented users could be told from others.
+
+        Looked up again when there are more or fewer users, not for each log-in: that would take time.
+        """
+        if len(self._credentials) != self._usual_of:
+            self._usual_of = len(self._credentials)
+            self._usual = {}
+        if mechanism not in self._usual:
+            forms = Counter(
+                (len(one.salt), one.iterations)
+                for (_, kind), one in self._credentials.items()
+                if kind is mechanism
+            )
+            self._usual[mechanism] = max(forms, key=forms.__getitem__, default=_OWN_FORM)
+        return self._usual[mechanism]
 
     async def check_password(self, user: str, password: str) -> bool:
-        """Whether a password in clear is the user's; takes as long for a user who does not exist."""
+        """Whether a password in clear is the user's; takes as long for a user who does not exist.
+
+        Raises ProtocolError when it cannot be checked now. The connection is then closed without a reply,
+        which clients try again: after SASL_AUTHENTICATION_FAILED they would give up.
+        """
         kinds = [one for one in reversed(ScramMechanism) if (user, one) in self._credentials]
         mechanism = kinds[0] if kinds else ScramMechanism.SHA_512
         credential = self.credential(mechanism, user)
         if self._waiting >= _MOST_WAITING:
-            raise LoginError(reason="too many log-ins at a time")
+            raise ProtocolError(f"{_MOST_WAITING} passwords wait to be checked")
         self._waiting += 1
         try:
             return await in_thread(self._threads, partial(is_password_of, mechanism, credential, password))
         except ThreadStartError as error:
-            raise LoginError(reason=f"the password cannot be checked now: {error}") from error
+            raise ProtocolError(f"the password cannot be checked now: {error}") from error
         finally:
             self._waiting -= 1
 

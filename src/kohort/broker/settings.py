@@ -35,7 +35,7 @@ class Settings:
     fsync_interval_ms: int = 1_000
     max_produce_frame: int = 104_857_600  # Kafka's socket.request.max.bytes
     max_connections: int = 100_000  # the files the process may open usually bound it before
-    overrides: Mapping[str, str] = field(default_factory=dict)
+    overrides: Mapping[str, str] = field(default_factory=dict, repr=False)  # some are secrets
 
     def endpoints(self) -> tuple[Listener, ...]:
         """The listeners to open, at least one."""

@@ -274,6 +274,7 @@ def broker_settings(options: ServeOptions) -> "Settings":
 
     for name, value in options.settings.items():
         check_setting(name, value)
+    overrides = _revealed(options)
     try:
         listeners = build_listeners(options.listen, options.advertise, options.settings)
     except ListenerError as error:
@@ -287,9 +288,35 @@ def broker_settings(options: ServeOptions) -> "Settings":
         fsync=SyncPolicy(options.fsync),
         fsync_internal=SyncPolicy(options.fsync_internal),
         fsync_interval_ms=options.fsync_interval_ms,
-        overrides=options.settings,
+        overrides=overrides,
         users=options.users,
     )
+
+
+def _revealed(options: ServeOptions) -> dict[str, str]:
+    """The settings, with secrets read from the files and variables that ``@FILE`` and ``env:NAME`` name."""
+    import logging
+
+    from kohort.broker.configs import ConfigType, find_broker_config
+    from kohort.security.secret import Secret, SecretError
+
+    found = dict(options.settings)
+    visible = [f"--user {name}" for name, password in options.users.items() if password.is_literal]
+    for name, value in options.settings.items():
+        key = find_broker_config(name)
+        if key is None or key.type is not ConfigType.PASSWORD:
+            continue
+        secret = Secret.parse(value)
+        if secret.is_literal:
+            visible.append(f"--set {name}")
+        try:
+            found[name] = secret.reveal()
+        except SecretError as error:
+            raise UsageError(f"--set {name}: {error.args[0]}", hint=error.hint) from None
+    for option in visible:
+        advice = "other users can see it in the list of processes; use @FILE or env:NAME"
+        logging.getLogger("kohort.serve").warning("%s: %s", option, advice)
+    return found
 
 
 def check_setting(name: str, value: str) -> None:

@@ -10,7 +10,7 @@ from tests.broker.security.secured import USERS, Login, RunningServer, serving
 
 from kohort.broker.clock import VirtualClock
 from kohort.model.errors import ErrorCode, KohortError
-from kohort.security.scram import ScramMechanism, salted_password
+from kohort.security.scram import ScramClient, ScramMechanism, salted_password
 from kohort.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -295,6 +295,26 @@ def test_a_user_named_twice_is_refused_and_the_others_are_stored(raw: Raw) -> No
     assert [(one.user, one.error_code) for one in results] == [("once", 91), ("alice", 92)]
 
 
+def test_an_invented_user_is_challenged_as_most_users_are(running: RunningServer) -> None:
+    """Salts and iterations tell nothing about who exists, also when another tool made the users."""
+
+    def challenge(user: str) -> ScramClient:
+        with Raw(running.address("SASL_PLAINTEXT")) as raw:
+            client, login = ScramClient(SHA_256, user, "nonce"), Login(raw)
+            login.handshake(SHA_256.value)
+            client.challenge(login.token(client.first()).auth_bytes)
+            return client
+
+    with Raw(running.address("SASL_PLAINTEXT")) as raw:
+        Login(raw).plain("admin", USERS["admin"])
+        for number in range(5):
+            user = upsertion(f"u{number}", "p", salt=b"s" * 26, iterations=8_192)
+            assert alter(raw, user) == [(user.name, 0)]
+    known, invented = challenge("u1"), challenge("invented")
+    assert (invented.iterations, len(invented.salt)) == (known.iterations, len(known.salt)) == (8_192, 26)
+    assert challenge("invented").salt == invented.salt != challenge("another").salt
+
+
 # Sessions that end
 
 
@@ -367,6 +387,29 @@ def test_a_peer_that_does_not_log_in_is_closed_and_others_go_on() -> None:
             assert Login(other).plain("alice", USERS["alice"]).error_code == 0
             assert silent.is_closed()
             assert metadata(other).brokers
+
+
+def test_a_peer_cannot_ask_for_versions_without_end(raw: Raw) -> None:
+    """Each is answered, so a peer that has not logged in could keep the broker busy."""
+    for _ in range(10):
+        frame = raw.frame_of(18, 4, b"")
+        raw.send_bytes(frame[:6] + b"\0\x63" + frame[8:])
+        assert raw.receive_once()[8:10] == b"\0\x23"
+    raw.send_bytes(frame[:6] + b"\0\x63" + frame[8:])
+    assert raw.is_closed()
+
+
+def test_more_passwords_than_can_be_checked_close_the_connection_which_clients_try_again(
+    running: RunningServer, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running.server.broker.users, "_waiting", 64)
+    login = Login(raw)
+    login.handshake("PLAIN")
+    raw.post(SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-secret"), 2)
+    assert raw.is_closed()
+    monkeypatch.undo()
+    with Raw(running.address("SASL_PLAINTEXT")) as again:
+        assert Login(again).plain("alice", USERS["alice"]).error_code == 0
 
 
 def test_one_address_has_32_peers_that_have_not_logged_in_and_the_oldest_gives_way() -> None:

@@ -1,9 +1,12 @@
 """Limits on log-ins (security 8)."""
 
-from kohort.broker.login_limits import FailedLogins
+import pytest
+
+from kohort.broker.login_limits import FailedLogins, PerAddress, network_of
 
 
 def test_the_delay_grows_for_an_address_that_goes_on_failing_and_for_no_other() -> None:
+    """Security scenario 61. Given six wrong passwords, then the delay grows, but for no other address."""
     failed = FailedLogins(0.1)
     delays = [failed.delay("a", 0.0) for _ in range(13)]
     assert delays[:5] == [0.1] * 5
@@ -28,3 +31,30 @@ def test_the_table_of_addresses_is_bounded() -> None:
 
 def test_a_delay_that_is_longer_than_the_longest_stays() -> None:
     assert FailedLogins(7.0).delay("a", 0.0) == 7.0
+
+
+@pytest.mark.parametrize(
+    ("host", "network"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::1", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("", ""),
+    ],
+)
+def test_addresses_of_ipv6_count_by_their_first_64_bits(host: str, network: str) -> None:
+    assert network_of(host) == network
+
+
+def test_a_host_does_not_escape_its_limits_with_many_addresses_of_ipv6() -> None:
+    failed = FailedLogins(0.1)
+    assert [failed.delay(f"2001:db8::{number}", 0.0) for number in range(6)][-1] == 0.2
+    limit = PerAddress(1, "2001:db8::9:1")
+    assert limit.enter("2001:db8::1")
+    assert not limit.enter("2001:db8::2")
+    assert limit.enter("2001:db8::9")  # an exception is for its own address
+    for host in ("2001:db8::1", "2001:db8::2", "2001:db8::9"):
+        limit.leave(host)
+    assert limit.enter("2001:db8::3")

@@ -130,3 +130,33 @@ def test_the_policies_offered_are_those_of_the_log() -> None:
 def test_every_default_of_a_broker_setting_may_be_set() -> None:
     given = [f"--set={name}={key.default}" for name, key in BROKER_CONFIGS.items()]
     assert len(settings_of(*given).overrides) == len(BROKER_CONFIGS)
+
+
+def test_secrets_of_settings_may_be_in_files_and_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "key.password").write_text("from a file\n")
+    monkeypatch.setenv("STORE_KEY", "from a variable")
+    settings = settings_of(
+        "--set", f"ssl.key.password=@{tmp_path}/key.password",
+        "--set", "listener.name.x.ssl.keystore.key=env:STORE_KEY",
+        "--set", "super.users=@is not a secret",
+    )  # fmt: skip
+    assert settings.overrides == {
+        "ssl.key.password": "from a file",
+        "listener.name.x.ssl.keystore.key": "from a variable",
+        "super.users": "@is not a secret",
+    }
+    assert caplog.text == ""
+
+
+def test_a_secret_on_the_command_line_is_warned_of_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+    settings = settings_of("--set", "ssl.key.password=canary", "--user", "alice:canary")
+    assert settings.overrides == {"ssl.key.password": "canary"}
+    assert caplog.text.count("other users can see it in the list of processes") == 2
+    assert "canary" not in caplog.text + repr(settings)
+
+
+def test_a_secret_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(UsageError, match=r"--set ssl\.key\.password: cannot read the file /no/such"):
+        settings_of("--set", "ssl.key.password=@/no/such")
