@@ -188,7 +188,7 @@ def test_two_thousand_peers_that_never_finish(
                 each.close()
     print(f"{listener}, {hosts} hosts: {grown:.1f} MB for 2,000 peers, at most {most} unfinished")
     assert most <= limit
-    assert grown < 50
+    assert grown < 20 + 0.4 * most  # asyncio has a buffer of 256 KiB for each connection with TLS
 
 
 # Keys of any form
