@@ -12,7 +12,19 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from benchmarks import capacity, clients, codec, groups, holds, requests, rolling, spark, startup, throughput
+from benchmarks import (
+    capacity,
+    clients,
+    codec,
+    doors,
+    groups,
+    holds,
+    requests,
+    rolling,
+    spark,
+    startup,
+    throughput,
+)
 from benchmarks.processes import processor_seconds
 from benchmarks.rounds import Table, alternate
 from benchmarks.targets import LOAD_CORE, Target, kohort, peers, pin, settle
@@ -235,6 +247,7 @@ def _parts(plan: Plan, *, quick: bool, seconds: float) -> list[tuple[str, float,
             lambda t, _, n: rolling.tables([t[0], *(o for o in t if o.is_kafka)], min(n, 2), restarted),
         ),
         ("produce and fetch", 3, lambda t, _, n: data_tables(t, seconds, n)),
+        ("TLS and ACLs", 3, lambda _t, _r, n: doors.tables(n, seconds)),
         ("start, codec, capacity", 2, lambda _t, _r, n: own_tables(n, members, offsets)),
         (
             "client libraries",

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tools.peers.fetch import available, load_generator
@@ -75,11 +76,17 @@ class Measured(NamedTuple):
         return 1e6 * self.processor_seconds / self.requests
 
 
-def generate(target: Target, exchanges: list[Exchange], depth: int, seconds: float) -> Measured:
-    """Run the generator on the core that this process is pinned to; a wrong reply is an error here."""
+def generate(
+    target: Target, exchanges: list[Exchange], depth: int, seconds: float, authority: Path | None = None
+) -> Measured:
+    """Run the generator on the core that this process is pinned to; a wrong reply is an error here.
+
+    With an ``authority`` (PEM) it speaks TLS.
+    """
     plan = {
         "address": target.bootstrap,
         "pid": target.pid,
+        "authority": "" if authority is None else str(authority),
         "depth": depth,
         "warm": _WARM_S,
         "seconds": seconds,

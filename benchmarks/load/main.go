@@ -8,6 +8,8 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -33,9 +35,10 @@ const (
 
 type plan struct {
 	Address     string     `json:"address"`
-	Pid         int        `json:"pid"`   // of the broker
-	Depth       int        `json:"depth"` // requests in flight on each connection
-	Warm        float64    `json:"warm"`  // seconds before the measurement begins
+	Pid         int        `json:"pid"`       // of the broker
+	Authority   string     `json:"authority"` // a PEM file: with it, connections use TLS
+	Depth       int        `json:"depth"`     // requests in flight on each connection
+	Warm        float64    `json:"warm"`      // seconds before the measurement begins
 	Seconds     float64    `json:"seconds"`
 	Connections []exchange `json:"connections"`
 }
@@ -71,7 +74,21 @@ type client struct {
 	firstError string
 }
 
-func newClient(address string, depth int, what exchange) (*client, error) {
+// dial connects to the broker, with TLS if there is an authority to trust.
+func dial(address, authority string) (net.Conn, error) {
+	if authority == "" {
+		return net.Dial("tcp", address)
+	}
+	pem, err := os.ReadFile(authority)
+	if err != nil {
+		return nil, err
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(pem)
+	return tls.Dial("tcp", address, &tls.Config{RootCAs: trusted, ServerName: "localhost"})
+}
+
+func newClient(address, authority string, depth int, what exchange) (*client, error) {
 	request, err := hex.DecodeString(what.Request)
 	if err != nil {
 		return nil, err
@@ -80,7 +97,7 @@ func newClient(address string, depth int, what exchange) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	connection, err := net.Dial("tcp", address)
+	connection, err := dial(address, authority)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +191,7 @@ func measure(p plan) (result, error) {
 	clients := make([]*client, len(p.Connections))
 	for i, what := range p.Connections {
 		var err error
-		if clients[i], err = newClient(p.Address, p.Depth, what); err != nil {
+		if clients[i], err = newClient(p.Address, p.Authority, p.Depth, what); err != nil {
 			return result{}, err
 		}
 	}

@@ -221,6 +221,7 @@ def make_topic(server: RunningServer, name: str) -> str:
 def test_records_go_through_a_group(
     secured: tuple[RunningServer, Certificates], client: str, way: str
 ) -> None:
+    """Security scenario 54. See security 9."""
     server, certificates = secured
     topic = make_topic(server, f"{client}-{way}".replace(" ", "-"))
     assert CLIENTS[client](Place(server, certificates, way), topic) == values()
@@ -231,6 +232,7 @@ def test_records_go_through_a_group(
 def test_a_wrong_password_is_an_authentication_error(
     secured: tuple[RunningServer, Certificates], client: str, way: str
 ) -> None:
+    """Security scenario 55. See security 9."""
     server, certificates = secured
     place = Place(server, certificates, way, "wrong")
     with pytest.raises(Exception, match=r"(?i)authentication|does not accept user|Invalid username"):

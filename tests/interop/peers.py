@@ -110,6 +110,20 @@ class PeerProcess:
             if self._next(deadline, waiting_for) is None:
                 raise PeerError(f"{self.name}: ended without {waiting_for}\n{self.story()}")
 
+    def until_outside(
+        self, waiting_for: str, enough: Callable[[], bool], seconds: float = EVENT_SECONDS
+    ) -> None:
+        """Wait for something that is not an event, while this peer goes on without an error."""
+        deadline = time.monotonic() + seconds
+        while not enough():
+            if time.monotonic() > deadline:
+                raise PeerError(f"{self.name}: no {waiting_for} in time\n{self.story()}")
+            try:
+                self._next(time.monotonic() + 0.1, waiting_for)
+            except PeerError:
+                if self.events and self.events[-1]["event"] == "error":
+                    raise
+
     def finish(self, seconds: float = EVENT_SECONDS) -> list[Event]:
         """Read to the end and return all events; raises PeerError unless the last one is "done"."""
         deadline = time.monotonic() + seconds

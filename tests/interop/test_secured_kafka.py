@@ -135,6 +135,15 @@ def read(consumer: Consumer, count: int) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_each_listener_shows_its_own_address(kafka: SecuredKafka, way: str) -> None:
+    """Security scenario 1. Given several listeners, then Metadata on each shows its own address."""
+    settings = WAYS[way](kafka)
+    with admin_of(settings) as admin:
+        (node,) = admin.describe_cluster().nodes
+        assert f"localhost:{node.port}" == settings["bootstrap_servers"]
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_a_thousand_records_go_through_a_group(kafka: SecuredKafka, fresh_name: FreshName, way: str) -> None:
     settings, topic = WAYS[way](kafka), made(kafka, fresh_name("secured"))
     sent = [b"%d" % number for number in range(1_000)]

@@ -85,6 +85,7 @@ def test_javas_client_logs_in_with_a_token(kafka_tools: ToolShell, tmp_path: Pat
 
 
 def test_kafka_acls_adds_lists_and_removes(desk: Desk) -> None:
+    """Security scenario 47. See security 9."""
     who = ("--allow-principal", "User:alice", "--topic", "t")
     desk.run(Tool.ACLS, "--add", *who, "--producer")
     desk.run(Tool.ACLS, "--add", *who, "--group", "g", "--consumer")
@@ -103,6 +104,7 @@ def test_kafka_acls_adds_lists_and_removes(desk: Desk) -> None:
 
 
 def test_kafka_configs_adds_describes_and_deletes_users(desk: Desk) -> None:
+    """Security scenario 33. See security 9."""
     user = ("--entity-type", "users", "--entity-name", "carol")
     password = "SCRAM-SHA-256=[iterations=8192,password=carol-secret]"
     desk.run(Tool.CONFIGS, "--alter", "--add-config", password, *user)

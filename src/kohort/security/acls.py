@@ -214,6 +214,15 @@ class Authorizer:
             rules.lengths = sorted({len(name) for name in rules.prefixed})
         self._verdicts: dict[Question, bool] = {}
 
+    @property
+    def has_administrator(self) -> bool:
+        """Whether there is a super user, or a rule that lets some principal change rules."""
+        about_cluster = self._rules[ResourceType.CLUSTER].about(CLUSTER_NAME)
+        return bool(self._super_users) or any(
+            acl.permission is Permission.ALLOW and acl.operation in (Operation.ALL, Operation.ALTER)
+            for acl in about_cluster
+        )
+
     def may(self, question: Question) -> bool:
         verdict = self._verdicts.get(question)
         if verdict is None:

@@ -172,6 +172,7 @@ def test_a_peer_that_has_not_logged_in_gets_no_answer(locked: Cluster, key: ApiK
 
 
 def test_a_producer_needs_write_and_an_idempotent_one_nothing_more(cluster: Cluster) -> None:
+    """Security trap 8. See security 10."""
     with cluster.user("alice") as alice:
         assert produce(alice, "t", batch("x")).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         refused = send(alice, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1))
@@ -200,6 +201,10 @@ def fetch(raw: Raw, cluster: Cluster, **session: int) -> Reply:
 
 
 def test_a_revoked_right_ends_reading_also_inside_a_fetch_session(cluster: Cluster) -> None:
+    """Security scenario 52. See security 9.
+
+    Security trap 10. See security 10.
+    """
     cluster.allow(Operation.READ)
     with cluster.user("alice") as alice, cluster.user("admin") as admin:
         opened = fetch(alice, cluster, session_epoch=0)
@@ -222,7 +227,21 @@ def test_a_revoked_right_ends_reading_also_inside_a_fetch_session(cluster: Clust
         assert (part.high_watermark, bytes(part.records or b"")) == (-1, b"")
 
 
+def test_with_read_on_all_topics_a_user_reads_the_offsets_of_all_groups(cluster: Cluster) -> None:
+    """Security trap 11. As in Kafka: an internal topic is a topic like others for READ."""
+    with cluster.user("admin") as admin:
+        send(admin, FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))  # makes the topic
+    with cluster.user("alice") as alice:
+        (topic,) = metadata(alice, "__consumer_offsets").topics
+        assert topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    cluster.allow(Operation.READ, name="*")
+    with cluster.user("alice") as alice:
+        (topic,) = metadata(alice, "__consumer_offsets").topics
+        assert topic.error_code == 0
+
+
 def test_metadata_leaves_out_what_may_not_be_described(cluster: Cluster) -> None:
+    """Security trap 9. See security 10."""
     with cluster.user("admin") as admin:
         create(admin, "other")
     cluster.allow(Operation.READ)
@@ -368,6 +387,27 @@ def all_acls() -> DescribeAclsRequest:
     )
 
 
+@pytest.mark.parametrize("super_users", ["", "User:root"])
+def test_the_log_warns_when_the_last_right_to_change_rules_is_removed(
+    super_users: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Security trap 16. A rule that locks out the administrator is not removed without a word."""
+    settings = SETTINGS | {"super.users": super_users, "allow.everyone.if.no.acl.found": "true"}
+    with (
+        serving("SASL_PLAINTEXT", "PLAINTEXT", settings=settings) as running,
+        Raw(running.address("PLAINTEXT")) as raw,
+    ):
+        last = rule(Operation.ALTER, CLUSTER, "kafka-cluster", principal="User:ANONYMOUS")
+        assert send(raw, CreateAclsRequest(creations=[last])).results[0].error_code == 0
+        which = DeleteAclsFilter(
+            resource_type_filter=CLUSTER, resource_name_filter=None, pattern_type_filter=1,
+            principal_filter=None, host_filter=None, operation=1, permission_type=1,
+        )  # fmt: skip
+        (result,) = send(raw, DeleteAclsRequest(filters=[which])).filter_results
+        assert len(result.matching_acls) == 1
+    assert ("removed the last right to change ACLs" in caplog.text) == (not super_users)
+
+
 def test_an_unknown_element_closes_the_connection(cluster: Cluster) -> None:
     with cluster.user("admin") as admin:
         admin.post(CreateAclsRequest(creations=[rule(0)]), 3)
@@ -386,6 +426,7 @@ def test_rules_survive_a_restart(tmp_path: Any) -> None:  # noqa: ANN401 - a Pat
 
 
 def test_everyone_may_use_what_has_no_rule_if_the_setting_says_so() -> None:
+    """Security scenario 48. See security 9."""
     settings = SETTINGS | {"allow.everyone.if.no.acl.found": "true"}
     with serving("SASL_PLAINTEXT", settings=settings) as running:
         cluster = Cluster(running)

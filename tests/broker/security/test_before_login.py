@@ -52,6 +52,7 @@ def conversation(raw: Raw, dice: random.Random) -> bytes:
 
 @pytest.mark.slow
 def test_no_bytes_before_the_log_in_get_data_or_end_the_broker(caplog: pytest.LogCaptureFixture) -> None:
+    """Security scenario 59. See security 9."""
     with serving("SASL_PLAINTEXT", settings=SETTINGS) as running:
         address = running.address("SASL_PLAINTEXT")
         with Raw(address) as admin:

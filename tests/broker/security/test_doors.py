@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization as forms
@@ -273,7 +274,7 @@ def test_our_clients_log_in_again_on_their_connections_while_records_flow() -> N
     """
     with serving("SASL_PLAINTEXT", settings=SASL | {"connections.max.reauth.ms": "1500"}) as running:
         renewed = count_log_ins(running)
-        settings = {
+        settings: dict[str, Any] = {
             "bootstrap_servers": running.address("SASL_PLAINTEXT"),
             "security_protocol": "SASL_PLAINTEXT",
             "sasl_mechanism": "SCRAM-SHA-256",

@@ -77,6 +77,7 @@ def present(raw: Raw, token: str, authzid: str = "") -> Reply:
 def test_a_good_token_lets_in_for_as_long_as_it_lasts(
     running: RunningServer, clock: VirtualClock, algorithm: str
 ) -> None:
+    """Security scenario 34. See security 9."""
     with Raw(running.address("SASL_PLAINTEXT")) as raw:
         reply = present(raw, signed(claims(now(clock), exp=int(now(clock)) + 60), algorithm))
         assert (reply.error_code, reply.auth_bytes) == (0, b"")
@@ -111,6 +112,7 @@ def test_another_user_cannot_take_a_session_over(running: RunningServer, clock: 
 def test_a_refused_token_gets_a_reason_which_the_client_confirms(
     running: RunningServer, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Security scenario 35. See security 9."""
     with Raw(running.address("SASL_PLAINTEXT")) as raw, caplog.at_level(logging.WARNING):
         token = signed(claims(now(clock), iss="https://elsewhere"))
         reply = present(raw, token)
@@ -182,6 +184,7 @@ def test_a_missing_scope_is_named(issuer: Issuer, clock: VirtualClock) -> None:
 def test_a_rotated_key_is_fetched_once_and_invented_keys_cause_few_requests(
     running: RunningServer, issuer: Issuer, clock: VirtualClock
 ) -> None:
+    """Security scenario 36. See security 9."""
     assert issuer.asked == 1
     issuer.keys = key_set(public_jwk("RSA", "rotated"))
     for _ in range(2):
@@ -200,6 +203,7 @@ def test_a_rotated_key_is_fetched_once_and_invented_keys_cause_few_requests(
 def test_the_old_keys_stay_while_the_address_does_not_answer(
     running: RunningServer, issuer: Issuer, clock: VirtualClock
 ) -> None:
+    """Security scenario 37. See security 9."""
     issuer.status = 500
     with Raw(running.address("SASL_PLAINTEXT")) as raw:
         assert present(raw, signed(claims(now(clock)), kid="newer")).auth_bytes

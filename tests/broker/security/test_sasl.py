@@ -64,6 +64,7 @@ def test_plain_lets_in_who_knows_the_password(raw: Raw, version: int) -> None:
 def test_a_wrong_password_and_an_unknown_user_look_alike(
     raw: Raw, user: str, mechanism: ScramMechanism
 ) -> None:
+    """Security scenario 27. See security 9."""
     reply = Login(raw).scram(mechanism, user, "wrong")
     assert reply.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert reply.error_message == (
@@ -90,6 +91,7 @@ def test_a_wrong_password_and_an_unknown_user_look_alike(
     ],
 )
 def test_plain_says_what_is_wrong_in_kafkas_words_and_order(raw: Raw, token: bytes, message: str) -> None:
+    """Security trap 1. See security 10."""
     login = Login(raw)
     login.handshake("PLAIN")
     reply = login.token(token)
@@ -180,6 +182,7 @@ def test_after_the_log_in_sasl_requests_are_out_of_place_but_harmless(raw: Raw) 
 
 @pytest.mark.parametrize("password", ["alice-secret", "wrong"])
 def test_what_is_sent_behind_the_token_is_served_only_if_the_log_in_succeeds(raw: Raw, password: str) -> None:
+    """Security scenario 62. See security 9."""
     Login(raw).handshake("PLAIN")
     token = SaslAuthenticateRequest(auth_bytes=f"\0alice\0{password}".encode())
     raw.send_bytes(raw.frame(token, 2) + raw.frame(MetadataRequest(topics=None), 12))
@@ -237,6 +240,7 @@ def describe(raw: Raw, *users: str) -> Reply:
 
 
 def test_users_come_and_go_and_survive_a_restart(tmp_path: Path) -> None:
+    """Security scenario 32. See security 9."""
     for start in range(2):
         with serving("SASL_PLAINTEXT", "PLAINTEXT", settings=SETTINGS, data=tmp_path) as running:
             with Raw(running.address("PLAINTEXT")) as raw:
@@ -279,6 +283,7 @@ def test_users_come_and_go_and_survive_a_restart(tmp_path: Path) -> None:
 def test_a_credential_that_cannot_be_is_refused_and_changes_nothing(
     running: RunningServer, change: ScramCredentialUpsertion | ScramCredentialDeletion, code: int
 ) -> None:
+    """Security trap 6. See security 10."""
     with Raw(running.address("SASL_PLAINTEXT")) as raw:
         Login(raw).plain("admin", USERS["admin"])
         before = len(describe(raw).results)

@@ -33,6 +33,7 @@ def principals(running: RunningServer) -> set[str]:
 
 
 def test_each_listener_answers_with_its_own_address(certificates: Certificates) -> None:
+    """Security scenario 1. See security 9."""
     with serving("PLAINTEXT", "SSL", settings=certificates.settings()) as running:
         for name, connect in (
             ("PLAINTEXT", Raw),
@@ -49,6 +50,7 @@ def test_each_listener_answers_with_its_own_address(certificates: Certificates) 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_clients_of_tls_1_2_and_1_3_are_served(certificates: Certificates, version: ssl.TLSVersion) -> None:
+    """Security scenario 16. See security 9."""
     context = certificates.client_context()
     context.minimum_version = context.maximum_version = version
     with (
@@ -72,6 +74,10 @@ def test_a_client_of_a_tls_version_that_is_not_enabled_is_refused(certificates: 
 def test_client_certificates_open_the_door_as_the_setting_says(
     certificates: Certificates, tmp_path: Path, auth: str, sent: str
 ) -> None:
+    """Security scenario 8. See security 9.
+
+    Security trap 13. See security 10.
+    """
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     certificate = {
@@ -95,6 +101,7 @@ def test_client_certificates_open_the_door_as_the_setting_says(
 def test_a_name_that_no_rule_takes_is_refused_and_one_that_a_rule_takes_is_mapped(
     certificates: Certificates,
 ) -> None:
+    """Security scenario 11. See security 9."""
     settings = certificates.settings(
         ssl_client_auth="required", ssl_principal_mapping_rules="RULE:^CN=(a.*)$/$1/U"
     )
@@ -114,6 +121,7 @@ def test_a_name_that_no_rule_takes_is_refused_and_one_that_a_rule_takes_is_mappe
 def test_a_peer_without_tls_is_closed_and_the_log_names_the_reason(
     certificates: Certificates, first: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Security scenario 5. See security 9."""
     with serving("SSL", settings=certificates.settings()) as running, Raw(running.address("SSL")) as raw:
         raw.send_bytes(first)
         assert raw.is_closed()
@@ -121,6 +129,7 @@ def test_a_peer_without_tls_is_closed_and_the_log_names_the_reason(
 
 
 def test_a_broker_stops_while_a_peer_is_silent_in_its_handshake(certificates: Certificates) -> None:
+    """Security scenario 6. See security 9."""
     with (
         serving("SSL", settings=certificates.settings()) as running,
         Raw(running.address("SSL")) as silent,
@@ -159,6 +168,7 @@ def replace_broker(certificates: Certificates, text: str) -> None:
 def test_a_new_certificate_is_used_by_new_connections_and_old_ones_live_on(
     certificates: Certificates,
 ) -> None:
+    """Security scenario 12. See security 9."""
     context = certificates.client_context()
     with serving("SSL", settings=certificates.settings()) as running:
         address = running.address("SSL")
@@ -174,6 +184,7 @@ def test_a_new_certificate_is_used_by_new_connections_and_old_ones_live_on(
 def test_a_bad_certificate_file_leaves_the_old_certificate_in_place(
     certificates: Certificates, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Security scenario 13. See security 9."""
     authority = certificates.authority
     new = authority.issue("broker")
     _, certificate = new.split("-----BEGIN CERTIFICATE", 1)
@@ -225,6 +236,7 @@ def test_a_tls_listener_needs_a_certificate() -> None:
 
 
 def test_certificates_may_be_texts_whose_line_breaks_became_spaces(certificates: Certificates) -> None:
+    """Security scenario 15. See security 9."""
     text = " ".join(Path(certificates.broker).read_text().split())
     settings = {
         "ssl.keystore.type": "PEM",

@@ -20,6 +20,10 @@ const kafka = new Kafka({
   logLevel: logLevel.ERROR,
   logCreator: () => (entry) => process.stderr.write(JSON.stringify(entry) + "\n"),
   retry: { initialRetryTime: 50, retries: 8 },
+  ...(options.ca && {
+    ssl: { ca: [require("fs").readFileSync(options.ca, "utf8")] },
+    sasl: { mechanism: "scram-sha-256", username: options.user, password: options.password },
+  }),
 });
 const admin = kafka.admin();
 

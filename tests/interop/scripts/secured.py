@@ -64,7 +64,10 @@ def answer(reply: Any) -> object:  # noqa: ANN401 - a reply
 
 
 def before_the_log_in(door: Door) -> Seen:
-    """18, 19, 20, 21, 22: requests that come too early, and in the wrong order."""
+    """Security scenarios 18, 19, 20, 21, 22. Requests that come too early, and in the wrong order.
+
+    Security traps 2, 3. Some get no reply, others get one before the end.
+    """
     seen: Seen = []
     with door.knock() as raw:
         began = time.monotonic()
@@ -87,7 +90,7 @@ def before_the_log_in(door: Door) -> Seen:
 
 
 def plain_tokens(door: Door) -> Seen:
-    """24: what PLAIN refuses, in which order and words."""
+    """Security scenario 24. What PLAIN refuses, in which order and words."""
     good = door.passwords["alice"].encode()
     tokens = [
         b"", b"\0", b"alice\0x", b"\0alice\0x\0y", b"\0\0x", b"\0alice\0", b"\0\0", b"\0alice\0wrong",
@@ -103,7 +106,7 @@ def plain_tokens(door: Door) -> Seen:
 
 
 def raw_tokens(door: Door) -> Seen:
-    """23: tokens without a header after a handshake of version 0."""
+    """Security scenario 23. Tokens without a header after a handshake of version 0."""
     seen: Seen = []
     for password in (door.passwords["alice"], "wrong"):
         with door.knock() as raw:
@@ -117,7 +120,7 @@ def raw_tokens(door: Door) -> Seen:
 
 
 def scram_messages(door: Door) -> Seen:
-    """26: messages of SCRAM that are good, foreign or broken. Both brokers use the general text."""
+    """Security scenario 26. Messages of SCRAM that are good, foreign or broken. Both use the general text."""
     firsts = [
         b"n,,n=alice,r=x", b"n,a=alice,n=alice,r=x", b"n,a=bob,n=alice,r=x", b"y,,n=alice,r=x",
         b"p=tls-unique,,n=alice,r=x", b"n,,n=al=2Cice,r=x", b"n,,n=al=2Xice,r=x", b"n,,n=alice", b"",
@@ -152,7 +155,7 @@ def scram_messages(door: Door) -> Seen:
 
 
 def unsecured_tokens(door: Door) -> Seen:
-    """38: tokens without a signature, where they are switched on."""
+    """Security scenario 38. Tokens without a signature, where they are switched on."""
     now = time.time()
     tokens = {
         "good": unsecured(claims(now)),
@@ -179,7 +182,7 @@ def unsecured_tokens(door: Door) -> Seen:
 
 
 def sessions(door: Door) -> Seen:
-    """39, 40: sessions of two seconds end, are renewed, and belong to one user and mechanism."""
+    """Security scenarios 39, 40. Sessions end, are renewed, and belong to one user and mechanism."""
     seen: Seen = []
     with door.user("alice") as ended, door.user("alice") as renewed, door.user("alice") as other:
         again = Login(other)

@@ -40,7 +40,7 @@ from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 
 def users(door: Door) -> Seen:
-    """30, 31: credentials that can be, and those that cannot."""
+    """Security scenarios 30, 31. Credentials that can be, and those that cannot."""
 
     def upsert(name: str, mechanism: int = 1, iterations: int = 4_096) -> ScramCredentialUpsertion:
         return ScramCredentialUpsertion(
@@ -154,7 +154,7 @@ def forget(door: Door) -> None:
 
 
 def rules_that_cannot_be(door: Door) -> Seen:
-    """46: what CreateAcls refuses. Kohort alone checks principals and hosts (differences)."""
+    """Security scenario 46. What CreateAcls refuses. Kohort alone checks principals and hosts."""
     kinds = ResourceType
     tried = [
         rule(kinds.CLUSTER, "other"), rule(kinds.CLUSTER, "kafka-cluster"), rule(name=""),
@@ -205,7 +205,10 @@ def made(door: Door, name: str) -> bytes:
 
 
 def verdicts(door: Door) -> Seen:
-    """44: random rules, asked through the bits of Metadata."""
+    """Security scenario 44. Random rules, asked through the bits of Metadata.
+
+    Security trap 7. READ implies DESCRIBE only for ALLOW.
+    """
     seen: Seen = []
     dice = Random(44)
     topics = [MetadataRequestTopic(name=name) for name in ("a", "ab", "abc", "abcd", "b", "ba", "c")]
@@ -224,7 +227,7 @@ def verdicts(door: Door) -> Seen:
 
 
 def filters(door: Door) -> Seen:
-    """45: which rules a filter finds."""
+    """Security scenario 45. Which rules a filter finds."""
     dice = Random(45)
     store(door, *_random_rules(dice, 60))
     seen: Seen = []
@@ -282,7 +285,7 @@ def denials(message: Struct, path: str = "") -> list[tuple[str, int]]:
 
 
 def every_api(door: Door) -> Seen:
-    """50: each version of each API as a user with more and more rights: the same is denied."""
+    """Security scenario 50. Each version of each API with more and more rights: the same is denied."""
     seen: Seen = []
     topic_id = made(door, "t")
     for level, rules in LEVELS.items():
@@ -308,7 +311,7 @@ CHANGING = frozenset(
 
 
 def super_user(door: Door) -> Seen:
-    """49: what is denied to all is not denied to a super user."""
+    """Security scenario 49. What is denied to all is not denied to a super user."""
     everything = [
         rule(kind, name, principal="User:*", operation=Operation.ALL, permission=Permission.DENY)
         for kind, name in ((2, "*"), (3, "*"), (4, "kafka-cluster"))
@@ -323,7 +326,7 @@ def super_user(door: Door) -> Seen:
 
 
 def existence(door: Door) -> Seen:
-    """51: a denied topic looks the same whether or not it exists."""
+    """Security scenario 51. A denied topic looks the same whether or not it exists."""
     seen: Seen = []
     made(door, "t")
     with door.user("alice") as raw:

@@ -66,6 +66,7 @@ def reference(acls: list[Acl], asked: Question, *, everyone: bool) -> bool:
 @settings(max_examples=500)
 @given(st.lists(ACLS, max_size=12), st.lists(QUESTIONS, max_size=12), st.booleans())
 def test_verdicts_are_those_of_the_reference(acls: list[Acl], asked: list[Question], everyone: bool) -> None:
+    """Security scenario 43. See security 9."""
     authorizer = Authorizer(acls, super_users=["User:super"], allow_if_no_acl=everyone)
     for question in [*asked, *asked]:  # the second time from memory
         assert authorizer.may(question) == reference(acls, question, everyone=everyone)
@@ -142,4 +143,5 @@ def test_filters_find_what_kafkas_find(
     ],
 )
 def test_hosts_are_written_as_java_writes_them(given: str, text: str) -> None:
+    """Security trap 5. See security 10."""
     assert host_text(given) == text

@@ -22,6 +22,7 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
     ],
 )
 def test_options_are_read_with_quotes_escapes_and_comments(text: str, options: dict[str, str]) -> None:
+    """Security scenario 57. See security 9."""
     assert parse_jaas(text).options == {"username": "alice"} | options
 
 

@@ -44,11 +44,13 @@ def test_a_name_takes_its_protocol_from_the_map() -> None:
 def test_what_kafka_refuses_is_refused(
     listen: list[NamedAddress], advertise: list[NamedAddress], message: str
 ) -> None:
+    """Security scenario 2. See security 9."""
     with pytest.raises(ListenerError, match=message):
         build_listeners(listen, advertise, {})
 
 
 def test_one_ipv4_and_one_ipv6_address_may_share_a_port_and_port_0_is_never_taken() -> None:
+    """Security scenario 2. See security 9."""
     shared = [PLAIN, NamedAddress("SSL", "::1", 9092)]
     free = [PLAIN._replace(port=0), TLS._replace(port=0)]
     assert len(build_listeners(shared, [], {})) == len(build_listeners(free, [], {})) == 2
@@ -61,6 +63,7 @@ def test_a_map_that_cannot_be_read_is_refused(text: str) -> None:
 
 
 def test_the_most_special_setting_wins() -> None:
+    """Security scenario 3. See security 9."""
     names = ["listener.name.ssl.plain.k", "listener.name.ssl.k", "k"]
     settings = {name: name for name in names}
     for name in names:

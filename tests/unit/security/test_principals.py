@@ -23,6 +23,7 @@ DN = "CN=Duke,OU=Server Users,O=Acme,C=US"
     ],
 )
 def test_the_first_rule_that_matches_the_whole_name_decides(rules: str, name: str) -> None:
+    """Security scenario 10. See security 9."""
     assert PrincipalMapper(rules).principal(DN) == f"User:{name}"
 
 

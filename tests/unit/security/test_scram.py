@@ -58,6 +58,7 @@ def test_the_client_writes_the_bytes_of_rfc_7677() -> None:
 
 
 def test_the_server_writes_the_bytes_of_rfc_7677() -> None:
+    """Security scenario 25. See security 9."""
     assert server().challenge() == SERVER_FIRST
     assert server().finish(CLIENT_FINAL) == SERVER_FINAL
 
@@ -152,6 +153,7 @@ def test_a_changed_last_message_of_a_client_is_refused(change: Callable[[bytes],
     ],
 )
 def test_a_hostile_first_message_of_a_server_is_refused(message: bytes, why: str) -> None:
+    """Security scenario 29. See security 9."""
     with pytest.raises(ScramError, match=why):
         ScramClient(SHA_256, "user", CLIENT_NONCE).challenge(message)
 
@@ -166,6 +168,7 @@ def test_a_hostile_first_message_of_a_server_is_refused(message: bytes, why: str
     ],
 )
 def test_a_server_that_does_not_know_the_password_is_refused(message: bytes, why: str) -> None:
+    """Security scenario 28. See security 9."""
     client = challenged_client()
     client.final(salted_password(SHA_256, "pencil", client.salt, client.iterations))
     with pytest.raises(ScramError, match=why):

@@ -65,6 +65,7 @@ def certificate(*parts: list[tuple[x509.ObjectIdentifier, str]], hosts: tuple[st
 def test_a_subject_is_written_as_java_writes_it(
     parts: list[list[tuple[x509.ObjectIdentifier, str]]], text: str | None
 ) -> None:
+    """Security scenario 9. See security 9."""
     found = subject(certificate(*parts))
     if text is None:  # DER sorts the values of a set
         assert sorted(found.split("+")) == ["CN=a", "OU=b"]

@@ -1,5 +1,6 @@
 """DeleteAcls (31): removes the rules that filters find, all in one step."""
 
+import logging
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
@@ -16,6 +17,8 @@ from kohort.wire.messages.delete_acls import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
+logger = logging.getLogger("kohort.authorizer")
+
 _MOST_REMOVED = 10_000
 
 
@@ -30,6 +33,10 @@ async def handle(broker: "Broker", request: DeleteAclsRequest, context: Context)
     if removed:
         await broker.catalog.change_acls(removed, ())
         broker.authorizer.changed(broker.catalog.acls)
+        if not broker.authorizer.has_administrator:
+            logger.warning(
+                "%s removed the last right to change ACLs; a start with super.users helps", context
+            )
     return DeleteAclsResponse(
         filter_results=[
             DeleteAclsFilterResult(error_message=None, matching_acls=[_match(acl) for acl in acls])

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"kohort/interop/peer"
 )
@@ -33,6 +34,10 @@ func (f *franz) connection(more ...kgo.Opt) (*kgo.Client, error) {
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.FetchMaxWait(200 * time.Millisecond),
 		kgo.MetadataMinAge(10 * time.Millisecond),
+	}
+	if config := f.options.TLS(); config != nil {
+		login := scram.Auth{User: f.options.Text("user", ""), Pass: f.options.Text("password", "")}
+		common = append(common, kgo.DialTLSConfig(config), kgo.SASL(login.AsSha256Mechanism()))
 	}
 	return kgo.NewClient(append(common, more...)...)
 }

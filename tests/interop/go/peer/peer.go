@@ -3,6 +3,8 @@ package peer
 
 import (
 	"bufio"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -63,6 +65,21 @@ func (o *Options) Topic() string { return o.Text("topic", "events") }
 
 // Group is the group to work in.
 func (o *Options) Group() string { return o.Text("group", "readers") }
+
+// TLS trusts the authority of the option ca; nil without it.
+func (o *Options) TLS() *tls.Config {
+	path := o.Text("ca", "")
+	if path == "" {
+		return nil
+	}
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		panic(err)
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(pem)
+	return &tls.Config{RootCAs: trusted}
+}
 
 // Emit prints one event as a JSON line.
 func Emit(event string, fields Fields) {

@@ -35,6 +35,11 @@ func (s *sailor) config() *sarama.Config {
 	config.Consumer.Offsets.AutoCommit.Enable = false
 	config.Consumer.MaxWaitTime = 200 * time.Millisecond
 	config.Metadata.RefreshFrequency = time.Second
+	if tls := s.options.TLS(); tls != nil {
+		config.Net.TLS.Enable, config.Net.TLS.Config = true, tls
+		config.Net.SASL.Enable, config.Net.SASL.Mechanism = true, sarama.SASLTypePlaintext // its SCRAM is for the user to write
+		config.Net.SASL.User, config.Net.SASL.Password = s.options.Text("user", ""), s.options.Text("password", "")
+	}
 	return config
 }
 

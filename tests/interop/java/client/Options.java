@@ -44,6 +44,15 @@ final class Options {
         properties.put("client.id", text("client", "java-peer"));
         properties.put("request.timeout.ms", "10000");
         properties.put("default.api.timeout.ms", "20000");
+        if (has("ca")) {
+            properties.put("security.protocol", "SASL_SSL");
+            properties.put("ssl.truststore.type", "PEM");
+            properties.put("ssl.truststore.location", text("ca", ""));
+            properties.put("sasl.mechanism", "SCRAM-SHA-256");
+            properties.put("sasl.jaas.config",
+                "org.apache.kafka.common.security.scram.ScramLoginModule required username=\""
+                    + text("user", "") + "\" password=\"" + text("password", "") + "\";");
+        }
         return properties;
     }
 }

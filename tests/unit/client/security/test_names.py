@@ -204,6 +204,7 @@ def test_settings_that_make_no_sense_together_are_refused(given: dict[str, objec
 
 
 def test_no_representation_of_settings_shows_a_secret() -> None:
+    """Security scenario 58. See security 9."""
     given = SASL | {"ssl_certdata": "x", "ssl_keydata": CANARY, "ssl_password": CANARY}
     for settings in (
         consumer_settings(given),

@@ -179,6 +179,7 @@ async def test_a_listener_without_sasl_is_named() -> None:
 
 @on_loop
 async def test_a_server_that_cannot_prove_that_it_knows_the_password_is_refused() -> None:
+    """Security scenario 28. See security 9."""
     brokers = ScriptedCluster()
     guard = Guard(brokers)
     guard.signature_changes = lambda signature: signature.replace(b"v=", b"v=AAAA")

@@ -46,6 +46,7 @@ async def enter(chain: Path, **settings: Any) -> None:  # noqa: ANN401 (any sett
 def test_a_bad_certificate_is_named_at_once(
     authority: DevAuthority, tmp_path: Path, hosts: list[str], days: int, trusts: bool, why: str
 ) -> None:
+    """Security scenario 17. See security 9."""
     chain = tmp_path / "broker.pem"
     chain.write_text(authority.issue("broker", hosts, days=days))
     trusted = authority if trusts else DevAuthority(datetime.now(UTC))
@@ -79,6 +80,10 @@ def test_pem_text_is_taken_also_without_its_line_breaks(authority: DevAuthority)
 
 
 def test_files_that_are_no_use_are_named(authority: DevAuthority, tmp_path: Path) -> None:
+    """Security scenario 14. See security 9.
+
+    Security trap 17. See security 10.
+    """
     from cryptography.hazmat.primitives import serialization as forms
 
     key, end, chain = authority.issue("client").partition("-----END PRIVATE KEY-----\n")
