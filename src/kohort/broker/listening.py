@@ -11,7 +11,7 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from kohort.broker.login_limits import network_of
+from kohort.broker.login_limits import MOST_UNFINISHED, MOST_UNFINISHED_OF_ONE, network_of
 from kohort.model.errors import KohortError
 
 logger = logging.getLogger("kohort.listening")
@@ -21,8 +21,6 @@ _AT_ONCE = 256  # accepted in one turn: who is connected already wants to be ser
 _AT_ONCE_TLS = 16  # a handshake takes half a millisecond of the loop, or more
 _HANDSHAKE_S = 5.0
 _SHUTDOWN_S = 1.0
-_MOST_HANDSHAKES = 256  # at a time; the oldest gives way
-_MOST_HANDSHAKES_OF_ONE = 32  # the same for one address
 _PAUSE_S = 1.0  # after an error of the system, such as too many open files
 
 
@@ -105,9 +103,9 @@ class Listener:
         """Peers that never finish must not keep others out: the oldest gives way."""
         network = network_of(host)
         of_one = [other for other, peer in self._handshakes.items() if peer == network]
-        if len(of_one) >= _MOST_HANDSHAKES_OF_ONE:
+        if len(of_one) >= MOST_UNFINISHED_OF_ONE:
             self._give_up(of_one[0])
-        elif len(self._handshakes) >= _MOST_HANDSHAKES:
+        elif len(self._handshakes) >= MOST_UNFINISHED:
             self._give_up(next(iter(self._handshakes)))
         self._handshakes[task] = network
         task.add_done_callback(lambda done: self._handshakes.pop(done, None))

@@ -12,8 +12,8 @@ from kohort.security.listeners import split_list
 if TYPE_CHECKING:
     from kohort.broker.connection import Connection
 
-_MOST = 256  # peers that have not logged in, of one listener
-_MOST_OF_ONE = 32  # the same from one address
+MOST_UNFINISHED = 256  # peers that have not logged in, of one listener
+MOST_UNFINISHED_OF_ONE = 32  # the same from one address
 _FREE_FAILURES = 5  # within the window, before the delay grows
 _WINDOW_S = 60.0
 _LONGEST_DELAY_S = 5.0
@@ -44,10 +44,10 @@ class HalfOpen:
     def add(self, connection: "Connection") -> None:
         network = network_of(connection.client_host[1:])
         of_one = [other for other in self._waiting if network_of(other.client_host[1:]) == network]
-        if len(of_one) >= _MOST_OF_ONE:
+        if len(of_one) >= MOST_UNFINISHED_OF_ONE:
             of_one[0].abort()
             self.remove(of_one[0])
-        elif len(self._waiting) >= _MOST:
+        elif len(self._waiting) >= MOST_UNFINISHED:
             oldest = next(iter(self._waiting))
             oldest.abort()
             self.remove(oldest)
