@@ -202,7 +202,8 @@ def confluent_traffic(server: RunningServer, topic: str, enough: Enough) -> tupl
     producer = confluent_kafka.Producer(settings)
     consumer = confluent_kafka.Consumer(settings | {"group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
-    sent, found = 0, []
+    sent = 0
+    found: list[int] = []
     try:
         while not enough() or len(found) < sent:
             if not enough():
@@ -220,7 +221,8 @@ def kafka_python_traffic(server: RunningServer, topic: str, enough: Enough) -> t
     settings = python_settings(server, "admin")
     producer = _Producer(**settings)
     consumer = _Consumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
-    sent, found = 0, []
+    sent = 0
+    found: list[int] = []
     try:
         producer.send(topic, b"0").get(timeout=PATIENCE_S)
         sent += 1
@@ -240,7 +242,8 @@ def kafka_python_traffic(server: RunningServer, topic: str, enough: Enough) -> t
 def aiokafka_traffic(server: RunningServer, topic: str, enough: Enough) -> tuple[int, list[int]]:
     async def work() -> tuple[int, list[int]]:
         settings = python_settings(server, "admin")
-        sent, found = 0, []
+        sent = 0
+        found: list[int] = []
         consumer = _AioConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
         async with _AioProducer(**settings) as producer, consumer:
             while not enough() or len(found) < sent:
