@@ -1,5 +1,6 @@
 """The broker goes away and comes back: members of all libraries go on where they were."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ CONFIGS = {
     "offsets.topic.num.partitions": 5,
     "num.partitions": PARTITIONS,
 }
+OFTEN = {"group.consumer.min.heartbeat.interval.ms": 100, "group.consumer.heartbeat.interval.ms": 100}
 
 
 @pytest.mark.slow
@@ -48,10 +50,41 @@ def test_members_go_on_after_the_broker_was(tmp_path: Path, libraries: dict[str,
 
 
 @pytest.mark.slow
+def test_a_broker_that_is_killed_while_partitions_change_hands_loses_and_doubles_none(
+    tmp_path: Path, libraries: dict[str, Library]
+) -> None:
+    """librdkafka and our own client with the consumer protocol: each joins, and the broker dies when the
+    first partition is given up or taken for it."""
+    with Node(tmp_path, {**CONFIGS, **OFTEN}) as node:
+        feed = Feed(node.bootstrap, "work", PARTITIONS)
+        feed.more(50)
+        with Party(node.bootstrap) as party:
+            joined: list[str] = []
+            rdkafka = libraries["confluent"]
+            for name, library in (("one", rdkafka), ("two", Own()), ("three", rdkafka)):
+                before = len(party.ledger.changes)
+                party.join(
+                    library, Membership(name=name, group="workers", topics=("work",), protocol="consumer")
+                )
+                joined.append(name)
+                party.until("a change", partial(has_changed, party, before))
+                node.kill()
+                node.start()
+                party.until_shared(*joined, places=PARTITIONS)
+                party.commit_all()
+                feed.more(20)
+            party.until("all records", lambda: party.ledger.is_complete(feed.expected), committing=True)
+            party.ledger.check_complete(feed.expected)
+
+
+def has_changed(party: Party, before: int) -> bool:
+    return len(party.ledger.changes) > before
+
+
+@pytest.mark.slow
 def test_members_of_the_consumer_protocol_keep_their_epochs_when_the_broker_is_killed(tmp_path: Path) -> None:
-    often = {"group.consumer.min.heartbeat.interval.ms": 100, "group.consumer.heartbeat.interval.ms": 100}
     names = ("one", "two", "three")
-    with Node(tmp_path, {**CONFIGS, **often}) as node:
+    with Node(tmp_path, {**CONFIGS, **OFTEN}) as node:
         feed = Feed(node.bootstrap, "work", PARTITIONS)
         feed.more(50)
         with Party(node.bootstrap) as party:
