@@ -18,8 +18,9 @@ from kohort.coordination.shard import Shard
 from kohort.log.catalog import Cluster
 from kohort.log.log import Log, Slice, Storage
 from kohort.model.errors import ErrorCode, KohortError, RefusedError
-from kohort.model.ids import Instant
+from kohort.model.ids import Instant, Offset
 from kohort.primitives.strings import partition_for
+from kohort.records.batch import BatchHeader, CorruptBatchError, check_crc
 from kohort.records.header import batches
 
 logger = logging.getLogger("kohort.coordinator")
@@ -207,6 +208,19 @@ class _Turns:
             self._until = time.monotonic() + _SLICE_S
 
 
+def _check(view: memoryview, position: int, header: BatchHeader, expected: Offset, log: Log) -> None:
+    """Raise ``CorruptBatchError`` for damage: a wrong offset is worse for a group than none.
+
+    The checksum of a batch does not cover its offset.
+    """
+    try:
+        check_crc(view, position, header)
+        if not expected <= header.last_offset < log.high_watermark:
+            raise CorruptBatchError(f"offset {header.base_offset} to {header.last_offset} follows {expected}")
+    except CorruptBatchError as error:
+        raise CorruptBatchError(f"{error}; stop the broker and run `kohort data repair`") from error
+
+
 async def load(shard: Shard[Any, Any, Any], log: Log) -> None:
     """Replay a log from its start to its end, giving way to the loop; raises what the shard raises."""
     if log.failure is not None:
@@ -224,6 +238,8 @@ async def load(shard: Shard[Any, Any, Any], log: Log) -> None:
         for buffer in found.buffers:
             view = memoryview(buffer)
             for position, header in batches(view):
+                _check(view, position, header, offset, log)
+                offset = Offset(header.next_offset)
                 shard.replay_batch(view[position : position + header.size], header)
                 await turns.give_way()
         offset = found.next_offset

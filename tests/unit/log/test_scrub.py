@@ -1,10 +1,12 @@
 """Segments are read again in the background; what is damaged is refused, the rest stays readable."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 from tests.unit.log.bench import COMPACTED, PARTITION, Bench, append_of, batch
 
+from kohort.log.files.repair import repair
 from kohort.log.log import LogConfig, Repair
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Offset
@@ -153,3 +155,26 @@ def test_compaction_leaves_a_damaged_log_as_it_is(disk: FakeDisk) -> None:
         bench.compact(10**9)
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
     assert disk.open(FIRST).size() == 350
+
+
+def test_compaction_does_not_believe_an_offset_that_does_not_fit(disk: FakeDisk) -> None:
+    bench = Bench(disk, config=replace(COMPACTED, segment_bytes=400, min_cleanable_dirty_ratio=0))
+    bench.append(*[batch(b"%d" % number, key=b"k") for number in range(12)])
+    file = disk.open(FIRST)
+    position = file.size() // 5 * 2  # no checksum covers the first eight bytes of a batch
+    file.write((2 + (1 << 20)).to_bytes(8, "big"), position)
+    with pytest.raises(RefusedError) as refused:
+        bench.compact(10**9)
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert [record.value for record in bench.records(11)] == [b"11"]
+
+
+def test_a_repair_puts_no_batch_behind_the_end_because_its_offset_is_wrong(disk: FakeDisk) -> None:
+    bench = Bench(disk, config=LogConfig(segment_bytes=100))
+    bench.append(*[batch(b"%d" % number) for number in range(5)])
+    bench.close()
+    disk.open(FIRST).write((64).to_bytes(8, "big"), 0)
+    repair(disk, "data")
+    bench.open()
+    assert [record.offset for record in bench.records(1)] == [1, 2, 3, 4]
+    assert bench.log.end_offset == 5

@@ -7,7 +7,7 @@ The files of a round are written as ``.cleaned``, synced, renamed to ``.swap`` a
 what they were made from; ``kohort.log.files.leftovers`` finishes or undoes what a crash interrupts.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeAlias
@@ -19,7 +19,7 @@ from kohort.log.files.leftovers import CLEANED, SWAP
 from kohort.log.files.segment import INDEX, LOG, TIME_INDEX, Place, Segment
 from kohort.log.log import LogConfig
 from kohort.model.ids import Offset, WallTime
-from kohort.records.batch import check_crc, read_header
+from kohort.records.batch import BatchHeader, CorruptBatchError, check_crc, read_header
 
 MOST_KEYS = 1_000_000
 """How many keys one round remembers; a round stops at the segment where they are reached."""
@@ -98,6 +98,8 @@ class _Compaction:
         self._plan = plan
         self._layout = log.layout
         self._bytes = 0
+        following = [segment.base_offset for segment in plan.segments[1:]]
+        self._ends = dict(zip(plan.segments, [*following, plan.end], strict=True))
 
     def run(self) -> Steps:
         plan = self._plan
@@ -126,8 +128,8 @@ class _Compaction:
                 continue
             if len(newest) > plan.most_keys:
                 return segment.base_offset
-            for position, header in segment.headers():
-                note_keys(newest, segment.read_batch(position, header), header)
+            for header, content in self._batches(segment):
+                note_keys(newest, content, header)
                 yield from self._count(header.size)
         return plan.end
 
@@ -136,9 +138,7 @@ class _Compaction:
         place = self._plan.place
         files = [new.create(CLEANED)]
         for segment in group:
-            for position, header in segment.headers():
-                content = segment.read_batch(position, header)
-                check_crc(content, 0, header)  # a new checksum must not make damage look right
+            for header, content in self._batches(segment):
                 kept = clean_batch(content, header, cleaning)
                 if kept is not None:
                     new.append(kept, header.last_offset, read_header(kept).max_timestamp)
@@ -152,6 +152,22 @@ class _Compaction:
         for kind in _KINDS:
             place.disk.rename(new.path + kind + CLEANED, new.path + kind + SWAP)
         yield from self._give_way(partial(place.disk.sync_directory, place.directory))
+
+    def _batches(self, segment: Segment) -> Iterator[tuple[BatchHeader, bytes]]:
+        """The batches of a segment. Raises ``CorruptBatchError`` at damage: it must not decide what goes, nor
+        get a new checksum. The checksum of a batch does not cover its offset.
+        """
+        expected, end = segment.base_offset, self._ends[segment]
+        for position, header in segment.headers():
+            content = segment.read_batch(position, header)
+            check_crc(content, 0, header)
+            if not expected <= header.base_offset < header.next_offset <= end:
+                raise CorruptBatchError(
+                    f"{segment.path}{LOG}: offset {header.base_offset} to {header.last_offset} at byte "
+                    f"{position}, where {expected} to {end - 1} are expected"
+                )
+            expected = Offset(header.next_offset)
+            yield header, content
 
     def _discard(self, new: Segment) -> None:
         """Remove what a round has begun. A ``.swap`` file must not stay: recovery would put it in place."""

@@ -147,8 +147,19 @@ class _Mending:
             ):
                 why = f"offsets {run.first_offset} to {run.next_offset - 1} are in another segment, too"
                 self._keep_bytes(segment, (run.start, run.end), why)
+            elif number == len(self._bases) - 1 and not self._follows(run, target):
+                why = f"offset {run.first_offset} follows no batch of the last segment"
+                self._keep_bytes(segment, (run.start, run.end), why)
             else:
                 target.append(run)
+
+    def _follows(self, run: Run, target: Sequence[Run]) -> bool:
+        """Whether a stray goes on where the last segment begins or a batch of it ends; it has no gaps.
+
+        The checksum of a batch does not cover its offset: one that is far behind the end is a wrong one.
+        """
+        ends = {other.next_offset for other in target}
+        return run.first_offset == self._bases[-1] or run.first_offset in ends
 
     def _target(self, number: int, run: Run) -> list[Run]:
         """The runs of the segment a stray belongs to."""
