@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 from tests.unit.log.bench import COMPACTED, PARTITION, Bench, append_of, batch
 
+from kohort.log.files.maintenance import Maintenance
 from kohort.log.files.repair import repair
-from kohort.log.log import LogConfig, Repair
+from kohort.log.log import LogConfig, Repair, Upkeep
 from kohort.model.errors import ErrorCode, RefusedError
-from kohort.model.ids import Offset
+from kohort.model.ids import Offset, WallTime
 from kohort.testing.faults import FakeDisk
 
 FIRST = f"data/{PARTITION}/00000000000000000000.log"
@@ -178,3 +179,32 @@ def test_a_repair_puts_no_batch_behind_the_end_because_its_offset_is_wrong(disk:
     bench.open()
     assert [record.offset for record in bench.records(1)] == [1, 2, 3, 4]
     assert bench.log.end_offset == 5
+
+
+def retain(bench: Bench, now: WallTime) -> int:
+    """Check the retention of the log; how many segments are left."""
+
+    async def pause(_: int) -> None: ...
+
+    upkeep = Upkeep(lambda: now, pause, lambda _: 86_400_000)
+    bench.run(Maintenance(bench.storage, upkeep, lambda: pause(0))._retain_one(bench.log))
+    return len(bench.log.segments())
+
+
+def test_a_damaged_time_index_makes_no_records_too_old(
+    disk: FakeDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = WallTime(1_700_000_000_000)
+    bench = Bench(disk, config=replace(SMALL, retention_ms=1_000))
+    bench.append(*[batch(b"%d" % number, at=now) for number in range(12)])
+    bench.close()
+    path = FIRST.replace(".log", ".timeindex")
+    index = disk.open(path)
+    for entry in range(0, index.size(), 12):
+        index.write((1_000 + entry).to_bytes(8, "big"), entry)
+    bench.open()
+    assert len(bench.log.seem_too_old(now)) == 1
+    assert retain(bench, now) == 3
+    assert caplog.messages == [f"{PARTITION}: {path} is damaged: retention goes by the records themselves"]
+    assert retain(bench, WallTime(now + 1_001)) == 1
+    assert bench.log.start_offset == 12

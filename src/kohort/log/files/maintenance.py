@@ -65,6 +65,8 @@ class Maintenance:
 
     async def _retain_one(self, log: SegmentedLog) -> None:
         now = self._upkeep.now()
+        for path in await self._storage.make_sure_of_ages(log, now):
+            logger.warning("%s: %s is damaged: retention goes by the records themselves", log.partition, path)
         dropped = log.apply_retention(now)
         log.expire_producers(now, self._upkeep.number("producer.id.expiration.ms"))
         if dropped:

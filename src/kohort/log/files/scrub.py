@@ -10,6 +10,8 @@ from typing import Protocol
 from kohort.log.files.disk import Disk
 from kohort.log.files.scan import Damage, Intact, salvage
 from kohort.log.files.segment import LOG, Segment
+from kohort.log.files.walk import timestamp_of
+from kohort.records.batch import NO_TIMESTAMP
 
 _BYTES_A_STEP = 1 << 20
 
@@ -45,6 +47,19 @@ async def scrub(
         for damage in reading.damages:
             if damage not in known:
                 yield segment, damage
+
+
+def youngest_in(disk: Disk, segment: Segment) -> tuple[int, int]:
+    """The youngest timestamp of the intact batches of a segment, and the last offset of its batch.
+
+    ``Segment.youngest`` believes the time index. This reads everything: a thread may call it.
+    """
+    file, size, base = disk.open(segment.path + LOG), segment.size, segment.base_offset
+    youngest = (NO_TIMESTAMP, int(base))
+    for found in salvage(file, size, base):
+        if isinstance(found, Intact) and timestamp_of(found.header) > youngest[0]:
+            youngest = (timestamp_of(found.header), found.header.last_offset)
+    return youngest
 
 
 class _Reading:

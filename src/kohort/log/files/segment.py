@@ -78,6 +78,7 @@ class Segment:
         "base_offset",
         "created",
         "damages",
+        "is_age_certain",
         "modified",
         "path",
         "size",
@@ -91,6 +92,7 @@ class Segment:
         self.modified = modified  # of the last append; the age of a segment whose records have no timestamps
         self.created: int | None = None  # in this run; `None` until the clock was read for the first time
         self.damages: Sequence[Damage] = ()  # known ones; what is read ends before them
+        self.is_age_certain = True  # not only the time index says how old the records are
         self.used = True
         self._place = place
         self._file: File | None = None
@@ -189,7 +191,14 @@ class Segment:
                 self._restore_indexes()
             else:
                 self._youngest = (timestamp, self.base_offset + relative)
+                self.is_age_certain = False
         return self._youngest or (NO_TIMESTAMP, self.base_offset)
+
+    def learn_age(self, youngest: tuple[int, int]) -> bool:
+        """Take what the batches say for ``youngest``; whether the time index said the same."""
+        said, self._youngest = self.youngest, youngest
+        self.is_age_certain = True
+        return said[0] == youngest[0]
 
     @property
     def first_timestamp(self) -> int:

@@ -20,7 +20,17 @@ from kohort.log.files.recovery import Recovered, load_producers
 from kohort.log.files.search import Elsewhere, Look, first_not_older, refusing, youngest
 from kohort.log.files.segment import OpenFiles, Place, Segment
 from kohort.log.files.syncing import SyncJob, Unsynced
-from kohort.log.log import Append, Appended, EpochEnd, LogConfig, LogSpec, Slice, SyncPolicy, TimedOffset
+from kohort.log.log import (
+    UNLIMITED,
+    Append,
+    Appended,
+    EpochEnd,
+    LogConfig,
+    LogSpec,
+    Slice,
+    SyncPolicy,
+    TimedOffset,
+)
 from kohort.log.retention import segments_to_drop
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset, WallTime
@@ -281,6 +291,13 @@ class SegmentedLog:
         self._move_start(offset)
         self._drop(sum(segment.base_offset <= self.start_offset for segment in self._segments[1:]))
         return self.start_offset
+
+    def seem_too_old(self, now: WallTime) -> list[Segment]:
+        """The segments that retention would drop for their age, of which only the time index knows it."""
+        if self.failure is not None or self.config.retention_ms == UNLIMITED:
+            return []
+        count = segments_to_drop(self._segments, self.start_offset, self.high_watermark, self.config, now)
+        return [segment for segment in self._segments[:count] if not segment.is_age_certain]
 
     def apply_retention(self, now: WallTime) -> int:
         """Drop the segments that are too old, too many, or below the start; how many went."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,9 +18,9 @@ from kohort.log.files.maintenance import Maintenance
 from kohort.log.files.partition_files import make_directory
 from kohort.log.files.recovery import Recovered, Trust, recover
 from kohort.log.files.removal import DeletedLogs
-from kohort.log.files.scrub import scrub
+from kohort.log.files.scrub import scrub, youngest_in
 from kohort.log.files.search import Look
-from kohort.log.files.segment import LOG, OpenFiles, Place
+from kohort.log.files.segment import LOG, TIME_INDEX, OpenFiles, Place
 from kohort.log.files.segmented import Means, SegmentedLog
 from kohort.log.log import (
     AdvanceListener,
@@ -315,6 +315,18 @@ class LogStorage:
             raise RefusedError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"compacting {partition} failed: {describe(error)}"
             ) from error
+
+    async def make_sure_of_ages(self, log: SegmentedLog, now: WallTime) -> list[str]:
+        """Read segments that seem too old, in a thread; returns the time indexes that are wrong."""
+        wrong = []
+        for segment in log.seem_too_old(now):
+            with suppress(FileNotFoundError):  # it went meanwhile
+                youngest = await in_thread(
+                    self._executor, partial(youngest_in, self._directory.disk, segment)
+                )
+                if not segment.learn_age(youngest):
+                    wrong.append(f"{segment.path}{TIME_INDEX}")
+        return wrong
 
     async def scrub(
         self, partition: TopicPartition, rest: Callable[[int], Awaitable[None]]
