@@ -40,6 +40,8 @@ def cli() -> str:
 
 def _commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 (Typer's class has moved before)
     if isinstance(command, TyperGroup):
+        if command.invoke_without_command and path != "kohort":
+            yield path, command  # it does something by itself, too
         for name in command.list_commands(Context(command)):
             yield from _commands(f"{path} {name}", command.commands[name])
     else:

@@ -1,13 +1,16 @@
 """Nodes of one cluster, each a whole broker, on a PostgreSQL; clients meet them over the wire."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 
 import pytest
+from typer.testing import CliRunner, Result
 
 from kohort.broker.server import Server
 from kohort.broker.settings import Settings
+from kohort.cli.app import command_line
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import NewTopic
 from kohort.client.consumer import AsyncConsumer
@@ -202,3 +205,39 @@ def test_a_database_that_cannot_be_used_is_said_in_one_line(cluster_url: str) ->
             asyncio.run(start(url))
         assert text in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+def test_a_drained_node_hands_over_and_the_status_shows_it(cluster_url: str) -> None:
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(command_line(["cluster"]), ["cluster", *arguments])
+
+    async def story(nodes: Nodes) -> None:
+        first, second = await nodes.start(7), await nodes.start(8)
+        await produce(nodes, *numbers(0, 4))
+        await nodes.until_spread(TopicName("events"))
+        await asyncio.to_thread(run, "drain", "7", cluster_url)
+
+        def leads_nothing() -> bool:
+            view = second.broker.catalog.view
+            leaders = {each.leader for each in view.partitions.values()}
+            return leaders == {second.broker.catalog.session}
+
+        await nodes.until(leads_nothing)
+        shown = await asyncio.to_thread(run, "status", cluster_url, "--json")
+        found = {each["node_id"]: (each["state"], each["led"]) for each in json.loads(shown.stdout)["nodes"]}
+        assert found == {7: ("leaving", 0), 8: ("alive", 4)}
+        lines = (await asyncio.to_thread(run, "status", cluster_url)).stdout.splitlines()
+        assert max(map(len, lines)) <= 80
+        assert any(line.split()[:1] == ["7"] and "leaving" in line for line in lines)
+        refused = await asyncio.to_thread(run, "drain", "9", cluster_url)
+        assert refused.exit_code == 1
+        assert await consume(nodes, 4) == set(numbers(0, 4))
+        assert first.broker.node_id == 7
+
+    play(cluster_url, story)
+
+
+def test_the_tables_can_be_made_before_the_first_node_starts(cluster_url: str) -> None:
+    app = command_line(["cluster"])
+    assert "1 first" in CliRunner().invoke(app, ["cluster", "migrate", cluster_url]).stdout
+    assert "up to date" in CliRunner().invoke(app, ["cluster", "migrate", cluster_url]).stdout

@@ -32,7 +32,7 @@ _COMMANDS = {
     "consume": _Command(_USE, "kohort.cli.records.consume", "consume"),
     "users": _Command(_USE, "kohort.cli.users"),
     "acls": _Command(_USE, "kohort.cli.acls"),
-    "cluster": _Command(_USE, "kohort.cli.brokers", "cluster"),
+    "cluster": _Command(_USE, "kohort.cli.cluster"),
     "apis": _Command(_USE, "kohort.cli.brokers", "apis"),
     "pipeline": _Command(_JOBS, "kohort.cli.pipeline"),
     "lake": _Command(_JOBS, "kohort.cli.lake"),

@@ -52,6 +52,7 @@ class Purpose(Enum):
     READ = "kohort read"
     MAINTENANCE = "kohort maintenance"
     CATALOG = "kohort catalog"
+    ADMIN = "kohort admin"
 
 
 _ALL = {
@@ -75,6 +76,7 @@ _SETTINGS = {
     Purpose.READ: _PRIMARY_KEYS_ONLY,
     Purpose.MAINTENANCE: {},
     Purpose.CATALOG: {},
+    Purpose.ADMIN: {},
 }
 
 

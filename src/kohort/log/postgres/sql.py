@@ -94,6 +94,25 @@ UPDATE partitions SET served_epoch = leader_epoch, version = $3
  WHERE partition_id = ANY($2::bigint[]) AND leader = $1 AND served_epoch < leader_epoch
 """
 
+# --- for administrators (cluster 8) -----------------------------------------------------------------------
+
+OVERVIEW = """
+SELECT current_setting('server_version'), current_setting('synchronous_standby_names') <> '',
+       (SELECT count(*) FROM topics WHERE NOT deleted), count(*),
+       count(*) FILTER (WHERE s.session IS NULL)
+FROM partitions p JOIN topics t ON t.topic_id = p.topic_id AND NOT t.deleted
+LEFT JOIN sessions s ON s.session = p.leader AND s.state <> 'dead'
+"""
+NODES = """
+SELECT s.node_id, s.session, s.host || ':' || s.port, s.state,
+       greatest(0, extract(epoch FROM s.expires_at - clock_timestamp()) * 1000)::int, s.code,
+       count(t.topic_id)::int, count(t.topic_id) FILTER (WHERE p.served_epoch < p.leader_epoch)::int
+FROM sessions s LEFT JOIN partitions p ON p.leader = s.session
+LEFT JOIN topics t ON t.topic_id = p.topic_id AND NOT t.deleted
+WHERE s.state <> 'dead' GROUP BY s.session ORDER BY s.node_id
+"""
+DRAIN = "UPDATE sessions SET state = 'leaving', version = $2 WHERE node_id = $1 AND state = 'alive' RETURNING session"
+
 # --- appending (cluster 3) --------------------------------------------------------------------------------
 
 APPEND_ONE = """
