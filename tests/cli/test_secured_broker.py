@@ -132,6 +132,17 @@ def test_a_wrong_password_is_named_and_no_password_is_shown(secured: Secured) ->
 
 
 @pytest.mark.slow
+def test_a_broker_of_an_unknown_authority_is_refused_by_name(secured: Secured) -> None:
+    secured.kohort("certs dev --out others")
+    text = (secured.home / "alice.properties").read_text().replace("certs/ca.pem", "others/ca.pem")
+    (secured.home / "others.properties").write_text(text)
+    for command in ("topics list", "groups list", "produce t x", "consume t --max 1"):
+        said = secured.kohort(f"{command} --command-config others.properties", code=1)
+        assert "is signed by an unknown authority" in said
+        assert "alice-secret" not in said
+
+
+@pytest.mark.slow
 def test_administration_needs_rights(secured: Secured) -> None:
     for command in ("users list", "acls list", "users add eve --password @alice.password"):
         said = secured.kohort(f"{command} --command-config alice.properties", code=1)
