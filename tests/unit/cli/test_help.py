@@ -52,6 +52,9 @@ COMMANDS = {
         *SHARED,
     },
     "cluster": SHARED,
+    "cluster status": {"--json", "--help"},
+    "cluster drain": {"--help"},
+    "cluster migrate": {"--help"},
     "apis": {"--node", *SHARED},
     "pipeline": {"--help"},
     "pipeline archive": {
@@ -116,7 +119,7 @@ def test_the_commands_are_listed_in_order_with_serve_among_them() -> None:
 
 def test_every_command_is_described_in_this_test() -> None:
     names = {command.name for command in app.registered_commands}
-    assert names | {"data", "topics", "groups", "pipeline", "spark"} == {
+    assert names | {"cluster", "data", "topics", "groups", "pipeline", "spark"} == {
         command.split()[0] for command in COMMANDS if command
     }
 
