@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from kohort.cli import lake as lake_cli
 from kohort.lake import schemas
-from kohort.lake.store import Lake, Load, write_dated
+from kohort.lake.store import Lake, Manifest, with_load, write_dated
 from kohort.lake.whatif.happenings import ClientSettings
 from kohort.lake.whatif.lives import make_life
 from kohort.lake.whatif.settings import parse_changes, variants
@@ -30,12 +30,9 @@ def root(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Pat
     lake = Lake(tmp_path_factory.mktemp("whatif") / "lake")
     with lake.writing():
         for table, rows in ((schemas.GROUP_SNAPSHOTS, told), (schemas.JOURNAL, journal)):
-            frame = spark.createDataFrame([_row(table, row) for row in rows], table.schema)
-            if table is schemas.JOURNAL:
-                write_dated(frame, table, lake.stage(table, 1))
-            else:
-                lake.write(table, frame)
-        lake.enter(Load(1, "made up"))
+            frame = spark.createDataFrame([(*_row(table, row), 1) for row in rows], with_load(table))
+            write_dated(frame, table, lake.stage(table.name, 1))
+        lake.commit(Manifest(), Manifest(step=1))
     return lake.root
 
 

@@ -87,7 +87,7 @@ def backfill(
         from kohort.lake.landing import fill
         from kohort.lake.store import Lake
 
-        lake = Lake(to.absolute())
+        lake = Lake(to)
         with lake.writing():
             fill(spark, lake, place(), lambda event: _tell(event, as_json), samples=samples)
 
@@ -121,7 +121,7 @@ def run(
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stopping.set())
-        lake = Lake(to.absolute())
+        lake = Lake(to)
         with lake.writing():
             cadence = Cadence(trigger, refresh, samples)
             follow(spark, lake, place(), cadence, stopping, lambda event: _tell(event, as_json))
@@ -141,7 +141,7 @@ def query(
     def work(spark: "SparkSession") -> None:
         from kohort.lake.queries import ask
 
-        columns, rows = ask(spark, to.absolute(), sql, limit)
+        columns, rows = ask(spark, to, sql, limit)
         if as_json:
             show_json([dict(zip(columns, row, strict=True)) for row in rows])
             return
@@ -163,7 +163,7 @@ def make_report(
     def work(spark: "SparkSession") -> None:
         from kohort.lake.report import report as draw
 
-        text = draw(spark, to.absolute())
+        text = draw(spark, to)
         out.write_text(text)
         say(f"written: {out} ({show_bytes(len(text.encode()))})")
 
@@ -199,7 +199,7 @@ def whatif(
         from kohort.lake.whatif.page import page
         from kohort.lake.whatif.study import whatif as study
 
-        answer = study(spark, to.absolute(), group, changes, seeds=seeds)
+        answer = study(spark, to, group, changes, seeds=seeds)
         if as_json:
             show_json(answer.as_json())
         else:

@@ -1,19 +1,20 @@
-"""Fill a lake: read what is new in a cluster or in files, once, and make the derived tables again."""
+"""Fill a lake: read what is new in a cluster or in files, once, and bring the derived tables up to it."""
 
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.client.errors import UnknownTopicError
 from kohort.lake import schemas, tables
 from kohort.lake.log_ends import LogEnd, sample_files, sample_history, sample_now, write_log_ends
+from kohort.lake.refresh import refresh
 from kohort.lake.segments import Segment, find_segments, log_end
 from kohort.lake.source import OffsetsDataSource
-from kohort.lake.store import Lake, LakeError, Load, Offsets, count_rows, write_dated
+from kohort.lake.store import LOAD, Lake, LakeError, Manifest, Offsets, write_dated
 from kohort.model.topics import CONSUMER_OFFSETS, JOURNAL, TopicPartition
 from kohort.spark.lookup import Lookup
 from kohort.spark.offsets import from_json, to_json
@@ -67,45 +68,56 @@ class Files:
 Source = Cluster | Files
 
 
-def land(spark: "SparkSession", lake: Lake, source: Source, *, samples: int = 0) -> Load | None:
+def land(spark: "SparkSession", lake: Lake, source: Source, *, samples: int = 0) -> Landed | None:
     """Land what is new. ``samples``: so many log ends from the past of each partition, by timestamps.
 
     None if there is nothing new, not even a log end. The lake must be held for writing.
     """
-    number = len(lake.loads()) + 1
+    from pyspark.sql import functions as f
+
+    before = lake.manifest()
     match source:
         case Cluster():
-            load, frames, ends = _from_cluster(spark, lake, source, samples)
+            after, frames, ends = _from_cluster(spark, before, source, samples)
         case Files(root):
-            load, frames, ends = _from_files(spark, lake, root)
-    load.number = number
+            after, frames, ends = _from_files(spark, before, root)
+    after.step = before.step + 1
     for table, frame in frames.items():
         info = schemas.TABLES[table]
-        staged = lake.stage(info, number)
-        write_dated(frame, info, staged)
-        load.rows[table] = count_rows(staged)
+        write_dated(frame.withColumn(LOAD, f.lit(after.step)), info, lake.stage(table, after.step))
     if ends:
-        write_log_ends(lake.stage(schemas.LOG_ENDS, number), ends)
-        load.rows[schemas.LOG_ENDS.name] = len(ends)
-    if not any(load.rows.values()):
-        return None
-    lake.enter(load)
-    return load
+        write_log_ends(lake.stage(schemas.LOG_ENDS.name, after.step), ends, after.step)
+        note_ends(before, after, ends)
+    written = lake.commit(before, after)
+    rows = {
+        table.name: part.rows for table in schemas.LANDED if (part := written.part(table.name, after.step))
+    }
+    return Landed(after.step, rows) if any(rows.values()) else None
+
+
+def note_ends(before: Manifest, after: Manifest, ends: Sequence[LogEnd]) -> None:
+    """Names of topics, and whether tables that were made without these ends are wrong now."""
+    named = {one.topic_id: one.topic for one in ends if one.topic_id is not None}
+    after.names = before.names | named
+    after.newest_end = max(before.newest_end, *(one.ts for one in ends))
+    is_late = min(one.ts for one in ends) <= before.newest_end
+    if is_late or not set(before.unnamed).isdisjoint(named):
+        after.is_out_of_order = True
 
 
 _Frames = dict[str, "DataFrame"]
 
 
 def _from_cluster(
-    spark: "SparkSession", lake: Lake, source: Cluster, samples: int
-) -> tuple[Load, _Frames, list[LogEnd]]:
-    load = Load(0, source.bootstrap)
+    spark: "SparkSession", before: Manifest, source: Cluster, samples: int
+) -> tuple[Manifest, _Frames, list[LogEnd]]:
+    load = _next(before, source.bootstrap)
     frames: _Frames = {}
-    reached = lake.next_offsets()
+    reached = before.next_offsets
     for topic, table in ((CONSUMER_OFFSETS, schemas.RECORDS), (JOURNAL, schemas.JOURNAL)):
         lookup = Lookup(source.source_options({"subscribe": topic}))
         try:
-            planned = _plan(lookup, topic, reached.get(topic, {}), lake.topic_ids().get(topic))
+            planned = _plan(lookup, topic, reached.get(topic, {}), before.topic_ids.get(topic))
         except UnknownTopicError as error:
             if topic == JOURNAL:
                 continue  # a cluster of Kafka has none
@@ -117,13 +129,16 @@ def _from_cluster(
             lookup.close()
         starts, ends, topic_id = planned
         load.topic_ids[topic] = topic_id
-        load.next_offsets[topic] = {str(where.partition): end for where, end in sorted(ends.items())}
+        load.next_offsets[topic] = reached.get(topic, {}) | {
+            str(where.partition): end for where, end in sorted(ends.items())
+        }
         asked = {where: end for where, end in ends.items() if starts[where] < end}
         if asked:
             frames[table.name] = _read(spark, source, topic, {one: starts[one] for one in asked}, asked)
     pattern = source.source_options({"subscribePattern": ".*"})
-    found = sample_now(pattern, round(time.time() * 1_000))
-    if samples and not any(load_.rows.get(schemas.LOG_ENDS.name) for load_ in lake.loads()):
+    # A clock that was set back must not put a sample before those that have landed.
+    found = sample_now(pattern, max(round(time.time() * 1_000), before.newest_end + 1))
+    if samples and not before.newest_end:
         found = sample_history(pattern, found, samples) + found
     return load, frames, found
 
@@ -162,13 +177,23 @@ def _read(
     return frame if topic == CONSUMER_OFFSETS else tables.journal(frame)
 
 
-def _from_files(spark: "SparkSession", lake: Lake, root: Path) -> tuple[Load, _Frames, list[LogEnd]]:
+def _next(before: Manifest, source: str) -> Manifest:
+    return replace(
+        before, source=source, next_offsets=dict(before.next_offsets), topic_ids=dict(before.topic_ids)
+    )
+
+
+def _from_files(
+    spark: "SparkSession", before: Manifest, root: Path
+) -> tuple[Manifest, _Frames, list[LogEnd]]:
     from pyspark.sql import functions as f
 
-    load = Load(0, str(root))
+    load = _next(before, str(root))
     segments = find_segments(root, CONSUMER_OFFSETS)
-    reached = from_json(lake.next_offsets())
-    load.next_offsets = _ends(segments)
+    reached = from_json(before.next_offsets)
+    load.next_offsets |= {
+        topic: before.next_offsets.get(topic, {}) | ends for topic, ends in _ends(segments).items()
+    }
     frame = spark.read.format(_FORMAT).load(str(root))
     for where, offset in reached.items():
         if where.topic == CONSUMER_OFFSETS:
@@ -184,40 +209,11 @@ def _ends(segments: list[Segment]) -> Offsets:
     return {segments[0].topic: ends}
 
 
-def refresh(spark: "SparkSession", lake: Lake) -> dict[str, int]:
-    """Make every derived table again from what has landed; the number of rows of each.
-
-    All of the history is read: the time this takes grows with the lake.
-    """
-    read = {table.name: lake.read(spark, table) for table in schemas.LANDED}
-    names = {
-        row.topic_id: row.topic
-        for row in read["log_ends"]
-        .where("topic_id is not null")
-        .select("topic_id", "topic")
-        .distinct()
-        .collect()
-    }
-
-    def keep(table: schemas.TableInfo, frame: "DataFrame") -> "DataFrame":
-        lake.write(table, frame)
-        return lake.read(spark, table)
-
-    commits = keep(schemas.OFFSET_COMMITS, tables.offset_commits(read["records"]))
-    snapshots = keep(schemas.GROUP_SNAPSHOTS, tables.group_snapshots(read["records"], names))
-    samples = keep(schemas.LAG_SAMPLES, tables.lag_samples(commits, read["log_ends"], snapshots))
-    lake.write(schemas.LAG_STATUS, tables.lag_status(samples))
-    rebalances = keep(schemas.REBALANCES, tables.rebalances(snapshots, read["journal"]))
-    sessions = keep(schemas.MEMBER_SESSIONS, tables.member_sessions(snapshots, read["journal"]))
-    lake.write(schemas.FINDINGS, tables.findings(rebalances, sessions, snapshots))
-    return {table.name: lake.count(table) for table in schemas.DERIVED}
-
-
 def fill(spark: "SparkSession", lake: Lake, source: Source, tell: Tell, *, samples: int = 0) -> None:
     """Land what is new and make the tables again, once."""
     load = land(spark, lake, source, samples=samples)
     if load is not None:
-        tell(Landed(load.number, load.rows))
+        tell(load)
     _refresh(spark, lake, tell)
 
 
@@ -250,7 +246,7 @@ def follow(  # noqa: PLR0913  # what a service needs
         load = land(spark, lake, source, samples=cadence.samples)
         if load is not None:
             is_stale = True
-            tell(Landed(load.number, load.rows))
+            tell(load)
         if is_stale and time.monotonic() - refreshed >= cadence.refresh:
             _refresh(spark, lake, tell)
             is_stale, refreshed = False, time.monotonic()

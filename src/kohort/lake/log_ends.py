@@ -106,7 +106,7 @@ def _topic_id(directory: Path) -> str | None:
     return found[1] if found else None
 
 
-def write_log_ends(path: Path, ends: Sequence[LogEnd]) -> None:
+def write_log_ends(path: Path, ends: Sequence[LogEnd], load: int) -> None:
     """Parquet files by date, without Spark: there are few rows."""
     from datetime import UTC, datetime
 
@@ -123,8 +123,11 @@ def write_log_ends(path: Path, ends: Sequence[LogEnd]) -> None:
         columns = [
             pa.array(column, kind) for column, kind in zip(zip(*those, strict=True), kinds, strict=True)
         ]
+        columns.append(pa.array([load] * len(those), pa.int32()))
         target = path / f"date={day}"
         target.mkdir(parents=True)
         write_table(  # type: ignore[no-untyped-call]  # pyarrow has no types yet
-            pa.Table.from_arrays(columns, LogEnd._fields), target / "log_ends.parquet", compression="zstd"
+            pa.Table.from_arrays(columns, [*LogEnd._fields, "load"]),
+            target / "log_ends.parquet",
+            compression="zstd",
         )

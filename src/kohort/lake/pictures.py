@@ -81,7 +81,12 @@ def members(sessions: Sequence[Row]) -> Chart:
         "data": {"values": list(sessions)[-_MOST_ROWS:]},
         "mark": {"type": "bar", "height": 10},
         "encoding": {
-            "y": {"field": "member", "type": "nominal", "title": None},
+            "y": {
+                "field": "member",
+                "type": "nominal",
+                "title": None,
+                "sort": {"field": "joined", "op": "min"},
+            },
             "x": {"field": "joined", "type": "temporal", "scale": _UTC, "title": None},
             "x2": {"field": "left"},
             "color": {"field": "group_id", "type": "nominal", "title": "group"},
@@ -163,6 +168,8 @@ def dressed(chart: Chart, theme: Theme, width: int) -> Chart:
         "domainColor": theme.line,
         "tickColor": theme.line,
         "labelLimit": 110 if is_narrow else 260,
+        "labelOverlap": "greedy",
+        "labelSeparation": 6,
     }
     legend = {"labelColor": theme.text, "titleColor": theme.text, "labelLimit": 180}
     if is_narrow:

@@ -50,9 +50,32 @@ RULES: Final = (
 )  # fmt: skip
 
 
-def lag_status(samples: DataFrame) -> DataFrame:
-    """The verdict for each sample, from it and up to nine before it of the same group and partition."""
-    partition = Window.partitionBy("group_id", "topic", "partition").orderBy("ts")
+def lag_status(samples: DataFrame, judged_before: DataFrame | None = None) -> DataFrame:
+    """The verdict for each sample, from it and up to nine before it of the same group and partition.
+
+    ``judged_before``: the samples before these, as ``samples_carry`` makes them; their verdicts stay.
+    """
+    new = samples.withColumns({"status": f.lit(None).cast("string"), "since": f.lit(None).cast("timestamp")})
+    known = new if judged_before is None else new.unionByName(judged_before)
+    return (
+        _judge(known.withColumnsRenamed({"status": "old_status", "since": "old_since"}))
+        .where("old_status is null")
+        .select(*schemas.LAG_STATUS.columns, "load")
+    )
+
+
+def samples_carry(samples: DataFrame, status: DataFrame, judged_before: DataFrame | None) -> DataFrame:
+    """The last samples of each group and partition with their verdicts: all that the next ones need."""
+    key = ["group_id", "topic", "partition", "ts", "load"]
+    judged = samples.join(status.select(*key, "status", "since"), key)
+    known = judged if judged_before is None else judged.unionByName(judged_before)
+    newest = Window.partitionBy(*key[:3]).orderBy(f.desc("load"), f.desc("ts"))
+    placed = known.withColumn("_place", f.row_number().over(newest))
+    return placed.where(f.col("_place") < WINDOW).drop("_place")
+
+
+def _judge(samples: DataFrame) -> DataFrame:
+    partition = Window.partitionBy("group_id", "topic", "partition").orderBy("load", "ts")
     window = partition.rowsBetween(1 - WINDOW, 0)
     seen = (
         samples.withColumn("smaller", f.coalesce(f.col("lag") < f.lag("lag").over(partition), f.lit(False)))
@@ -76,11 +99,8 @@ def lag_status(samples: DataFrame) -> DataFrame:
     for rule in reversed(RULES[:-1]):
         number = f.when(f.expr(rule.condition), f.lit(rule.number)).otherwise(number)
         status = f.when(f.expr(rule.condition), f.lit(rule.status)).otherwise(status)
-    judged = seen.withColumn("rule", number).withColumn("status", status)
+    judged = seen.withColumn("rule", number).withColumn("status", f.coalesce("old_status", status))
     changed = f.coalesce(f.col("status") != f.lag("status").over(partition), f.lit(True))
     so_far = partition.rowsBetween(Window.unboundedPreceding, 0)
-    return (
-        judged.withColumn("changed", changed)
-        .withColumn("since", f.max(f.when(f.col("changed"), f.col("ts"))).over(so_far))
-        .select(*schemas.LAG_STATUS.columns)
-    )
+    began = f.when(f.col("changed"), f.coalesce("old_since", "ts"))
+    return judged.withColumn("changed", changed).withColumn("since", f.max(began).over(so_far))

@@ -1,72 +1,49 @@
-"""A lake on disk: Parquet files under ``TABLE/load=N/date=D``, and a ledger that says which loads are there.
+"""A lake on disk: Parquet files under ``TABLE/part=N-L/date=D``, and a manifest that says which parts count.
 
-A load is written aside, entered in the ledger, and then moved into the tables. Whatever is interrupted is
-finished or thrown away when the lake is next opened for writing, so that no row is lost or doubled.
+Rows are written aside, moved into the tables, and count when the manifest names them. What was interrupted is
+removed when the lake is next opened for writing, so that no row is lost or doubled.
 """
 
 import fcntl
-import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kohort.lake.schemas import DERIVED, LANDED, TABLES, TableInfo
-from kohort.model.errors import KohortError
-from kohort.spark.pipelines.files import LocalFiles
+from kohort.lake.manifest import LakeError, Manifest, Offsets, TablePart, merged, next_merge
+from kohort.lake.schemas import TABLES, TableInfo
+from kohort.spark.pipelines.files import LocalFiles, check_directory, is_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
-Offsets = dict[str, dict[str, int]]
-"""The next offset to land, by topic and partition; partitions as text, because it is kept as JSON."""
+__all__ = ["Lake", "LakeError", "Manifest", "Offsets", "count_rows", "write_dated"]
 
-_VERSION = 1
 _OURS = "_kohort"
-
-
-class LakeError(KohortError):
-    """A directory is no lake, or is not to be used in this way."""
-
-
-@dataclass(slots=True)
-class Load:
-    """One landing: what was read, and how far."""
-
-    number: int
-    source: str
-    next_offsets: Offsets = field(default_factory=dict)
-    topic_ids: dict[str, str] = field(default_factory=dict)
-    rows: dict[str, int] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "version": _VERSION,
-            "load": self.number,
-            "source": self.source,
-            "next_offsets": self.next_offsets,
-            "topic_ids": self.topic_ids,
-            "rows": self.rows,
-        }
+_MANIFEST = "manifest.json"
+_CARRY = "_carry"
+LOAD = "load"
+"""A column of every file: the step that landed the row, or the newest that it was made of."""
 
 
 class Lake:
     """The directory of a lake. ``writing`` is for one process at a time; reading needs nothing."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self._ours = root / _OURS
-        self._loads = self._ours / "loads"
+        self.root = root if is_uri(root) else root.absolute()  # writing to the first is refused
+        self._ours = self.root / _OURS
         self._staging = self._ours / "staging"
+        self._carry = self._ours / "carry"
 
     @classmethod
     def existing(cls, root: Path) -> "Lake":
         """Raises ``LakeError`` if there is none."""
         lake = cls(root)
-        if not lake._loads.is_dir():
+        if not lake._ours.is_dir():
             raise LakeError(
                 f"there is no lake in {root}",
                 hint="make one with `kohort lake backfill --from HOST:PORT --to DIR`",
@@ -78,7 +55,8 @@ class Lake:
         """Hold the lake's lock; what was interrupted is put right. Raises ``LakeError`` if it is held."""
         if not self._ours.is_dir() and self.root.is_dir() and any(self.root.iterdir()):
             raise LakeError(f"{self.root} is not empty and no lake", hint="name a new directory with --to")
-        self._loads.mkdir(parents=True, exist_ok=True)
+        check_directory(self.root)
+        self._ours.mkdir(exist_ok=True)
         with open(self._ours / "lock", "a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -87,83 +65,123 @@ class Lake:
                     f"another process writes to the lake in {self.root}",
                     hint="stop it first, or use another --to",
                 ) from error
-            self._recover()
+            self._sweep(self.manifest())
             yield
 
-    def _recover(self) -> None:
-        for load in self.loads():
-            self._publish(load.number)
+    # --- what counts --------------------------------------------------------------------------
+
+    def manifest(self) -> Manifest:
+        """What counts now; an empty one in a new lake."""
+        text = LocalFiles(self._ours).read(_MANIFEST)
+        if text is None:
+            return Manifest()
+        try:
+            return Manifest.decode(text)
+        except (ValueError, KeyError, TypeError) as error:
+            raise LakeError(
+                f"{self._ours / _MANIFEST} cannot be read: {error!r}", hint="restore it, or fill a new lake"
+            ) from error
+
+    def commit(self, before: Manifest, after: Manifest, *, replaced: Iterable[str] = ()) -> Manifest:
+        """Take what a step has staged into the tables. Of ``replaced`` tables only that counts."""
+        parts = {table: list(known) for table, known in before.parts.items()}
+        for table in replaced:
+            parts[table] = []
+        for table in TABLES:
+            staged = self.stage(table, after.step)
+            part = TablePart(after.step, 0, count_rows(staged))
+            if part.rows:
+                parts.setdefault(table, []).append(part)
+                self._move(staged, self.root / table / part.directory)
+        if after.carry == after.step:
+            self._move(self.stage(_CARRY, after.step), self._carry / f"{after.step:08d}")
+        written = replace(after, parts=parts)
+        LocalFiles(self._ours).replace(_MANIFEST, written.encode())
+        self._sweep(written)
+        return written
+
+    def _move(self, staged: Path, target: Path) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.rename(staged, target)
+
+    def _sweep(self, kept: Manifest) -> None:
+        """Remove what does not count."""
         shutil.rmtree(self._staging, ignore_errors=True)
-        for table in DERIVED:
-            old = self._ours / f"old-{table.name}"
-            if old.is_dir() and not (self.root / table.name).is_dir():
-                os.rename(old, self.root / table.name)
-            shutil.rmtree(old, ignore_errors=True)
+        for table in TABLES:
+            directory = self.root / table
+            if directory.is_dir():
+                self._keep(directory, {part.directory for part in kept.parts.get(table, ())})
+        if self._carry.is_dir():
+            self._keep(self._carry, {f"{kept.carry:08d}"})
 
-    # --- the ledger ---------------------------------------------------------------------------
+    def _keep(self, directory: Path, names: set[str]) -> None:
+        for path in directory.iterdir():
+            if path.name not in names:
+                shutil.rmtree(path, ignore_errors=True)
 
-    def loads(self) -> list[Load]:
-        """All landings that count, in order."""
-        return [_read(path) for path in sorted(self._loads.glob("*.json"))]
+    def stage(self, table: str, step: int) -> Path:
+        """Where the rows of a step are written first."""
+        return self._staging / f"{step:08d}" / table
 
-    def next_offsets(self) -> Offsets:
-        """Where the next landing begins."""
-        reached: Offsets = {}
-        for load in self.loads():
-            for topic, offsets in load.next_offsets.items():
-                reached.setdefault(topic, {}).update(offsets)
-        return reached
+    def stage_carry(self, name: str, step: int) -> Path:
+        """Where a step writes what the next refresh begins with."""
+        return self.stage(_CARRY, step) / name
 
-    def topic_ids(self) -> dict[str, str]:
-        """Of the topics that were landed, as far as the source had ids."""
-        return {topic: found for load in self.loads() for topic, found in load.topic_ids.items()}
-
-    def stage(self, table: TableInfo, number: int) -> Path:
-        """Where the rows of a load are written first."""
-        path = self._staging / f"{number:06d}" / table.name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path
-
-    def enter(self, load: Load) -> None:
-        """From here on the load counts; then its files are moved into the tables."""
-        LocalFiles(self._loads).replace(f"{load.number:06d}.json", json.dumps(load.as_json()).encode())
-        self._publish(load.number)
-
-    def _publish(self, number: int) -> None:
-        for table in LANDED:
-            staged = self._staging / f"{number:06d}" / table.name
-            if staged.is_dir():
-                target = self.root / table.name / f"load={number:06d}"
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.rename(staged, target)
+    def merge(self, spark: "SparkSession") -> None:
+        """Make few large parts of many small ones: each row is written again once for each level."""
+        manifest = self.manifest()
+        for name, info in TABLES.items():
+            while small := next_merge(manifest.parts.get(name, ())):
+                made = merged(small)
+                staged = self.stage(name, made.step)
+                write_dated(self._frame(spark, info, small), info, staged)
+                self._move(staged, self.root / name / made.directory)
+                kept = list(manifest.parts[name])
+                place = kept.index(small[0])
+                kept[place : place + len(small)] = [made]
+                manifest = replace(manifest, parts=manifest.parts | {name: kept})
+                LocalFiles(self._ours).replace(_MANIFEST, manifest.encode())
+        self._sweep(manifest)
 
     # --- tables -------------------------------------------------------------------------------
 
-    def read(self, spark: "SparkSession", table: TableInfo) -> "DataFrame":
-        """A table with its columns; without rows if nothing has landed."""
-        path = self.root / table.name
+    def read(
+        self, spark: "SparkSession", table: TableInfo, parts: Sequence[TablePart] | None = None
+    ) -> "DataFrame":
+        """A table with its columns; without rows if nothing has landed. ``parts``: only these, with loads."""
+        if parts is not None:
+            return self._frame(spark, table, parts)
+        return self._frame(spark, table, self.manifest().parts.get(table.name, [])).select(*table.columns)
+
+    def _frame(self, spark: "SparkSession", table: TableInfo, parts: Sequence[TablePart]) -> "DataFrame":
+        schema = with_load(table)
+        paths = [self.root / table.name / part.directory for part in parts if part.rows]
+        if not paths:
+            return spark.createDataFrame([], schema)
+        base = str(self.root / table.name)
+        found = spark.read.schema(schema).option("basePath", base).parquet(*map(str, paths))
+        return found.select(*schema.names)
+
+    def staged(self, spark: "SparkSession", table: TableInfo, step: int) -> "DataFrame":
+        """What a step has staged of a table, with loads."""
+        path = self.stage(table.name, step)
         if next(path.rglob("*.parquet"), None) is None:
-            return spark.createDataFrame([], table.schema)
-        return spark.read.schema(table.schema).parquet(str(path)).select(*table.columns)
+            return spark.createDataFrame([], with_load(table))
+        return spark.read.schema(with_load(table)).parquet(str(path)).select(*with_load(table).names)
 
-    def write(self, table: TableInfo, frame: "DataFrame") -> None:
-        """Put these rows in the place of a derived table's."""
-        staged = self._staging / table.name
-        write_dated(frame, table, staged)
-        target, old = self.root / table.name, self._ours / f"old-{table.name}"
-        if target.is_dir():
-            os.rename(target, old)
-        os.rename(staged, target)
-        shutil.rmtree(old, ignore_errors=True)
-
-    def count(self, table: TableInfo) -> int:
-        """How many rows a table has, from the ends of its files."""
-        return count_rows(self.root / table.name)
+    def carried(self, manifest: Manifest, name: str) -> Path:
+        """The rows that the last refresh left for the next."""
+        return self._carry / f"{manifest.carry:08d}" / name
 
     def views(self, spark: "SparkSession") -> None:
         """Offer every table to SQL under its name."""
         for table in TABLES.values():
             self.read(spark, table).createOrReplaceTempView(table.name)
+
+
+def with_load(table: TableInfo) -> "StructType":
+    """The columns of a table's files."""
+    return table.schema.add(LOAD, "integer")
 
 
 def count_rows(path: Path) -> int:
@@ -177,15 +195,7 @@ def write_dated(frame: "DataFrame", table: TableInfo, path: Path) -> None:
     """Write rows as Parquet, one directory for each day of the table's time."""
     from pyspark.sql import functions as f
 
-    dated = frame.withColumn("date", f.coalesce(f.to_date(table.time), f.lit("1970-01-01").cast("date")))
+    dated = frame.select(*with_load(table).names).withColumn(
+        "date", f.coalesce(f.to_date(table.time), f.lit("1970-01-01").cast("date"))
+    )
     dated.write.partitionBy("date").mode("overwrite").option("compression", "zstd").parquet(str(path))
-
-
-def _read(path: Path) -> Load:
-    try:
-        found: Mapping[str, Any] = json.loads(path.read_text())
-        if found["version"] != _VERSION:
-            raise LakeError(f"{path} has version {found['version']}", hint="a newer Kohort wrote this lake")
-        return Load(found["load"], found["source"], found["next_offsets"], found["topic_ids"], found["rows"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise LakeError(f"{path} cannot be read: {error!r}", hint="restore it, or fill a new lake") from error

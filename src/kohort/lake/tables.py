@@ -4,7 +4,7 @@ What needs the history of a group in order is a fold in Python over its records,
 the size of the commits is SQL.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, Window
@@ -12,11 +12,13 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from kohort.lake import schemas
-from kohort.lake.columns import CONTROL, OFFSET_COMMIT
+from kohort.lake.columns import CONTROL, GROUP_METADATA, OFFSET_COMMIT
+from kohort.lake.ends_seen import EndsSeen
 from kohort.lake.findings import findings_of
 from kohort.lake.rebalances import inferred_rebalances, sessions, told_rebalances
 from kohort.lake.snapshots import snapshots
 from kohort.lake.status import lag_status
+from kohort.lake.store import with_load
 
 if TYPE_CHECKING:
     from pyarrow import lib as pa
@@ -28,6 +30,8 @@ __all__ = [
 
 Rows = list[dict[str, Any]]
 _KEY = ("src_partition", "src_offset")
+_SAME = ["src_partition", "producer_id"]
+_LAST = (1 << 63) - 1
 _OF_GROUP = ("group_id", "topic", "partition")
 
 
@@ -39,37 +43,77 @@ def offset_commits(records: DataFrame) -> DataFrame:
     once = records.dropDuplicates(list(_KEY))
     commits = once.where((f.col("kind") == OFFSET_COMMIT) & f.col("problem").isNull())
     plain = commits.where(f.col("producer_id").isNull())
-    markers = once.where(f.col("kind") == CONTROL).select(
-        "src_partition", "producer_id", f.col("src_offset").alias("marker"), f.col("details").alias("result")
-    )
-    same = ["src_partition", "producer_id"]
     ended = (
         commits.where(f.col("producer_id").isNotNull())
-        .join(markers, same)
+        .join(_markers(once), _SAME)
         .where(f.col("marker") > f.col("src_offset"))
         .groupBy(*commits.columns)
-        .agg(f.min_by("result", "marker").alias("result"))
-        .where(f.col("result") == "COMMIT")
+        .agg(f.min_by(f.struct("result", "marked"), "marker").alias("first"))
+        .where(f.col("first.result") == "COMMIT")
+        .withColumn("load", f.greatest("load", "first.marked"))
     )
     both = plain.unionByName(ended.select(*plain.columns))
     # A tombstone has no time of its own but that of its record.
-    return both.withColumn("commit_ts", f.coalesce("commit_ts", "ts")).select(*schemas.OFFSET_COMMITS.columns)
+    return both.withColumn("commit_ts", f.coalesce("commit_ts", "ts")).select(
+        *schemas.OFFSET_COMMITS.columns, "load"
+    )
 
 
-def group_snapshots(records: DataFrame, topic_names: Mapping[str, str]) -> DataFrame:
-    """Groups as they were stored. ``topic_names``: names by topic id, which is all KIP-848 records have."""
+def _markers(records: DataFrame) -> DataFrame:
+    return records.where(f.col("kind") == CONTROL).select(
+        *_SAME,
+        f.col("src_offset").alias("marker"),
+        f.col("details").alias("result"),
+        f.col("load").alias("marked"),
+    )
+
+
+def undecided(records: DataFrame) -> DataFrame:
+    """Commits of transactions whose marker has not landed yet."""
+    commits = records.where((f.col("kind") == OFFSET_COMMIT) & f.col("producer_id").isNotNull())
+    last = _markers(records).groupBy(*_SAME).agg(f.max("marker").alias("marker"))
+    return (
+        commits.join(last, _SAME, "left")
+        .where(f.col("marker").isNull() | (f.col("marker") < f.col("src_offset")))
+        .select(*commits.columns)
+    )
+
+
+def of_groups(records: DataFrame) -> DataFrame:
+    """Of the records that snapshots are made of the newest of each key, as compaction would leave them."""
+    newest = Window.partitionBy("group_id", "kind", "member_id").orderBy(f.desc("src_offset"))
+    return (
+        _telling(records)
+        .withColumn("_place", f.row_number().over(newest))
+        # A tombstone of a classic group ends what was before it.
+        .where((f.col("_place") == 1) & (~f.col("tombstone") | (f.col("kind") == GROUP_METADATA)))
+        .drop("_place")
+    )
+
+
+def _telling(records: DataFrame) -> DataFrame:
+    of_group = (f.col("kind") == GROUP_METADATA) | f.col("kind").startswith("consumer_group_")
+    return records.where(f.col("group_id").isNotNull() & of_group & f.col("problem").isNull())
+
+
+def group_snapshots(records: DataFrame, topic_names: Mapping[str, str], after: int = 0) -> DataFrame:
+    """Groups as they were stored, told by records of loads ``after`` that one.
+
+    ``topic_names``: names by topic id, which is all KIP-848 records have.
+    """
     names = dict(topic_names)
-    kept = records.where(f.col("group_id").isNotNull() & (f.col("kind") != OFFSET_COMMIT)).dropDuplicates(
-        [*_KEY]
-    )
+    kept = _telling(records).dropDuplicates([*_KEY])
     kept = kept.select(
-        "group_id", "kind", "tombstone", "member_id", "details", "problem", *_KEY, _millis("ts")
+        "group_id", "kind", "tombstone", "member_id", "details", "problem", *_KEY, _millis("ts"), "load"
     )
-    return _by_group(
-        kept,
-        schemas.GROUP_SNAPSHOTS,
-        lambda rows: snapshots(sorted(rows, key=lambda row: row["src_offset"]), names),
-    )
+
+    def fold(rows: Rows) -> Iterable[Mapping[str, Any]]:
+        loads = {row["src_offset"]: row["load"] for row in rows}
+        told = snapshots(sorted(rows, key=lambda row: row["src_offset"]), names)
+        made = ({**one, "load": loads[one["src_offset"]]} for one in told)
+        return (one for one in made if one["load"] > after)
+
+    return _by_group(kept, schemas.GROUP_SNAPSHOTS, fold, with_load(schemas.GROUP_SNAPSHOTS))
 
 
 # --- from the journal's topic -------------------------------------------------------------------
@@ -104,39 +148,54 @@ def journal(topic: DataFrame) -> DataFrame:
 # --- lag ----------------------------------------------------------------------------------------
 
 
-def lag_samples(commits: DataFrame, log_ends: DataFrame, snapshots: DataFrame) -> DataFrame:
+def lag_samples(
+    commits: DataFrame, log_ends: DataFrame, snapshots: DataFrame, seen: DataFrame | None = None
+) -> DataFrame:
     """For each time a log end was seen, and each group that had committed there: how far it was behind.
 
-    ``time_lag_ms``: how long the oldest record that the group had not consumed had been there for certain:
-    the time since a log end behind it was first seen. ``owner``: the member that had the partition.
+    What has landed later counts later: a sample knows the commits and snapshots of its own load and of those
+    before it. ``time_lag_ms``: how long the oldest record that the group had not consumed had been there for
+    certain (``kohort.lake.ends_seen``). ``owner``: the member that had the partition. ``seen``: where the
+    logs were seen to end before, as ``ends_carry`` makes it.
     """
-    ends = log_ends.dropDuplicates(["topic", "partition", "ts"])
+    timed = time_lags(positions_at(commits, log_ends), seen).where("group_id is not null")
+    return _with_owner(timed, snapshots).select(*schemas.LAG_SAMPLES.columns, "load")
+
+
+def positions_at(commits: DataFrame, log_ends: DataFrame) -> DataFrame:
+    """The log ends with the groups that had committed there; those without a group have a null for it."""
+    ends = log_ends.groupBy("topic", "partition", "ts").agg(
+        f.min("load").alias("load"), f.min_by("log_end", "load").alias("log_end")
+    )
     groups = commits.select(*_OF_GROUP).distinct()
     asked = groups.join(ends, ["topic", "partition"]).select(
         *_OF_GROUP,
         "ts",
+        "load",
         "log_end",
         f.lit(1).alias("is_sample"),
         *_nulls(committed="bigint", commit_ts="timestamp"),
+        f.lit(_LAST).alias("src_offset"),
     )
     known = commits.select(
         *_OF_GROUP,
         f.col("commit_ts").alias("ts"),
+        "load",
         f.lit(None).cast("bigint").alias("log_end"),
         f.lit(0).alias("is_sample"),
         f.when(f.col("tombstone"), f.lit(-1)).otherwise(f.col("committed")).alias("committed"),
         "commit_ts",
         "src_offset",
     )
-    asked = asked.withColumn("src_offset", f.lit((1 << 63) - 1))
     so_far = (
         Window.partitionBy(*_OF_GROUP)
-        .orderBy("ts", "is_sample", "src_offset")
+        .orderBy("load", "ts", "is_sample", "src_offset")
         .rowsBetween(Window.unboundedPreceding, 0)
     )
     filled = known.unionByName(asked).select(
         *_OF_GROUP,
         "ts",
+        "load",
         "log_end",
         "is_sample",
         f.last("committed", True).over(so_far).alias("committed"),
@@ -145,55 +204,103 @@ def lag_samples(commits: DataFrame, log_ends: DataFrame, snapshots: DataFrame) -
     samples = filled.where((f.col("is_sample") == 1) & (f.col("committed") >= 0)).withColumn(
         "lag", f.greatest(f.col("log_end") - f.col("committed"), f.lit(0))
     )
-    return _with_owner(_with_time_lag(samples, ends), snapshots).select(*schemas.LAG_SAMPLES.columns)
+    return samples.drop("is_sample").unionByName(ends, allowMissingColumns=True)
+
+
+def positions(commits: DataFrame) -> DataFrame:
+    """The newest commit of each group in each partition, unless it was removed."""
+    newest = Window.partitionBy(*_OF_GROUP).orderBy(f.desc("load"), f.desc("commit_ts"), f.desc("src_offset"))
+    placed = commits.withColumn("_place", f.row_number().over(newest))
+    return placed.where((f.col("_place") == 1) & ~f.col("tombstone")).drop("_place")
+
+
+def newest_snapshots(snapshots: DataFrame) -> DataFrame:
+    """The newest snapshot of each group."""
+    newest = Window.partitionBy("group_id").orderBy(f.desc("load"), f.desc("ts"), f.desc("src_offset"))
+    return snapshots.withColumn("_place", f.row_number().over(newest)).where("_place = 1").drop("_place")
 
 
 def _nulls(**columns: str) -> list[Any]:
     return [f.lit(None).cast(kind).alias(name) for name, kind in columns.items()]
 
 
-def _with_time_lag(samples: DataFrame, ends: DataFrame) -> DataFrame:
-    """Since when the log has ended behind the committed offset: the time of the next larger end."""
-    seen = ends.groupBy("topic", "partition", f.col("log_end").alias("at")).agg(f.min("ts").alias("seen"))
-    places = samples.select("topic", "partition", f.col("committed").alias("at")).distinct()
-    # Of an end and a commit at one offset the end comes first: it is not behind the commit.
-    both = seen.withColumn("is_place", f.lit(0)).unionByName(
-        places.withColumn("seen", f.lit(None).cast("timestamp")).withColumn("is_place", f.lit(1))
-    )
-    onwards = (
-        Window.partitionBy("topic", "partition")
-        .orderBy("at", "is_place")
-        .rowsBetween(0, Window.unboundedFollowing)
-    )
-    first_behind = (
-        both.withColumn("behind_since", f.min("seen").over(onwards))
-        .where(f.col("is_place") == 1)
-        .select("topic", "partition", f.col("at").alias("committed"), "behind_since")
-    )
-    span = f.unix_millis("ts") - f.unix_millis("behind_since")
-    waited = f.when(f.col("lag") == 0, f.lit(0)).otherwise(f.greatest(f.coalesce(span, f.lit(0)), f.lit(0)))
-    return samples.join(first_behind, ["topic", "partition", "committed"], "left").withColumn(
-        "time_lag_ms", waited.cast("bigint")
-    )
+_TIMED = "group_id string, topic string, partition int, ts timestamp, load int, log_end bigint, \
+committed bigint, commit_ts timestamp, lag bigint, time_lag_ms bigint"
+SEEN = "topic string, partition int, ts bigint, log_end bigint"
+
+
+def time_lags(samples: DataFrame, seen: DataFrame | None) -> DataFrame:
+    """Adds ``time_lag_ms`` to samples; rows without a group are the ends as they were seen."""
+    schema = StructType.fromDDL(_TIMED)
+    assert isinstance(schema, StructType)
+
+    def work(rows: Rows, before: Rows) -> Iterator[dict[str, Any]]:
+        ends = EndsSeen((row["ts"], row["log_end"]) for row in before)
+        # Of one time the row without a group comes first: the end is seen, then asked for.
+        for row in sorted(rows, key=lambda row: (row["load"], row["ts"], row["group_id"] or "")):
+            waited = 0
+            if row["group_id"] is None:
+                ends.see(row["ts"], row["log_end"])
+            elif row["lag"]:
+                waited = max(0, row["ts"] - ends.since(row["committed"], row["ts"]))
+            yield row | {"time_lag_ms": waited}
+
+    millis = samples.withColumn("ts", _millis("ts")).withColumn("commit_ts", _millis("commit_ts"))
+    return _with_seen(millis, seen, work, schema)
+
+
+def ends_carry(log_ends: DataFrame, seen: DataFrame | None) -> DataFrame:
+    """What the next refresh has to know of where logs ended: few rows for each partition."""
+    schema = StructType.fromDDL(SEEN)
+    assert isinstance(schema, StructType)
+
+    def work(rows: Rows, before: Rows) -> Iterator[dict[str, Any]]:
+        ends = EndsSeen((row["ts"], row["log_end"]) for row in before)
+        for row in sorted(rows, key=lambda row: (row["load"], row["ts"])):
+            ends.see(row["ts"], row["log_end"])
+        place = (rows or before)[0]
+        for ts, end in ends.points:
+            yield {"topic": place["topic"], "partition": place["partition"], "ts": ts, "log_end": end}
+
+    millis = log_ends.select("topic", "partition", _millis("ts"), "log_end", "load")
+    return _with_seen(millis, seen, work, schema)
+
+
+def _with_seen(
+    frame: DataFrame,
+    seen: DataFrame | None,
+    work: Callable[[Rows, Rows], Iterable[Mapping[str, Any]]],
+    schema: StructType,
+) -> DataFrame:
+    """``work`` on the rows of each partition and on what was seen of it before."""
+    before = frame.sparkSession.createDataFrame([], SEEN) if seen is None else seen
+
+    def fold(rows: "pa.Table", known: "pa.Table") -> "pa.Table":
+        return _arrow(work(rows.to_pylist(), known.to_pylist()), schema)
+
+    place = ("topic", "partition")
+    return frame.groupBy(*place).cogroup(before.groupBy(*place)).applyInArrow(fold, schema)
 
 
 def _with_owner(samples: DataFrame, snapshots: DataFrame) -> DataFrame:
     """The newest snapshot at the time of each sample, and who has the partition in it."""
     told = snapshots.select(
-        "group_id", f.col("src_offset").alias("snapshot"), "ts", f.size("members").alias("members")
+        "group_id", "load", f.col("src_offset").alias("snapshot"), "ts", f.size("members").alias("members")
     )
-    moments = samples.select("group_id", "ts").distinct().withColumn("is_moment", f.lit(1))
+    moments = samples.select("group_id", "load", "ts").distinct().withColumn("is_moment", f.lit(1))
     both = told.withColumn("is_moment", f.lit(0)).unionByName(moments, allowMissingColumns=True)
     so_far = (
         Window.partitionBy("group_id")
-        .orderBy("ts", "is_moment", "snapshot")
+        .orderBy("load", "ts", "is_moment", "snapshot")
         .rowsBetween(Window.unboundedPreceding, 0)
     )
     newest = (
         both.withColumn("snapshot", f.last("snapshot", True).over(so_far))
         .withColumn("members", f.last("members", True).over(so_far))
         .where(f.col("is_moment") == 1)
-        .select("group_id", "ts", "snapshot", (f.coalesce("members", f.lit(0)) > 0).alias("has_members"))
+        .select(
+            "group_id", "load", "ts", "snapshot", (f.coalesce("members", f.lit(0)) > 0).alias("has_members")
+        )
     )
     owned = (
         snapshots.select(
@@ -203,7 +310,7 @@ def _with_owner(samples: DataFrame, snapshots: DataFrame) -> DataFrame:
         .select("group_id", "snapshot", "one.topic", "one.partition", f.col("member_id").alias("owner"))
         .dropDuplicates(["group_id", "snapshot", "topic", "partition"])
     )
-    return samples.join(newest, ["group_id", "ts"], "left").join(
+    return samples.join(newest, ["group_id", "load", "ts"], "left").join(
         owned, ["group_id", "snapshot", "topic", "partition"], "left"
     )
 
@@ -278,10 +385,13 @@ def _millis_of(snapshots: DataFrame) -> DataFrame:
 
 
 def _by_group(
-    frame: DataFrame, table: schemas.TableInfo, fold: Callable[[Rows], Iterable[Mapping[str, Any]]]
+    frame: DataFrame,
+    table: schemas.TableInfo,
+    fold: Callable[[Rows], Iterable[Mapping[str, Any]]],
+    schema: StructType | None = None,
 ) -> DataFrame:
     """The rows that ``fold`` makes of the rows of each group; times in them are milliseconds."""
-    schema = table.schema
+    schema = table.schema if schema is None else schema
 
     def work(rows: "pa.Table") -> "pa.Table":
         return _arrow(fold(rows.to_pylist()), schema)

@@ -15,6 +15,12 @@ Rows = list[dict[str, Any]]
 
 def lake_rows(life: Recording, settings: ClientSettings, seed: int) -> tuple[Rows, Rows]:
     """Rows of ``group_snapshots`` and of ``journal``, times in milliseconds."""
+    records, journal = landed_rows(life, settings, seed)
+    return list(snapshots(records, {})), journal
+
+
+def landed_rows(life: Recording, settings: ClientSettings, seed: int) -> tuple[Rows, Rows]:
+    """Rows of ``records`` and of ``journal``, times in milliseconds."""
     traced = trace(life, settings, seed)
     empty = {"src_partition": 0, "problem": None, "member_id": None, "details": None}
     records = [
@@ -29,7 +35,7 @@ def lake_rows(life: Recording, settings: ClientSettings, seed: int) -> tuple[Row
         }
         for number, (at, event) in enumerate(traced.events)
     ]
-    return list(snapshots(records, {})), journal
+    return records, journal
 
 
 def recorded(life: Recording, settings: ClientSettings, seed: int, *, has_journal: bool) -> Recording:

@@ -4,46 +4,61 @@ import os
 from pathlib import Path
 
 import pytest
+from pyarrow import lib as pa
+from pyarrow.parquet import write_table
 
-from kohort.lake.schemas import JOURNAL, LANDED, RECORDS
-from kohort.lake.store import Lake, LakeError, Load
+from kohort.lake.manifest import FANOUT, Manifest, TablePart, merged, next_merge
+from kohort.lake.schemas import LANDED
+from kohort.lake.store import Lake, LakeError
+from kohort.spark.pipelines.files import UnfitDirectoryError
 
 
-def stage(lake: Lake, number: int) -> Load:
+def stage(lake: Lake, step: int) -> Manifest:
     for table in LANDED:
-        path = lake.stage(table, number) / "date=2026-01-01"
+        path = lake.stage(table.name, step) / "date=2026-01-01"
         path.mkdir(parents=True)
-        (path / "rows.parquet").write_bytes(b"rows")
-    return Load(number, "here", {"t": {"0": 10 * number}}, {"t": "id"}, {"records": 1})
+        write_table(pa.table({"load": [step]}), path / "rows.parquet")  # type: ignore[no-untyped-call]
+    return Manifest(step=step, next_offsets={"t": {"0": 10 * step}}, topic_ids={"t": "id"})
 
 
 def files(lake: Lake) -> list[str]:
     return sorted(str(path.relative_to(lake.root)) for path in lake.root.rglob("*.parquet"))
 
 
-PUBLISHED = [
-    f"{table.name}/load=000001/date=2026-01-01/rows.parquet" for table in (JOURNAL, LANDED[2], RECORDS)
-]
+def published(*steps: int) -> list[str]:
+    parts = [TablePart(step, 0, 1).directory for step in steps]
+    return sorted(f"{table.name}/{part}/date=2026-01-01/rows.parquet" for table in LANDED for part in parts)
 
 
-def test_a_load_that_was_entered_is_in_the_tables_and_the_ledger(tmp_path: Path) -> None:
+def test_what_a_step_has_staged_is_in_the_tables_when_it_is_committed(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     with lake.writing():
-        lake.enter(stage(lake, 1))
-    assert files(lake) == PUBLISHED
-    assert (lake.next_offsets(), lake.topic_ids()) == ({"t": {"0": 10}}, {"t": "id"})
+        first = lake.commit(Manifest(), stage(lake, 1))
+        lake.commit(first, stage(lake, 2))
+    found = lake.manifest()
+    assert files(lake) == published(1, 2)
+    assert (found.step, found.next_offsets, found.rows("records")) == (2, {"t": {"0": 20}}, 2)
+    assert found.fresh("records") == [TablePart(1, 0, 1), TablePart(2, 0, 1)]
 
 
-def test_a_load_that_was_not_entered_is_thrown_away(tmp_path: Path) -> None:
+def test_a_replaced_table_has_the_rows_of_the_last_step_only(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    with lake.writing():
+        first = lake.commit(Manifest(), stage(lake, 1))
+        lake.commit(first, stage(lake, 2), replaced=[table.name for table in LANDED])
+    assert files(lake) == published(2)
+
+
+def test_what_was_staged_and_not_committed_is_thrown_away(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     with lake.writing():
         stage(lake, 1)
     with lake.writing():
-        assert (files(lake), lake.loads()) == ([], [])
+        assert (files(lake), lake.manifest()) == ([], Manifest())
 
 
-@pytest.mark.parametrize("moved", range(len(LANDED) + 1))
-def test_a_move_that_was_interrupted_is_finished(
+@pytest.mark.parametrize("moved", range(len(LANDED)))
+def test_a_commit_that_was_interrupted_leaves_the_lake_as_it_was(
     tmp_path: Path, moved: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = Lake(tmp_path / "lake")
@@ -57,21 +72,39 @@ def test_a_move_that_was_interrupted_is_finished(
         real(old, new)
 
     with lake.writing():
-        load = stage(lake, 1)
+        first = lake.commit(Manifest(), stage(lake, 1))
+        second = stage(lake, 2)
         with monkeypatch.context() as patched:
             patched.setattr(os, "rename", dies)
-            if moved < len(LANDED):
-                with pytest.raises(KeyboardInterrupt):
-                    lake.enter(load)
-            else:
-                lake.enter(load)
+            with pytest.raises(KeyboardInterrupt):
+                lake.commit(first, second)
+    assert lake.manifest() == first
     with lake.writing():
-        assert files(lake) == PUBLISHED
+        assert files(lake) == published(1)
+        lake.commit(first, stage(lake, 2))
+    assert files(lake) == published(1, 2)
+
+
+def test_many_small_parts_become_few_and_their_number_grows_with_the_logarithm() -> None:
+    parts: list[TablePart] = []
+    for step in range(1, 1_001):
+        parts.append(TablePart(step, 0, 10))
+        while small := next_merge(parts):
+            place = parts.index(small[0])
+            parts[place : place + len(small)] = [merged(small)]
+    assert sum(part.rows for part in parts) == 10_000
+    assert len(parts) < 3 * FANOUT
+    assert [part.step for part in parts] == sorted(part.step for part in parts)
 
 
 def test_only_one_process_writes(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     with lake.writing(), pytest.raises(LakeError, match="another process"), Lake(lake.root).writing():
+        pass
+
+
+def test_an_object_store_is_refused_with_the_reason() -> None:
+    with pytest.raises(UnfitDirectoryError, match="no locks"), Lake(Path("s3a://bucket/lake")).writing():
         pass
 
 
@@ -84,10 +117,20 @@ def test_a_directory_with_other_things_is_refused(tmp_path: Path) -> None:
     assert "backfill" in (refused.value.hint or "")
 
 
-def test_a_broken_ledger_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [b"{", b"[]", b'{"version": 2}'])
+def test_a_broken_manifest_is_named(tmp_path: Path, text: bytes) -> None:
     lake = Lake(tmp_path)
     with lake.writing():
         pass
-    (tmp_path / "_kohort" / "loads" / "000001.json").write_text("{")
-    with pytest.raises(LakeError, match="000001"):
-        lake.loads()
+    (tmp_path / "_kohort" / "manifest.json").write_bytes(text)
+    with pytest.raises(LakeError, match=r"manifest\.json"):
+        lake.manifest()
+
+
+def test_a_lake_of_another_version_is_refused(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    with lake.writing():
+        pass
+    (tmp_path / "_kohort" / "manifest.json").write_bytes(b'{"version": 3}')
+    with pytest.raises(LakeError, match="version 3"):
+        lake.manifest()

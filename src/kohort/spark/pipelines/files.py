@@ -32,17 +32,22 @@ class CannotExchangeError(KohortError):
 
 
 class UnfitDirectoryError(KohortError):
-    """An archive cannot be exact there."""
+    """An archive or a lake cannot be exact there."""
 
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(
-            f"cannot archive to {where}: {reason}",
+            f"cannot write tables to {where}: {reason}",
             hint="each record lands once because a lock keeps instances apart and a rename publishes a batch "
-            "in one step: archive to a disk or a mounted file system that has both, and copy from there",
+            "in one step: write to a disk or a mounted file system that has both, and copy from there",
         )
 
 
 _URI = re.compile(r"([a-z][a-z0-9+.-]+):/", re.IGNORECASE)
+
+
+def is_uri(root: Path) -> bool:
+    """Whether this names a place in an object store or another file system of Hadoop."""
+    return _URI.match(str(root)) is not None
 
 
 def check_directory(root: Path) -> None:
