@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from tests.broker.asking import append, batch, create, fetch_request, metadata, part
 from tests.broker.asking import produce_request as producing
-from tests.broker.grouping import GROUP, alone, commit_request, find, heartbeat_request, join_request
+from tests.broker.grouping import GROUP, alone, commit_request, heartbeat_request, join_request
 from tests.broker.raw import Raw, Reply
 from tests.broker.test_led_elsewhere import committed, delete_records, list_offsets, offset_for_epoch
 from tests.broker.three import Node1, one_of_three
@@ -17,9 +17,12 @@ from kohort.groups.replies import FetchReply
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId
 from kohort.model.topics import CONSUMER_OFFSETS
-from kohort.wire.apis import ApiKey
+from kohort.wire.messages.describe_cluster import DescribeClusterRequest
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest
+from kohort.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.list_groups import ListGroupsRequest
+from kohort.wire.messages.metadata import MetadataRequest
 
 NOT_LEADER, NOT_COORDINATOR = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR
 
@@ -115,13 +118,25 @@ def test_requests_for_a_group_are_not_coordinator(node: Node1, raw: Raw, member:
     assert committed(raw) == (0, 8)
 
 
-def test_what_the_view_says_is_answered(node: Node1, raw: Raw, member: tuple[str, int]) -> None:
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (MetadataRequest(topics=None), 12),
+        (FindCoordinatorRequest(coordinator_keys=[GROUP]), 4),
+        (DescribeClusterRequest(), 0),
+        (DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")]), 0),
+    ],
+)
+def test_who_asks_which_node_leads_is_sent_to_another_node(
+    node: Node1, raw: Raw, request_: Message, version: int
+) -> None:
+    create(raw, "t", 1)
     node.cluster.is_lapsed = True
-    assert metadata(raw, "t").topics[0].error_code == 0
-    assert find(raw).error_code == 0
+    raw.post(request_, version)
+    assert raw.is_closed()
 
 
-def test_every_api_of_groups_and_logs_is_checked() -> None:
+def test_every_api_of_groups_and_logs_and_of_the_view_is_checked() -> None:
     unchecked = {api.key.name for api in SERVED if not api.is_from_memory}
     assert not unchecked & {
         "JOIN_GROUP",
@@ -130,10 +145,9 @@ def test_every_api_of_groups_and_logs_is_checked() -> None:
         "OFFSET_FETCH",
         "OFFSET_DELETE",
         "FETCH",
+        "METADATA",
     }
-    assert {api.key for api in SERVED if api.of_groups} - {
-        api.key for api in SERVED if api.is_from_memory
-    } == {ApiKey.FIND_COORDINATOR}
+    assert not {api.key for api in SERVED if api.of_groups and not api.is_from_memory}
 
 
 def test_no_member_expires_while_it_cannot_be_heard(node: Node1, raw: Raw, member: tuple[str, int]) -> None:

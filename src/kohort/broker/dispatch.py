@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kohort.broker.connection import Buffers, Connection, Parked
 from kohort.broker.context import Context, Interceptor, Later, RawReply, Response, Result
-from kohort.broker.handlers import SERVED, Served, Wait
+from kohort.broker.handlers import OF_THE_VIEW, SERVED, Served, Wait
 from kohort.broker.heavy_work import Turn
 from kohort.broker.memory_budget import SMALL
 from kohort.broker.recognition import Grounds, Validity
@@ -254,6 +254,9 @@ class Dispatch:
         that moment, however long it then takes to the client.
         """
         if handler.is_from_memory and not self._may_answer():
+            if handler.served.key in OF_THE_VIEW:
+                # An old view would send clients back to this node for ever. Without it they ask another one.
+                raise ProtocolError("this node has lost touch with its cluster")
             of_groups = handler.served.of_groups
             code = ErrorCode.NOT_COORDINATOR if of_groups else ErrorCode.NOT_LEADER_OR_FOLLOWER
             raise RefusedError(code, "this node has lost touch with its cluster")

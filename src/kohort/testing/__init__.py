@@ -10,9 +10,10 @@ from kohort import import_on_demand
 
 if TYPE_CHECKING:
     from kohort.testing.broker import AsyncBroker, Broker
+    from kohort.testing.cluster import Cluster
     from kohort.testing.proxy import AsyncProxy, Proxy
 
-__all__ = ["AsyncBroker", "AsyncProxy", "Broker", "Proxy"]
+__all__ = ["AsyncBroker", "AsyncProxy", "Broker", "Cluster", "Proxy"]
 
 # The pytest plugin lives in this package and is imported by every test run of everybody who has Kohort
 # installed: the broker comes with its first use.
@@ -22,6 +23,7 @@ __getattr__ = import_on_demand(
         "AsyncBroker": "kohort.testing.broker",
         "AsyncProxy": "kohort.testing.proxy",
         "Broker": "kohort.testing.broker",
+        "Cluster": "kohort.testing.cluster",
         "Proxy": "kohort.testing.proxy",
     },
 )

@@ -32,6 +32,7 @@ class BrokerProcess:
         self._arguments = ["--log-level", "warning", *sets, *options]
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the broker
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_paused = False
 
     def __enter__(self) -> Self:
         try:
@@ -75,6 +76,11 @@ class BrokerProcess:
         return self._process is not None
 
     @property
+    def answers(self) -> bool:
+        """Whether it runs and does not stand still."""
+        return self.is_running and not self._is_paused
+
+    @property
     def pid(self) -> int:
         """The number of its process."""
         assert self._process is not None, "the broker does not run"
@@ -96,10 +102,12 @@ class BrokerProcess:
     def pause(self) -> None:
         """SIGSTOP: the process stands still, its connections stay open."""
         os.kill(self.pid, signal.SIGSTOP)
+        self._is_paused = True
 
     def resume(self) -> None:
         """SIGCONT: it goes on, and does not know how long it stood still."""
         os.kill(self.pid, signal.SIGCONT)
+        self._is_paused = False
 
     def said(self) -> str:
         """What the broker wrote to standard error so far."""
@@ -107,7 +115,7 @@ class BrokerProcess:
         return os.pread(self._errors.fileno(), 1_000_000, 0).decode(errors="replace")
 
     def _end(self, number: signal.Signals) -> int:
-        process, self._process = self._process, None
+        process, self._process, self._is_paused = self._process, None, False
         assert process is not None, "the broker does not run"
         assert process.stdout is not None
         with process.stdout:

@@ -34,6 +34,16 @@ _OF_LOGS = frozenset(
 )
 
 
+OF_THE_VIEW = frozenset(
+    {
+        ApiKey.METADATA,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    }
+)
+
+
 class Wait(Enum):
     """Whether a request may wait for minutes before it is answered."""
 
@@ -64,8 +74,8 @@ class Served(NamedTuple):
 
     @property
     def is_from_memory(self) -> bool:
-        """Whether it tells what this node knows of partitions that it leads."""
-        return (self.of_groups and self.key is not ApiKey.FIND_COORDINATOR) or self.key in _OF_LOGS
+        """Whether it tells what this node knows of partitions that it leads, or which node leads what."""
+        return self.of_groups or self.key in _OF_LOGS or self.key in OF_THE_VIEW
 
     @property
     def module(self) -> str:

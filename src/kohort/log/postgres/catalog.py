@@ -27,6 +27,7 @@ from kohort.log.postgres.connections import (
     Purpose,
     Slot,
     change,
+    text_of,
 )
 from kohort.log.postgres.placing import Placing, Views
 from kohort.log.postgres.schema import Schema, prepare
@@ -98,7 +99,7 @@ class PostgresCluster:
             await slot.close()
             if isinstance(error, FAULTS) and not isinstance(error, DatabaseError):
                 raise DatabaseError(
-                    f"{database} cannot be reached: {error or type(error).__name__}",
+                    f"{database} cannot be reached: {text_of(error)}",
                     hint="check that PostgreSQL runs there and takes 7 connections from each node",
                 ) from error
             raise
@@ -417,9 +418,7 @@ def _unknown(name: TopicName) -> RefusedError:
 
 
 def _refusal(error: BaseException) -> RefusedError:
-    return RefusedError(
-        ErrorCode.KAFKA_STORAGE_ERROR, f"the database of the cluster: {error or type(error).__name__}"
-    )
+    return RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, f"the database of the cluster: {text_of(error)}")
 
 
 async def _pause(milliseconds: int) -> None:

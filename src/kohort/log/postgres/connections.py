@@ -159,7 +159,7 @@ class Database:
         except DatabaseError:
             raise
         except FAULTS as error:
-            raise DatabaseError(f"{self}: {error or type(error).__name__}") from error
+            raise DatabaseError(f"{self}: {text_of(error)}") from error
 
     async def refuse_pooler(self, one: Connection, other: Connection) -> None:
         """Refuse a pooler that gives the transactions of two connections to one server process."""
@@ -176,6 +176,11 @@ class Database:
 
 FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, DatabaseError, OSError, TimeoutError)
 """What the use of a connection fails with; anything else is a bug."""
+
+
+def text_of(error: BaseException) -> str:
+    """What an error says. Some say nothing, as a timeout: then its name."""
+    return str(error) or type(error).__name__
 
 
 class Slot:

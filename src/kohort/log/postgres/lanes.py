@@ -16,7 +16,7 @@ from kohort.cluster.lease import SessionId
 from kohort.cluster.view import PartitionId
 from kohort.log.background import Background
 from kohort.log.postgres import sql
-from kohort.log.postgres.connections import FAULTS, Connection
+from kohort.log.postgres.connections import FAULTS, Connection, text_of
 from kohort.log.postgres.resolve import Claim, Fault, Found, Led, Verdict, fault_of, judge, lost_data
 from kohort.model.ids import LeaderEpoch, Offset
 
@@ -64,7 +64,7 @@ class LaneOwner(NamedTuple):
     may_wait: Callable[[], bool]  # whether clients can still be answered: the window is open
     led: Callable[[], Iterable[Led]]
     lost: Callable[[list[PartitionId]], None]  # the database has forgotten something of these
-    timeout_s: float = 5.0  # of one statement on a link that says nothing
+    timeout_s: float = 5.0  # of a connection or a statement on a link that says nothing
 
 
 class Lane:
@@ -126,6 +126,9 @@ class Lane:
 
     async def _store(self, proposals: list[Proposal]) -> None:
         backoff_s = _FIRST_BACKOFF_S
+        if not self._owner.may_wait():  # nothing is sent: a link that is silent would hold clients up
+            self._refuse(proposals, Refused(False, "PostgreSQL cannot be reached"))
+            return
         while proposals:
             try:
                 stored = await self._send(proposals)
@@ -134,7 +137,7 @@ class Lane:
                 if fault is Fault.REFUSED:
                     logger.error("PostgreSQL refuses an append: %s", error)
                 if fault is Fault.REFUSED or not self._owner.may_wait():
-                    self._refuse(proposals, Refused(False, f"PostgreSQL: {error or type(error).__name__}"))
+                    self._refuse(proposals, Refused(False, f"PostgreSQL: {text_of(error)}"))
                     return
                 if fault is Fault.UNKNOWN:
                     proposals = await self._resolve(proposals, error)
@@ -164,7 +167,8 @@ class Lane:
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await self._owner.connect()
+            async with asyncio.timeout(self._owner.timeout_s):
+                self._connection = await self._owner.connect()
         return self._connection
 
     def _settle(self, proposals: Sequence[Proposal], stored: dict[PartitionId, Offset]) -> None:
@@ -187,7 +191,7 @@ class Lane:
 
     async def _resolve(self, proposals: list[Proposal], error: BaseException) -> list[Proposal]:
         """Look what became of a transaction; returns what is to be sent again, unchanged."""
-        logger.warning("the outcome of an append is looked up: %s", error or type(error).__name__)
+        logger.warning("the outcome of an append is looked up: %s", text_of(error))
         found = await self._look(proposals)
         if found is None:
             reason = "the outcome of an append is not known: PostgreSQL cannot be reached"
@@ -218,7 +222,7 @@ class Lane:
                     rows = await connection.fetch(sql.FIND_ENDS, self._owner.session(), partitions)
                 return {row["partition_id"]: Found(*row) for row in rows}
             except FAULTS as error:
-                logger.warning("PostgreSQL cannot be reached: %s", error or type(error).__name__)
+                logger.warning("PostgreSQL cannot be reached: %s", text_of(error))
                 if self._connection is not None:
                     self._connection.terminate()
                 await asyncio.sleep(backoff_s)

@@ -33,6 +33,7 @@ async def open_cluster_node(
         session=lambda: cluster.session,
         may_answer=cluster.may_answer,
         take_again=cluster.placing.take_again,
+        append_timeout_s=settings.times.window_ms / 1_000,  # then clients are refused: the window is closed
         cache_bytes=settings.cache_bytes,
         read_connections=settings.read_connections,
         close=cluster.close,

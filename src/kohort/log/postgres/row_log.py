@@ -15,7 +15,7 @@ from kohort.log.epochs import LeaderEpochs
 from kohort.log.log import Append, Appended, EpochEnd, LogConfig, LogSpec, Slice, TimedOffset
 from kohort.log.postgres import sql
 from kohort.log.postgres.cache import CachedBatch, Tail, TailCache
-from kohort.log.postgres.connections import FAULTS, Connection
+from kohort.log.postgres.connections import FAULTS, Connection, text_of
 from kohort.log.postgres.lanes import Proposal, Refused, Stored
 from kohort.log.postgres.reading import PageRequest, Readers, first_not_older, read_page, slice_of, youngest
 from kohort.log.producers import Producers
@@ -238,7 +238,7 @@ class RowLog:
         )
 
     def _unreadable(self, error: BaseException) -> RefusedError:
-        text = f"{self.partition} could not be read: {error or type(error).__name__}"
+        text = f"{self.partition} could not be read: {text_of(error)}"
         return RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, text)
 
     def readable_bytes(self, offset: Offset, limit: Offset) -> int:

@@ -26,7 +26,7 @@ from kohort.cluster.lease import (
 )
 from kohort.cluster.view import PartitionId
 from kohort.log.postgres import sql
-from kohort.log.postgres.connections import FAULTS, Connection, Database, Purpose, Slot, change
+from kohort.log.postgres.connections import FAULTS, Connection, Database, Purpose, Slot, change, text_of
 from kohort.log.postgres.schema import code_number
 from kohort.model.ids import Instant, LeaderEpoch, NodeId
 
@@ -80,6 +80,7 @@ class Session:
         self._clock = clock
         self._lease = Lease(times)
         self._connection: Connection | None = None
+        self._is_out_of_touch = False
 
     def may_answer(self) -> bool:
         """Whether an answer that was made from memory before this look may leave."""
@@ -135,11 +136,14 @@ class Session:
             async with asyncio.timeout(self._times.window_ms / 1_000):
                 rows = await connection.fetch(sql.RENEW_AND_POLL, self.session)
         except FAULTS as error:
-            logger.warning("the session could not be renewed: %s", error or type(error).__name__)
+            if not self._is_out_of_touch:  # one line for an outage, not one for each attempt
+                logger.warning("session %d could not be renewed: %s", self.session, text_of(error))
+            self._is_out_of_touch = True
             self._give_connection_up()
             self._lease = self._lease.lose()
             await self._do(self._tick())
             return
+        self._is_out_of_touch = False
         others = [
             SeenSession(row["session"], row["renewals"], row["ttl_ms"], row["expired"])
             for row in rows
@@ -211,7 +215,7 @@ class Session:
                 await self.register()
                 return
             except FAULTS as error:
-                logger.warning("a new session could not be registered: %s", error or type(error).__name__)
+                logger.warning("a new session could not be registered: %s", text_of(error))
                 await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _bury(self, session: SessionId, renewals: int) -> None:
@@ -223,9 +227,7 @@ class Session:
         except _RenewedError:
             return
         except FAULTS as error:
-            logger.warning(
-                "session %d could not be declared dead: %s", session, error or type(error).__name__
-            )
+            logger.warning("session %d could not be declared dead: %s", session, text_of(error))
             return
         logger.warning("session %d is dead: it was not renewed", session)
 

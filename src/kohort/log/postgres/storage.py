@@ -14,7 +14,7 @@ from kohort.log.epochs import LeaderEpochs
 from kohort.log.log import AdvanceListener, Append, Appended, Log, LogSpec, ReopenListener, Repair, Upkeep
 from kohort.log.postgres import sql
 from kohort.log.postgres.cache import DEFAULT_BUDGET, TailCache
-from kohort.log.postgres.connections import FAULTS, Connection, Database, Purpose, Slot
+from kohort.log.postgres.connections import FAULTS, Connection, Database, Purpose, Slot, text_of
 from kohort.log.postgres.lanes import Lane, LaneOwner, Proposal
 from kohort.log.postgres.maintenance import Maintenance
 from kohort.log.postgres.reading import READ_CONNECTIONS, Readers
@@ -57,6 +57,7 @@ class NodeOfCluster:
     session: Callable[[], SessionId]
     may_answer: Callable[[], bool]
     take_again: TakeAgain
+    append_timeout_s: float = 5.0  # on a link that says nothing
     cache_bytes: int = DEFAULT_BUDGET
     read_connections: int = READ_CONNECTIONS
     close: Callable[[], Awaitable[None]] | None = None  # what else the node has open
@@ -73,7 +74,12 @@ class RowStorage:
         self._slot = Slot(database, Purpose.MAINTENANCE, timeout_s=60.0)
         self._failed: set[RowLog] = set()
         owner = LaneOwner(
-            node.session, lambda: database.connect(Purpose.LANE), node.may_answer, self._led, self._lost
+            node.session,
+            lambda: database.connect(Purpose.LANE),
+            node.may_answer,
+            self._led,
+            self._lost,
+            node.append_timeout_s,
         )
         self._lanes = {is_internal: Lane(owner) for is_internal in (True, False)}
         self._owner = LogOwner(
@@ -92,7 +98,7 @@ class RowStorage:
             async with self._slot.use() as connection:
                 found = await self._load(connection, specs)
         except FAULTS as error:
-            reason = f"the logs cannot be read: {error or type(error).__name__}"
+            reason = f"the logs cannot be read: {text_of(error)}"
             return [
                 RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, f"{each.partition}: {reason}") for each in specs
             ]

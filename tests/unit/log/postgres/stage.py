@@ -127,6 +127,7 @@ class Breaking:
         self.zombie: Connection | None = None
         self.has_zombie = asyncio.Event()
         self.error: Exception = asyncpg.ConnectionDoesNotExistError("connection was closed")
+        self.broken: Callable[[], None] = lambda: None  # called when it breaks
 
     async def connect(self) -> Connection:
         return _BreakingConnection(await self._stage.database.connect(Purpose.LANE), self)
@@ -142,6 +143,7 @@ class Breaking:
             await self.zombie.execute("SET idle_in_transaction_session_timeout = 0; BEGIN")
             await self.zombie.fetch(query, *arguments)
             self.has_zombie.set()
+        self.broken()
         raise self.error
 
     async def finish(self, *, commit: bool) -> None:

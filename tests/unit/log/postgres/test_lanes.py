@@ -167,13 +167,23 @@ def test_a_transaction_that_outlives_its_connection_is_stored_once(
 
 def test_an_outcome_that_stays_unknown_is_refused_when_the_window_closes(database: Database) -> None:
     async def story(bench: Bench) -> None:
-        bench.may_wait = False
+        bench.breaking.broken = lambda: setattr(bench, "may_wait", False)
         await bench.append((0, 0, b"a"), (1, 0, b"b"))
         assert bench.outcomes.stored == []
         assert not any(
             each.is_fenced for each in bench.outcomes.settled.values() if isinstance(each, Refused)
         )
         assert bench.breaking.statements == 1
+
+    on_a_lane(database, story, at=1, how=Break.AFTER)
+
+
+def test_nothing_is_sent_while_the_window_is_closed(database: Database) -> None:
+    async def story(bench: Bench) -> None:
+        bench.may_wait = False
+        await bench.append((0, 0, b"a"))
+        assert bench.outcomes.settled[b"a"] == Refused(False, "PostgreSQL cannot be reached")
+        assert bench.breaking.statements == 0
 
     on_a_lane(database, story, at=1, how=Break.AFTER)
 

@@ -1,0 +1,165 @@
+"""Three real nodes on one PostgreSQL, real clients, and faults: nothing that was acknowledged is lost."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import cycle, islice
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+if str(ROOT) not in sys.path:  # `tests` is no installed package
+    sys.path.insert(0, str(ROOT))
+
+from tests.clients.libraries import Membership, Place, Production, Sample  # noqa: E402 (needs the path above)
+from tests.clients.loads import AiokafkaLoad, ConfluentLoad, KafkaPythonLoad, Load  # noqa: E402 (same)
+from tests.clients.party import Party  # noqa: E402 (same)
+from tests.clients.under_faults import COMMITTED, Committer, Producing, check  # noqa: E402 (same)
+from tests.clients.waiting import eventually  # noqa: E402 (same)
+from tests.clients.with_aiokafka import Aiokafka, LoopThread  # noqa: E402 (same)
+from tests.clients.with_confluent import Confluent  # noqa: E402 (same)
+from tests.clients.with_kafka_python import KafkaPython, lost_sockets_collected  # noqa: E402 (same)
+
+from kohort.testing.cluster import Cluster, ClusterNode  # noqa: E402 (same)
+from kohort.testing.proxy import Way  # noqa: E402 (same)
+
+# See lost_sockets_collected.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),
+    pytest.mark.usefixtures("_collect_lost_sockets"),
+    pytest.mark.slow,
+]
+QUICK = {
+    "offsets.topic.num.partitions": 6,
+    "group.initial.rebalance.delay.ms": 0,
+    "kohort.cluster.lease.ms": 1_500,
+    "kohort.cluster.renewal.ms": 200,
+    "kohort.cluster.rebalance.delay.ms": 1_000,
+}
+ACKNOWLEDGED = 100  # of each producer, before and after each fault
+COMMITS = 10
+
+
+@pytest.fixture
+def _collect_lost_sockets(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    with lost_sockets_collected(caplog):
+        yield
+
+
+@pytest.fixture
+def aio() -> Iterator[LoopThread]:
+    loop = LoopThread()
+    yield loop
+    loop.stop()
+
+
+WorkGoesOn = Callable[[], None]
+
+
+def kill(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoesOn) -> None:
+    node.kill()
+    work_goes_on()
+    node.start()
+
+
+def stand_still(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoesOn) -> None:
+    """For longer than the lease. Clients wait for the node's answers until it goes on and refuses them."""
+    node.pause()
+    eventually("the others to declare the node dead", lambda: node.node_id not in cluster.living())
+    node.resume()
+
+
+def cut_off(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoesOn) -> None:
+    assert node.database is not None
+    node.database.refuse()
+    work_goes_on()
+    node.database.heal()
+
+
+def lose_replies(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoesOn) -> None:
+    """What the database has committed is not known to the node."""
+    assert node.database is not None
+    node.database.drop(Way.BACK)
+    work_goes_on()
+    node.database.heal()
+
+
+def crash_postgres(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoesOn) -> None:
+    cluster.postgres.restart(crash=True)
+
+
+def restart_all(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoesOn) -> None:
+    for each in cluster.nodes:
+        each.restart()
+        work_goes_on()
+
+
+FAULTS = (lose_replies, kill, stand_still, crash_postgres, cut_off, restart_all)
+
+
+@pytest.mark.parametrize(
+    "rounds", [len(FAULTS), pytest.param(50, marks=[pytest.mark.soak, pytest.mark.timeout(3_600)])]
+)
+def test_nothing_acknowledged_is_lost_whatever_fails(aio: LoopThread, rounds: int) -> None:
+    with Cluster(3, configs=QUICK, proxied=True) as cluster, ExitStack() as stack:
+        loads: list[Load] = [
+            ConfluentLoad(cluster.bootstrap, "plain", idempotent=False),
+            ConfluentLoad(cluster.bootstrap, "idempotent", idempotent=True, codec="lz4"),
+            KafkaPythonLoad(cluster.bootstrap, "kafka-python"),
+            AiokafkaLoad(cluster.bootstrap, "aiokafka", aio),
+        ]
+        sample = [Sample(0, None, b"x", (), 0)]
+        Confluent().produce(cluster.bootstrap, COMMITTED.topic, sample, Production())
+        committers = [
+            stack.enter_context(Committer(cluster.bootstrap, f"group-{number}")) for number in range(3)
+        ]
+        with Producing(loads) as producing:
+
+            def work_goes_on() -> None:
+                producing.wait_for(ACKNOWLEDGED)
+                for committer in committers:
+                    committer.check()
+                    committer.wait_for(COMMITS)
+
+            for committer in committers:
+                committer.wait_for(COMMITS)
+            for number, fault in enumerate(islice(cycle(FAULTS), rounds)):
+                print(f"round {number}: {fault.__name__}")
+                fault(cluster, cluster.nodes[number % 3], work_goes_on)
+                work_goes_on()
+        for load in loads:
+            load.finish()
+            check(load, cluster.bootstrap, repeats=load.topic == "plain")
+        for node in cluster.nodes:
+            assert "Traceback" not in node.said(), node.said()
+
+
+PARTITIONS = 6
+
+
+def test_a_group_of_three_libraries_survives_the_death_of_its_coordinator(aio: LoopThread) -> None:
+    with Cluster(3, configs=QUICK) as cluster, Party(cluster.bootstrap) as party:
+        cluster.create_topic("orders", partitions=PARTITIONS)
+        feed(cluster, 0)
+        for library, name in ((Confluent(), "c"), (KafkaPython(), "k"), (Aiokafka(aio), "a")):
+            party.join(library, Membership(name=name, group="billing", topics=("orders",)))
+        party.until_shared("c", "k", "a", places=PARTITIONS)
+        party.until("the first records", lambda: party.ledger.count() == PARTITIONS * 10)
+        party.commit_all()
+
+        cluster.coordinator("billing").kill()
+        feed(cluster, 10)
+
+        everything = {Place("orders", partition): 20 for partition in range(PARTITIONS)}
+        party.until("all to be committed", lambda: party.ledger.acknowledged == everything, committing=True)
+        party.until_shared("c", "k", "a", places=PARTITIONS)
+
+
+def feed(cluster: Cluster, start: int) -> None:
+    samples = [
+        Sample(partition, None, b"%d" % number, (), 0)
+        for partition in range(PARTITIONS)
+        for number in range(start, start + 10)
+    ]
+    Confluent().produce(cluster.bootstrap, "orders", samples, Production())
