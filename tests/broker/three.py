@@ -11,7 +11,7 @@ from kohort.broker import server
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
 from kohort.cluster.lease import SessionId
-from kohort.cluster.view import ClusterView, Node, PlacedTopic
+from kohort.cluster.view import ClusterSnapshot, Node, PlacedTopic
 from kohort.log.catalog import Cluster, ViewListener
 from kohort.log.log import Storage
 from kohort.model.ids import LeaderEpoch, NodeId, Partition, TopicName
@@ -62,12 +62,12 @@ class Three:
     def here(self) -> Node:
         return self.view.nodes[self._catalog.session]
 
-    def _show(self, view: ClusterView) -> None:
+    def _show(self, view: ClusterSnapshot) -> None:
         old, self.view = self.view, replace(self._seen(view), version=self.view.version + 1, changed=None)
         for listener in self._watching:
             listener(old, self.view)
 
-    def _seen(self, view: ClusterView) -> ClusterView:
+    def _seen(self, view: ClusterSnapshot) -> ClusterSnapshot:
         nodes = {**view.nodes, SECOND.session: SECOND, THIRD.session: THIRD}
         topics = {name: self._placed(topic) for name, topic in view.topics.items()}
         return replace(view, nodes=nodes, topics=topics)

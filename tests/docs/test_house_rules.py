@@ -53,7 +53,7 @@ def test_no_file_names_a_place_on_a_machine_or_a_package_registry() -> None:
 
 TWO_MEANINGS = frozenset(
     {
-        "Address", "Append", "Broker", "CertificateError", "Client", "Cluster", "ClusterView",
+        "Address", "Append", "Broker", "CertificateError", "Client", "Cluster",
         "Columns", "Connection", "Endpoint", "Fault", "Files", "Heartbeat",
         "Identity", "Kind", "Landed", "Listener", "Maintenance", "Node",
         "Outcome", "Place", "Purpose", "Requests", "ResourceType", "Segment",

@@ -85,7 +85,7 @@ class Call(NamedTuple):
         text = f"{self.context} of {connection.principal} is denied: {code.name}"
         self.broker.notices.warn(logger, f"denied requests of {connection.principal}", text, at_most=5)
         if getattr(self.request, "acks", None) == 0:
-            # Nobody waits for a reply: a closed connection is the only sign the client can see.
+            # No client waits for a reply: a closed connection is the only sign the client can see.
             raise ProtocolError(f"{self.context} is denied without a reply to say so: {code.name}")
         return self.handler.refuse(self.having(**fields), code)
 

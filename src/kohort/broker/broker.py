@@ -141,16 +141,16 @@ class Broker:
         """Open what is stored and begin to work."""
         await self.following.start()
         if self.topics.get(CONSUMER_OFFSETS) is not None:
-            # Once we are listening: whoever asks meanwhile is told that groups are being loaded.
+            # Once we are listening: requests that come meanwhile get COORDINATOR_LOAD_IN_PROGRESS.
             asyncio.get_running_loop().call_soon(lambda: self.coordinator)
 
     async def stop_coordinating(self) -> None:
-        """Answer whoever waits for a group, and forget the groups."""
+        """Answer all who wait for a group, and forget the groups."""
         if self.started_coordinator is not None:
             await self.started_coordinator.stop()
 
     async def stop(self) -> None:
-        """Answer whoever waits, write what is left to write, close the data cleanly."""
+        """Answer all who wait, write what is left to write, close the data cleanly."""
         await self.stop_coordinating()
         await self.following.stop()
         self.heavy_work.close()

@@ -57,7 +57,7 @@ def number_between(parse: Callable[[str], float], low: float, high: float) -> Ca
             value = parse(text)
         except ValueError:
             return "Not a number"
-        if "_" in text:  # Python reads 1_000; nobody else does
+        if "_" in text:  # Python reads 1_000, Java does not
             return "Not a number"
         if not low <= value <= high:
             return f"Value must be {f'at least {low}' if value < low else f'no more than {high}'}"

@@ -2,7 +2,7 @@
 
 Kafka's rule: requests of a connection are handled one after another, the next one when the
 reply of the previous is queued. A request that has to wait (a long poll, a JoinGroup) parks the
-connection: nothing more is read from it, and nobody else notices. Replies that are ready at once
+connection: nothing more is read from it, and other connections notice nothing. Replies that are ready at once
 and came from one read leave in one write. What does not come in one read, or is not taken by the peer, counts
 against the budget of ``memory_budget.py``.
 """
@@ -47,7 +47,7 @@ class Unanswered(Protocol):
         ...
 
     def abandon(self) -> None:
-        """Nobody is left to hear the reply."""
+        """The peer is gone: there is no one to reply to."""
         ...
 
 
@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
             self._count()
 
     def eof_received(self) -> bool:
-        return False  # an end of input is a close: nobody is left who could read a reply
+        return False  # an end of input is a close: the peer reads no reply any more
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._open = False
@@ -161,7 +161,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Nobody waits for us. A peer that does not read its replies counts as idle: it may be gone."""
+        """No request is under way. A peer that does not read its replies counts as idle: it may be gone."""
         return self._parked is None
 
     def close(self, reason: str = "") -> None:
@@ -307,7 +307,7 @@ class Connection(asyncio.Protocol):
         return more
 
     def _fail(self, error: Exception) -> None:
-        """A fault of the peer is told in one line; a bug of ours with its stack. Either way it is over."""
+        """A fault of the peer is logged in one line; a bug of ours with its stack. Either way it is over."""
         if isinstance(error, ProtocolError):
             self.close(str(error))
         else:
@@ -346,7 +346,7 @@ class Connection(asyncio.Protocol):
             self._unread += sum(map(len, parts))
 
     def _set_reading(self) -> None:
-        # A long poll costs no system call: the socket is told to wait only when too much has come meanwhile.
+        # A long poll costs no system call: reading stops only when too much has come meanwhile.
         wanted = self._open and not self._queued and self._ahead <= _READ_AHEAD
         if wanted == self._reading:
             return

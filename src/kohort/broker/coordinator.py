@@ -55,7 +55,7 @@ logger = logging.getLogger("kohort.coordinator")
 _QUESTION_PRICE = 5  # of one topic for the authorizer
 _GROUPS_THAT_FILL_IT = 4  # one group may take a quarter of what all members may
 
-NOBODY = ReplyTo(0)  # of a command that is only made to be answered for a shard that is absent
+NO_REPLY = ReplyTo(0)  # of a command that is only made to be answered for a shard that is absent
 
 
 class GroupCoordinator:
@@ -136,20 +136,20 @@ class GroupCoordinator:
         """
         shard = self._groups.of(group_id)
         if shard is None or shard.status is not Status.ACTIVE:
-            return answer_while(self._absence(shard, group_id), make(NOBODY), self.settings())
+            return answer_while(self._absence(shard, group_id), make(NO_REPLY), self.settings())
         answer: ReplyBody | Waiter = shard.ask(make, waiter)
         return answer
 
     def ask_all(self, make: Callable[[ReplyTo], Request]) -> Iterator[ReplyBody | asyncio.Future[Any]]:
         """Ask every shard, one after the other; the caller may let others have their turn in between."""
         if not self._running:
-            yield answer_while(Absence.STOPPED, make(NOBODY), self.settings())
+            yield answer_while(Absence.STOPPED, make(NO_REPLY), self.settings())
             return
         for shard in list(self._groups.partitions.values()):
             if shard.status is Status.ACTIVE:
                 yield shard.ask(make)
             else:
-                yield answer_while(self._absence(shard), make(NOBODY), self.settings())
+                yield answer_while(self._absence(shard), make(NO_REPLY), self.settings())
 
     def heartbeat(
         self,
@@ -305,7 +305,7 @@ class GroupCoordinator:
         return tuple((expression, tuple(filter(allowed.get, names))) for expression, names in matches)
 
     def settings(self, max_batch_bytes: int = 0) -> GroupSettings:
-        """What the core is told about limits and times; read when a shard is made."""
+        """Limits and times for the core; read when a shard is made."""
         number, text = self._configs.number, self._configs.text
         return GroupSettings(
             min_session_timeout_ms=number("group.min.session.timeout.ms"),

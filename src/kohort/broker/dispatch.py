@@ -30,7 +30,7 @@ logger = logging.getLogger("kohort.dispatch")
 _PREFIX = struct.Struct(">ii")  # size of the frame, correlation id
 _NEVER = 2**15  # above any version
 AT_ONCE = 2_000  # elements of arrays that are read or written without a thread: some milliseconds
-_REPLIES = (Message, RawReply)  # a tuple: the union would be made anew for every request
+_REPLIES = (Message, RawReply)  # a tuple: the union would be made again for every request
 
 _WHILE_IN_WORK = 2  # times its size: the frame, and the batches made of it
 
@@ -373,7 +373,7 @@ def refusal(error: Exception, handler: Handler, request: Message, context: Conte
         logger.error("%s failed", context, exc_info=error)
         code = ErrorCode.UNKNOWN_SERVER_ERROR
     if getattr(request, "acks", None) == 0:
-        # Nobody waits for a reply: a closed connection is the only sign the client can see.
+        # No client waits for a reply: a closed connection is the only sign the client can see.
         raise ProtocolError(f"{context} failed without a reply to say so: {code.name}") from error
     return handler.refuse(request, code)
 

@@ -229,12 +229,12 @@ class FetchWaiters:
                     del self._waiting[partition]
 
         waiting.future.add_done_callback(forget)
-        for partition in partitions:  # what came since the plan was made has woken nobody
+        for partition in partitions:  # what came since the plan was made has woken no waiter
             waiting.look_at(partition)
         return waiting.future
 
     def look_again(self, partition: TopicPartition) -> None:
-        """Something happened to a partition: whoever has enough now is answered."""
+        """Something happened to a partition: waiters that have enough now are answered."""
         for waiting in list(self._waiting.get(partition, ())):
             waiting.look_at(partition)
 

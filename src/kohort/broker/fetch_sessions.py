@@ -31,8 +31,8 @@ class Wanted(NamedTuple):
     last_fetched_epoch: int
 
 
-class Told(NamedTuple):
-    """The numbers of a partition a consumer was last told; a change is worth a reply."""
+class SentNumbers(NamedTuple):
+    """The numbers of a partition a consumer was last sent; a change is worth a reply."""
 
     high_watermark: int
     log_start_offset: int
@@ -46,7 +46,7 @@ def _size(keys: Iterable[PartitionKey]) -> int:
 class FetchSession:
     """One consumer's standing request, in the order in which partitions are served."""
 
-    __slots__ = ("by_id", "created", "epoch", "last_used", "session_id", "size", "told", "wanted")
+    __slots__ = ("by_id", "created", "epoch", "last_used", "sent", "session_id", "size", "wanted")
 
     def __init__(self, session_id: int, *, by_id: bool, now: int) -> None:
         self.session_id = session_id
@@ -55,7 +55,7 @@ class FetchSession:
         self.created = self.last_used = now
         self.size = 0  # about its memory, in bytes
         self.wanted: dict[PartitionKey, Wanted] = {}
-        self.told: dict[PartitionKey, Told] = {}
+        self.sent: dict[PartitionKey, SentNumbers] = {}
 
     def change(self, wanted: dict[PartitionKey, Wanted], forgotten: list[PartitionKey]) -> None:
         """Add and update what is listed, forget what is dropped; the rest is implied."""
@@ -64,23 +64,23 @@ class FetchSession:
         for key in forgotten:
             if self.wanted.pop(key, None) is not None:
                 self.size -= _size([key])
-            self.told.pop(key, None)
+            self.sent.pop(key, None)
 
     def growth(self, wanted: dict[PartitionKey, Wanted]) -> int:
         """About the memory that listing these would add."""
         return _size(key for key in wanted if key not in self.wanted)
 
-    def is_news(self, key: PartitionKey, told: Told, *, has_records: bool, failed: bool) -> bool:
+    def is_news(self, key: PartitionKey, sent: SentNumbers, *, has_records: bool, failed: bool) -> bool:
         """Whether an incremental reply must mention this partition; remembers that it did.
 
         A partition with records goes to the end of the queue, so that a small byte budget
         does not starve those behind it. After an error everything counts as news again.
         """
         if failed:
-            self.told.pop(key, None)
+            self.sent.pop(key, None)
             return True
-        news = has_records or self.told.get(key) != told
-        self.told[key] = told
+        news = has_records or self.sent.get(key) != sent
+        self.sent[key] = sent
         if has_records and key in self.wanted:  # it may have been forgotten during a long poll
             self.wanted[key] = self.wanted.pop(key)
         return news

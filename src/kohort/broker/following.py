@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.clock import pause
 from kohort.broker.topics import ServedTopic
-from kohort.cluster.view import ClusterView
+from kohort.cluster.view import ClusterSnapshot
 from kohort.log.background import Background
 from kohort.log.log import Log, LogSpec
 from kohort.log.unreadable import UnreadableLog
@@ -110,7 +110,7 @@ class Following:
 
     # What changes
 
-    def _changed(self, old: ClusterView, new: ClusterView) -> None:
+    def _changed(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
         has_new_defaults = new.broker_configs is not old.broker_configs
         if has_new_defaults:
             self._broker.configs.changed()
@@ -126,7 +126,7 @@ class Following:
             self._idle.clear()
             self._background.keep("following the cluster", self._catch_up)
 
-    def _follow(self, name: TopicName, view: ClusterView) -> None:
+    def _follow(self, name: TopicName, view: ClusterSnapshot) -> None:
         """One topic: what can be done at once, and a note of what cannot."""
         placed, served = view.topics.get(name), self._topics.get(name)
         if served is not None and (placed is None or placed.topic.topic_id != served.topic_id):
@@ -154,7 +154,7 @@ class Following:
         if groups is not None:
             groups.topic_followed(served, is_new=served.partitions > had)
 
-    def _tell_group_configs(self, old: ClusterView, new: ClusterView) -> None:
+    def _tell_group_configs(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
         groups = self._broker.started_coordinator
         if groups is None:
             return

@@ -75,7 +75,7 @@ class HeavyWork:
         self._threads.shutdown(wait=False)
 
     async def turn(self) -> Turn:
-        """Wait for a place; whoever asked first gets it first."""
+        """Wait for a place; first come, first served."""
         await self._places.acquire()
         return Turn(self._places)
 

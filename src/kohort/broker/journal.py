@@ -1,7 +1,7 @@
 """The journal: every event of every group with its cause, as a topic that anybody can read.
 
 ``__kohort_journal`` is keyed by group, one JSON document a record. Events get here when they are
-true for whoever decides next; what is durable may be stored a moment later. The journal is never in
+true for the next decision; what is durable may be stored a moment later. The journal is never in
 the way: it is written in the background, and if it cannot keep up it drops events and records how many.
 """
 

@@ -1,4 +1,4 @@
-"""Who leads a partition: the one door to its log, and what clients are told where another node leads it.
+"""Who leads a partition: the one door to its log, and the answers to clients where another node leads it.
 
 A request for a partition that is led elsewhere is NOT_LEADER_OR_FOLLOWER, with the leader if that is known
 (KIP-951): the client then asks there without another Metadata.
@@ -71,7 +71,7 @@ def leader_elsewhere(
     return Leader(node, placed.leader_epoch)
 
 
-# What clients are told
+# Answers to clients
 
 
 class Endpoint(Protocol):

@@ -70,7 +70,7 @@ class Listener:
             self._loop.add_reader(bound, self._accept, bound)
 
     async def close(self) -> None:
-        """Accept nobody any more; whoever has been accepted has met its protocol when this returns."""
+        """Accept no more; every accepted connection has met its protocol when this returns."""
         for listening in self._sockets:
             self._loop.remove_reader(listening)
             listening.close()

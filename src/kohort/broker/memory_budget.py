@@ -1,7 +1,7 @@
 """One budget for the bytes of requests that are being received and of replies that are being sent.
 
 Kafka's ``queued.max.request.bytes``. A connection whose request does not fit is not read until others are
-done; nobody else notices. How it is shared:
+done; other connections notice nothing. How it is shared:
 
 - A request of up to 64 KiB never waits, so a member's heartbeats and commits always come through.
 - A request of up to 2 MiB waits only when the whole budget is taken; larger ones leave a quarter of it free.

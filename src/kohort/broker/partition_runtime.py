@@ -242,11 +242,11 @@ class PartitionRuntime(Generic[S]):
         was_active = self.status is Status.ACTIVE
         self.failures += 1
         self._drop(Status.LOADING, refused)
-        if was_active:  # else whoever loads it sees to it
+        if was_active:  # else its loader sees to it
             self._lost(self)
 
     def _drop(self, status: Status, refused: ErrorCode) -> None:
-        """Forget the shard; whoever still waits is refused."""
+        """Forget the shard; all who still wait are refused."""
         self.status = status
         if self._alarm is not None:
             self._alarm.cancel()

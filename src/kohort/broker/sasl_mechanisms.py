@@ -79,7 +79,7 @@ class Users:
         return ScramCredential(salt, key, key, iterations)
 
     def _usual_form(self, mechanism: ScramMechanism) -> tuple[int, int]:
-        """Size of the salt, and iterations: those of most users, or invented users could be told from others.
+        """Size of the salt, and iterations: those of most users, or invented users would differ from them.
 
         Looked up again when there are more or fewer users, not for each log-in: that would take time.
         """

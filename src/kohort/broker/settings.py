@@ -11,7 +11,7 @@ from kohort.security.secret import Secret
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of one broker process, read once by whoever starts it.
+    """The settings of one broker process, read once at its start.
 
     ``data`` is the directory of the logs, or ``None`` for a broker that lives in memory.
     ``cluster`` is the URL of a PostgreSQL that several nodes share; then there is no ``data``.
@@ -22,7 +22,7 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: int = 9092  # 0 picks a free one
-    advertised_host: str | None = None  # what clients are told; the bound address when absent
+    advertised_host: str | None = None  # for clients; the bound address when absent
     advertised_port: int | None = None
     listeners: tuple[Listener, ...] = ()
     insecure: bool = False  # allow combinations of listeners and settings that expose data or passwords

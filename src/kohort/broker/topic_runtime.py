@@ -1,6 +1,6 @@
 """The partitions of one internal topic: taken when they are led here, loaded in the background, released.
 
-Whoever leads a partition coordinates what lives in it.
+The leader of a partition coordinates what lives in it.
 """
 
 import asyncio

@@ -46,7 +46,7 @@ _CODECS = {
 
 @dataclass(frozen=True, slots=True)
 class TopicToCreate:
-    """A topic somebody asks for; -1 leaves a number to the broker."""
+    """A topic to create; -1 leaves a number to the broker."""
 
     name: str
     partitions: int = -1

@@ -1,6 +1,6 @@
 """The lease of a session: how long its node may answer, and which dead session it may bury (cluster 2.1).
 
-A node renews its session and looks at all others in one statement. A ``Lease`` is told when that statement is
+A node renews its session and looks at all others in one statement. A ``Lease`` learns when that statement is
 sent, answered or lost, and when time passes; what is to be done comes back as effects. It is a value: each
 call returns the next one. All times are milliseconds by the node's own clock, which also runs while the
 machine sleeps. They are never compared with a time of the database or of another node.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from kohort.cluster.lease import SessionId
-from kohort.cluster.view import ClusterView, Kind, Node, PartitionId, Placed
+from kohort.cluster.view import ClusterSnapshot, Kind, Node, PartitionId, Placed
 
 MOVES_AT_A_TIME = 5
 NEXT_RANK_AFTER_MS = 500  # the node that ranks second takes an orphan after this, the third after twice this
@@ -25,7 +25,7 @@ class Moves:
 
 
 def plan(
-    view: ClusterView, me: SessionId, *, orphaned_ms: Callable[[PartitionId], int], is_settled: bool
+    view: ClusterSnapshot, me: SessionId, *, orphaned_ms: Callable[[PartitionId], int], is_settled: bool
 ) -> Moves:
     """The moves of the node ``me``.
 
@@ -55,7 +55,7 @@ def plan(
 class _Load:
     """How many partitions of one kind each node leads that stays; counts moves as if they were done."""
 
-    def __init__(self, view: ClusterView, units: list[Placed], staying: list[Node]) -> None:
+    def __init__(self, view: ClusterSnapshot, units: list[Placed], staying: list[Node]) -> None:
         self.view = view
         self.units = sorted(units)
         self.staying = staying
@@ -113,7 +113,7 @@ def _give_everything(load: _Load, me: Node, moves: Moves) -> None:
         load.of[receiver.session] += 1
 
 
-def _add_companions(view: ClusterView, me: SessionId, moves: Moves) -> None:
+def _add_companions(view: ClusterSnapshot, me: SessionId, moves: Moves) -> None:
     """A shard's partition of the journal goes where the shard goes."""
     for each in view.partitions.values():
         if each.moves_with is None:

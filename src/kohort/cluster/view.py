@@ -56,7 +56,7 @@ class PlacedTopic(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterView:
+class ClusterSnapshot:
     """The cluster as one node sees it. ``version`` grows with every change of the tables."""
 
     version: int = 0
@@ -78,7 +78,7 @@ class ClusterView:
             return None
         return topic.partitions[partition.partition]
 
-    def changed_since(self, old: "ClusterView") -> Collection[TopicName]:
+    def changed_since(self, old: "ClusterSnapshot") -> Collection[TopicName]:
         """The topics that are new, gone, or not as they were."""
         if self.changed is not None and self.version == old.version + 1:
             return self.changed

@@ -129,7 +129,7 @@ def _members(group: Row, members: Sequence[Row]) -> Iterator[dict[str, Any]]:
     owned = {each["topic"] for one in members for each in one["assigned"]}
     if len(set(wanted)) > 1:
         for topic in sorted(set().union(*wanted) - owned):
-            sentence = f"members subscribe to {topic}, some do not, and nobody has a partition of it"
+            sentence = f"members subscribe to {topic}, some do not, and no member has a partition of it"
             yield _finding(UNASSIGNED, group, (now, None), topic, sentence)
     share = total / len(members)
     for one in members:

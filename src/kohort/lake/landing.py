@@ -152,7 +152,7 @@ def _plan(
     if known_id is not None and known_id != topic_id:
         raise LakeError(
             f"{topic} was deleted and made again, or is that of another cluster",
-            hint="fill a new lake with another --to: offsets of the two cannot be told apart",
+            hint="fill a new lake with another --to: offsets of the two would be mixed up",
         )
     first, last = lookup.log_starts(partitions), lookup.log_ends(partitions)
     starts = {where: max(first[where], reached.get(str(where.partition), 0)) for where in partitions}

@@ -28,28 +28,28 @@ def told_rebalances(group_id: str, documents: Iterable[bytes]) -> list[Made]:
     """Rebalances as the journal tells them, from its documents in their order."""
     read = (read_document(document) for document in documents)
     story = tell(group_id, (document for document in read if document is not None))
-    return [_told(group_id, number, one) for number, one in enumerate(story.rebalances)]
+    return [_rebalance_row(group_id, number, one) for number, one in enumerate(story.rebalances)]
 
 
-def _told(group_id: str, number: int, told: Rebalance) -> Made:
-    is_known = told.end is not End.RUNNING and told.is_assignment_known
+def _rebalance_row(group_id: str, number: int, rebalance: Rebalance) -> Made:
+    is_known = rebalance.end is not End.RUNNING and rebalance.is_assignment_known
     return {
         "group_id": group_id,
         "rebalance_id": number,
-        "start_ts": told.started_at,
-        "end_ts": told.ended_at,
-        "gen_from": told.generation_before,
-        "gen_to": told.generation,
-        "trigger": told.cause["kind"],
-        "cause": told.cause["sentence"],
+        "start_ts": rebalance.started_at,
+        "end_ts": rebalance.ended_at,
+        "gen_from": rebalance.generation_before,
+        "gen_to": rebalance.generation,
+        "trigger": rebalance.cause["kind"],
+        "cause": rebalance.cause["sentence"],
         "inferred": False,
-        "members_before": len(told.members_before),
-        "members_after": len(told.members),
-        "partitions_moved": len(told.moves) if is_known else None,
-        "partitions_idle_ms": told.unowned_ms if is_known else None,
-        "join_ms": told.preparing_ms,
-        "sync_ms": told.completing_ms,
-        "result": told.end.value,
+        "members_before": len(rebalance.members_before),
+        "members_after": len(rebalance.members),
+        "partitions_moved": len(rebalance.moves) if is_known else None,
+        "partitions_idle_ms": rebalance.unowned_ms if is_known else None,
+        "join_ms": rebalance.preparing_ms,
+        "sync_ms": rebalance.completing_ms,
+        "result": rebalance.end.value,
     }
 
 
@@ -67,7 +67,7 @@ def inferred_rebalances(snapshots: Sequence[Row]) -> Iterator[Made]:
 
 
 def _nothing(first: Row) -> dict[str, Any]:
-    """Before the first generation there was nobody."""
+    """Before the first generation there were no members."""
     return dict(first) | {"generation": 0, "members": []}
 
 

@@ -324,12 +324,12 @@ def rebalances(snapshots: DataFrame, journal: DataFrame) -> DataFrame:
     groups = journal.where(f.col("group_id").isNotNull()).select("group_id").distinct()
     events = journal.select("group_id", "event_id", "document").where(f.col("group_id").isNotNull())
     heard = events.unionByName(groups.crossJoin(gaps)).dropDuplicates(["group_id", "event_id"])
-    told = _by_group(heard, schemas.REBALANCES, _told)
+    told = _by_group(heard, schemas.REBALANCES, _rebalance_row)
     guessed = _by_group(_millis_of(snapshots), schemas.REBALANCES, _inferred)
     return told.unionByName(guessed.join(groups, "group_id", "left_anti"))
 
 
-def _told(rows: Rows) -> list[dict[str, Any]]:
+def _rebalance_row(rows: Rows) -> list[dict[str, Any]]:
     rows.sort(key=lambda row: row["event_id"])
     return told_rebalances(rows[0]["group_id"], [row["document"].encode() for row in rows])
 

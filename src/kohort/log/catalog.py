@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 from kohort.cluster.lease import SessionId
-from kohort.cluster.view import ClusterView
+from kohort.cluster.view import ClusterSnapshot
 from kohort.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId, TopicName
 from kohort.model.topics import Topic, TopicPartition, show_topic_id
 from kohort.security.acls import Acl
@@ -104,7 +104,7 @@ class Catalog(Protocol):
         ...
 
 
-ViewListener = Callable[[ClusterView, ClusterView], None]
+ViewListener = Callable[[ClusterSnapshot, ClusterSnapshot], None]
 """Called on the loop with the view as it was and as it is."""
 
 
@@ -112,7 +112,7 @@ class Cluster(Catalog, Protocol):
     """The catalog, the nodes that share it, and who leads what. A node on files is a cluster of one."""
 
     @property
-    def view(self) -> ClusterView:
+    def view(self) -> ClusterSnapshot:
         """Topics, nodes and placement as this node knows them; replaced by every change, never edited."""
         ...
 
@@ -137,7 +137,7 @@ class Cluster(Catalog, Protocol):
         ...
 
     def may_answer(self) -> bool:
-        """Whether what this node has in memory of the partitions it leads may be told to clients now."""
+        """Whether what this node has in memory of the partitions it leads may be sent to clients now."""
         ...
 
     def on_resume(self, listener: Callable[[int], None]) -> None:

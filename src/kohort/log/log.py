@@ -119,7 +119,7 @@ class Repair(NamedTuple):
 
 
 AdvanceListener = Callable[[TopicPartition], None]
-"""Called on the loop when a high watermark moves, or when a log fails or goes: whoever waits looks again."""
+"""Called on the loop when a high watermark moves, or when a log fails or goes: all who wait look again."""
 
 ReopenListener = Callable[["Log"], None]
 """Called on the loop with the log that takes the place of one that had failed."""

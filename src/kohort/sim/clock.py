@@ -1,4 +1,4 @@
-"""Time that only passes when it is told to."""
+"""Time that passes only when a test moves it."""
 
 from kohort.model.ids import Instant, Now, WallTime
 

@@ -63,7 +63,7 @@ class ConsumerScenario:
     def __init__(self, settings: GroupSettings | None = None, **topics: int) -> None:
         self.node = SimulatedNode(settings or GroupSettings())
         self.group_id = GroupId("g")
-        self.epochs: dict[str, int] = {}  # what each member was told last
+        self.epochs: dict[str, int] = {}  # the last one each member received
         self._requests = 0
         for name, partitions in topics.items():
             self.node.put_topic(name, partitions)
@@ -108,7 +108,7 @@ class ConsumerScenario:
         return self.beat(name, **given)
 
     def beat(self, name: str, **options: Unpack[BeatOptions]) -> Beat:
-        """Send a heartbeat with the epoch that the member was told last."""
+        """Send a heartbeat with the epoch that the member received last."""
         instance = options.get("instance")
         names = options.get("names")
         command = ConsumerHeartbeat(

@@ -160,7 +160,7 @@ class Scenario:
         return self.member(name).member_id
 
     def name_of(self, member_id: MemberId) -> str:
-        """Whose id this is; the id itself if nobody's (any more)."""
+        """Whose id this is; the id itself if it belongs to no member (any more)."""
         for member in self._members.values():
             if member.member_id == member_id:
                 return member.name
@@ -375,7 +375,7 @@ class Scenario:
         return name
 
     def _learn(self) -> None:
-        """Members take over the ids and generations they were told."""
+        """Members take over the ids and generations they received."""
         for reply_to, body, _ in self.node.sent[self._learnt :]:
             sender = self._senders.get(reply_to)
             if isinstance(body, JoinReply) and sender is not None and body.member_id:

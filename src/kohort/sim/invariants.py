@@ -105,7 +105,7 @@ def _about_timers(state: State) -> Iterator[str]:
             is_parked = member.parked_join is not None or member.parked_sync is not None
             is_watched = (group.group_id, member.member_id) in sessions
             if group.phase is not Phase.DEAD and not is_watched and not (is_parked and not member.is_new):
-                yield f"nobody watches the session of {member.member_id} in {group.group_id!r}"
+                yield f"no timer watches the session of {member.member_id} in {group.group_id!r}"
 
 
 def _about_group_timers(group: Group, is_joining: bool, is_syncing: bool) -> Iterator[str]:

@@ -100,5 +100,5 @@ class SimulatedMember:
     def _protocol(self, given: str | tuple[str, bytes]) -> Protocol:
         if isinstance(given, tuple):
             return Protocol(*given)
-        # What follows the topics and the user data is the business of newer versions: nobody reads it.
+        # What follows the topics and the user data belongs to newer versions and is not read.
         return Protocol(given, subscription(*self.topics) + b"\x00" * self.changes)

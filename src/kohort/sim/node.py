@@ -119,7 +119,7 @@ class SimulatedNode:
         self._fire_timers()
 
     def unload(self) -> None:
-        """Hand the partition over: everyone who waits is told."""
+        """Hand the partition over: all who wait are answered."""
         self._unload(None)
 
     def _reload(self) -> None:

@@ -33,7 +33,7 @@ from kohort.sim.node import SimulatedNode
 GROUP = GroupId("g")
 STATIC = "c"  # the client that has an instance id
 _SETTINGS = GroupSettings()
-_FOREVER_MS = 700_000  # longer than any timer of a group that nobody talks to, twice over
+_FOREVER_MS = 700_000  # longer than any timer of a group without requests, twice over
 _LISTS = (
     (Protocol("range", subscription("t")), Protocol("roundrobin", subscription("t"))),
     (Protocol("roundrobin", subscription("t")), Protocol("range", subscription("t"))),
@@ -262,7 +262,7 @@ class World:
 
     def _learn(self) -> None:
         for reply in self.node.sent:
-            client = self.waiting.pop(reply.reply_to)  # a second answer has nobody who waits for it
+            client = self.waiting.pop(reply.reply_to)  # a second answer finds no client
             if client.waits_for == reply.reply_to:
                 client.waits_for = None
                 self._acknowledge(client, reply.body)
@@ -310,21 +310,21 @@ class World:
         return Acknowledged(-1 if group is None else group.generation, -1 if row is None else row.offset)
 
     def fall_silent(self) -> None:
-        """Nobody says anything any more; the log catches up, timers run."""
+        """No client says anything any more; the log catches up, timers run."""
         self.node.release_appends()
         self.node.sleep(_FOREVER_MS)
         self._learn()
 
     def end_complaints(self) -> Iterator[str]:
-        """What is wrong when nobody has said anything for a long time."""
+        """What is wrong when no client has said anything for a long time."""
         yield from self.complaints()
         if self.waiting:
             yield f"requests {list(self.waiting)} are never answered"
         group = self.node.shard.group(GROUP)
         if group is not None and (group.phase is not Phase.EMPTY or group.pending):
-            yield f"a group that nobody talks to is {group.phase.value}, with ids {list(group.pending)}"
+            yield f"a group without requests is {group.phase.value}, with ids {list(group.pending)}"
         if self.node.shard.next_deadline() is not None:
-            yield "timers run although nobody is there"
+            yield "timers run although there are no members"
         yield from durable_difference(self.node.shard, self.node.log, _SETTINGS)
 
 

@@ -8,18 +8,20 @@ import pytest
 
 from kohort.cluster.lease import SessionId
 from kohort.cluster.placement import MOVES_AT_A_TIME, plan
-from kohort.cluster.view import ClusterView, Kind, Node, PartitionId, Placed
+from kohort.cluster.view import ClusterSnapshot, Kind, Node, PartitionId, Placed
 from kohort.model.ids import LeaderEpoch, NodeId
 
 
 class Tables:
     """The database: it carries out takes and hand-overs by compare-and-set."""
 
-    def __init__(self, view: ClusterView) -> None:
+    def __init__(self, view: ClusterSnapshot) -> None:
         self.view = view
         self.moves = 0
 
-    def carry_out(self, seen: ClusterView, me: SessionId, waited_ms: int, *, is_settled: bool = True) -> int:
+    def carry_out(
+        self, seen: ClusterSnapshot, me: SessionId, waited_ms: int, *, is_settled: bool = True
+    ) -> int:
         """Execute a node's plan of what it has seen; how many of its moves took place."""
         moves = plan(seen, me, orphaned_ms=lambda _: waited_ms, is_settled=is_settled)
         partitions = dict(self.view.partitions)
@@ -57,7 +59,7 @@ def node(number: int, *, is_leaving: bool = False) -> Node:
     return Node(SessionId(100 + number), NodeId(number), is_leaving)
 
 
-def cluster(dice: Random) -> ClusterView:
+def cluster(dice: Random) -> ClusterSnapshot:
     """Some nodes, and partitions that anyone leads, or no one, or one that is dead."""
     nodes = [node(number) for number in range(dice.randint(1, 5))]
     leaders = [*(each.session for each in nodes), None, SessionId(1)]
@@ -70,7 +72,7 @@ def cluster(dice: Random) -> ClusterView:
         partitions.append(Placed(number, kind, leader))
         if kind is Kind.SHARD:
             partitions.append(Placed(PartitionId(number + 1), kind, leader, moves_with=number))
-    return ClusterView(
+    return ClusterSnapshot(
         0, {each.session: each for each in nodes}, {each.partition_id: each for each in partitions}
     )
 
@@ -116,7 +118,7 @@ def test_orphans_of_one_dead_node_are_taken_in_one_round_but_for_a_few(seed: int
         PartitionId(number): Placed(PartitionId(number), Kind.DATA, nodes[number % 3].session)
         for number in range(seed * 1_000, seed * 1_000 + 99)
     }
-    tables = Tables(ClusterView(0, {each.session: each for each in nodes[:2]}, partitions))
+    tables = Tables(ClusterSnapshot(0, {each.session: each for each in nodes[:2]}, partitions))
     first, second = (each.session for each in nodes[:2])
     half = replace(tables.view, partitions=dict(list(partitions.items())[:50]))
     taken = tables.carry_out(half, first, 0, is_settled=False)
@@ -135,7 +137,7 @@ def test_a_node_that_leaves_gives_everything_away_and_gets_nothing() -> None:
         PartitionId(number): Placed(PartitionId(number), Kind.DATA, nodes[number % 2].session)
         for number in range(20)
     }
-    tables = Tables(ClusterView(0, {each.session: each for each in nodes}, partitions))
+    tables = Tables(ClusterSnapshot(0, {each.session: each for each in nodes}, partitions))
     assert tables.carry_out(tables.view, nodes[0].session, 0) == 10
     assert tables.counts(Kind.DATA) == {nodes[1].session: 10, nodes[2].session: 10}
     assert tables.carry_out(tables.view, nodes[1].session, 10_000) == 0
@@ -145,7 +147,7 @@ def test_at_most_five_moves_are_made_at_a_time_and_none_before_the_last_ones_are
     nodes = [node(0), node(1)]
     loading = Placed(PartitionId(0), Kind.DATA, nodes[1].session, LeaderEpoch(3), LeaderEpoch(2))
     others = [Placed(PartitionId(number), Kind.DATA, nodes[0].session) for number in range(1, 40)]
-    view = ClusterView(
+    view = ClusterSnapshot(
         0, {each.session: each for each in nodes}, {each.partition_id: each for each in [loading, *others]}
     )
     assert Tables(view).carry_out(view, nodes[0].session, 0) == MOVES_AT_A_TIME - 1
@@ -154,5 +156,5 @@ def test_at_most_five_moves_are_made_at_a_time_and_none_before_the_last_ones_are
 
 def test_a_session_that_is_not_in_its_own_view_does_nothing() -> None:
     orphan = Placed(PartitionId(0), Kind.DATA, None)
-    view = ClusterView(0, {}, {orphan.partition_id: orphan})
+    view = ClusterSnapshot(0, {}, {orphan.partition_id: orphan})
     assert plan(view, SessionId(9), orphaned_ms=lambda _: 9_999, is_settled=True).take == []

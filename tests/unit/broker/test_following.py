@@ -12,7 +12,7 @@ from kohort.broker.leadership import led
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
 from kohort.broker.topics import ServedTopic, TopicToCreate
-from kohort.cluster.view import ClusterView, PlacedTopic
+from kohort.cluster.view import ClusterSnapshot, PlacedTopic
 from kohort.log.catalog import new_topic_id
 from kohort.log.files.memory import MemoryDisk
 from kohort.log.files.storage import LogStorage
@@ -40,7 +40,7 @@ def run(story: Callable[[Broker], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(started(), 30))
 
 
-def see(broker: Broker, view: ClusterView) -> None:
+def see(broker: Broker, view: ClusterSnapshot) -> None:
     """The cluster has another view: several changes that arrive as one."""
     old, new = broker.catalog.view, replace(view, version=view.version + 2, changed=None)
     broker.catalog._view = new  # type: ignore[attr-defined]

@@ -117,7 +117,7 @@ def _keep_session(scenario: Scenario) -> None:
         (_miscount_offers, "counts offers"),
         (_share_nothing, "no protocol that all members offer"),
         (_lose_protocol, "Stable without a protocol"),
-        (_lose_session, "nobody watches the session"),
+        (_lose_session, "no timer watches the session"),
         (_keep_session, "is gone from 'g' but has a timer"),
     ],
 )

@@ -46,7 +46,7 @@ def _wanted(request: DeleteTopicsRequest) -> list[DeleteTopicState]:
 def _sort_out(
     broker: "Broker", asked: list[DeleteTopicState]
 ) -> tuple[list[DeleteTopicState], list[DeletableTopicResult]]:
-    """A topic that is named twice, or by name and by id, is not deleted, and told so once."""
+    """A topic that is named twice, or by name and by id, is not deleted, and refused once."""
     names = Counter(topic.name for topic in asked if topic.name is not None)
     ids = Counter(topic.topic_id for topic in asked if topic.name is None)
     kept: list[DeleteTopicState] = []

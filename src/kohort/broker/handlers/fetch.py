@@ -17,7 +17,7 @@ from kohort.broker.fetch_sessions import (
     FetchSession,
     Opened,
     PartitionKey,
-    Told,
+    SentNumbers,
     TopicKey,
     Wanted,
 )
@@ -228,7 +228,7 @@ class FetchedTopics:
 def _is_news(session: FetchSession, key: PartitionKey, part: PartitionData) -> bool:
     return session.is_news(
         key,
-        Told(part.high_watermark, part.log_start_offset),
+        SentNumbers(part.high_watermark, part.log_start_offset),
         has_records=bool(part.records),
         failed=part.error_code != 0 or part.diverging_epoch is not None,
     )

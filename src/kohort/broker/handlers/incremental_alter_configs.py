@@ -96,7 +96,7 @@ def _change(
             ErrorCode.INVALID_REQUEST, f"Unknown operation {config.config_operation}"
         ) from None
     if operation is AlterOperation.DELETE:
-        configs.pop(config.name, None)  # also one that nobody knows: it may be left over
+        configs.pop(config.name, None)  # also an unknown one: it may be left over
         return
     key = key_of(kind, config.name)
     if config.value is None:

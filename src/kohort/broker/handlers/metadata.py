@@ -80,7 +80,7 @@ def _to_create(broker: "Broker", request: MetadataRequest, version: int) -> list
 async def _create_and_answer(
     broker: "Broker", request: MetadataRequest, context: Context, missing: list[str]
 ) -> MetadataResponse:
-    """Kafka creates in the background and says "unknown" at first; we finish, and nobody has to retry."""
+    """Kafka creates in the background and says "unknown" at first; we finish: clients need not retry."""
     refused: dict[str, ErrorCode] = {}
     for name in missing:
         new = offsets_topic(broker.configs) if name == CONSUMER_OFFSETS else TopicToCreate(name)

@@ -117,7 +117,7 @@ async def _fetch(
 
 
 def _resolve(broker: "Broker", group: OffsetFetchRequestGroup, version: int) -> Asked:
-    """Topics by name; from v10 on by id, and an id nobody knows is answered without asking the group."""
+    """Topics by name; from v10 on by id, and an unknown id is answered without asking the group."""
     if group.topics is None:
         return Asked(None, [])
     known: list[FetchTopic] = []

@@ -294,7 +294,7 @@ def _fill_error(entry: PartitionProduceResponse, error: RefusedError, log: Log |
 
 
 def _close_after_failure(response: ProduceResponse, context: Context) -> None:
-    """Nobody waits for a reply; after a failure a closed connection is the only sign a client can see."""
+    """No client waits for a reply; after a failure a closed connection is the only sign a client can see."""
     for topic, entry in _entries(response):
         if entry.error_code:
             raise ProtocolError(

@@ -1,6 +1,6 @@
 """SaslHandshake (17): the gate of a SASL listener answers log-ins; here it is out of place.
 
-Kafka serves it on a plaintext listener too: a client that is set to SASL is told so at once, where Java's
+Kafka serves it on a plaintext listener too: a client that is set to SASL learns so at once, where Java's
 would otherwise try to connect until its time is over.
 """
 

@@ -1,7 +1,7 @@
 """The catalog of one node: a log of JSON lines, written and synced before a change counts.
 
 One change is one line, so a crash leaves it done or not done. When most lines are history the file is written
-anew and renamed into place.
+again and renamed into place.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kohort.cluster.lease import SessionId
-from kohort.cluster.view import ClusterView, Kind, Node, PartitionId, Placed, PlacedTopic
+from kohort.cluster.view import ClusterSnapshot, Kind, Node, PartitionId, Placed, PlacedTopic
 from kohort.log.background import describe, finish, in_thread
 from kohort.log.catalog import UserKey, ViewListener
 from kohort.log.files.catalog_state import CATALOG, CatalogState, Record, decode, encode
@@ -62,7 +62,7 @@ class FileCatalog:
         self._numbering = asyncio.Lock()
         self._producer_ids = range(0)  # handed out to this process, not yet to producers
         self.repairs: list[Repair] = []
-        self._view = ClusterView()
+        self._view = ClusterSnapshot()
         self._watching: list[ViewListener] = []
 
     @classmethod
@@ -141,7 +141,7 @@ class FileCatalog:
     # -- the cluster of one ----------------------------------------------------------------------------
 
     @property
-    def view(self) -> ClusterView:
+    def view(self) -> ClusterSnapshot:
         return self._view
 
     @property
@@ -170,9 +170,9 @@ class FileCatalog:
     async def leave(self) -> None:
         """There is no other node to lead anything."""
 
-    def _whole_view(self) -> ClusterView:
+    def _whole_view(self) -> ClusterSnapshot:
         state = self._state
-        return ClusterView(
+        return ClusterSnapshot(
             nodes={self.session: Node(self.session, state.node_id)},
             topics={name: self._placed(topic) for name, topic in state.topics.items()},
             broker_configs=dict(state.broker_configs),
@@ -299,7 +299,7 @@ class FileCatalog:
     async def _change(self, decide: Callable[[], Record]) -> None:
         """Let ``decide`` check and name the change, store it, make it true.
 
-        Goes on when whoever waits is cancelled: a line is on its way to the disk then.
+        Goes on when its caller is cancelled: a line is on its way to the disk then.
         """
         await finish(self._store(decide), "a change of the catalog")
 

@@ -111,7 +111,7 @@ class _Compaction:
             new = Segment(plan.place, group[0].base_offset)
             try:
                 yield from self._make(group, new, cleaning)
-            except BaseException:  # also when whoever runs this stops
+            except BaseException:  # also when it is cancelled
                 self._discard(new)
                 raise
             doomed = self._log.replace(group, new)

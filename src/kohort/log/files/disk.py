@@ -27,7 +27,7 @@ class Entry(NamedTuple):
 
 
 class File(Protocol):
-    """An open file. It closes when nobody holds it: a sync in a thread may outlive whoever asked for it."""
+    """An open file. It closes with its last reference: a sync in a thread may outlive its caller."""
 
     def read(self, size: int, position: int) -> bytes:
         """Up to ``size`` bytes; fewer only at the end of the file."""

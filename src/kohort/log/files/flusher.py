@@ -44,7 +44,7 @@ class Flusher:
         threads: int,
         executor: Executor,
     ) -> None:
-        self._settled = settled  # told about a log whose high watermark moved, or which failed
+        self._settled = settled  # called with a log whose high watermark moved, or which failed
         self._interval = interval_ms / 1000
         self._threads = threads
         self.executor = executor

@@ -104,7 +104,7 @@ class MemoryDisk:
 
 
 class MemoryLock:
-    """Nobody else can see this disk."""
+    """An in-memory disk."""
 
     def release(self) -> None:
         """There is nothing to release."""
@@ -117,6 +117,6 @@ class Immediately(Executor):
         future: Future[T] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
-        except BaseException as error:  # it belongs to whoever looks at the future
+        except BaseException as error:  # the reader of the future gets it
             future.set_exception(error)
         return future

@@ -1,7 +1,7 @@
 """One segment: a file of record batches back to back, and the indexes that find them.
 
-A segment trusts its file; whoever opens one that was not closed properly recovers it first. Appends go to the
-last segment of a log only. Reading never decodes a record.
+A segment trusts its file: one that was not closed properly is recovered first. Appends go to the last segment
+of a log only. Reading never decodes a record.
 """
 
 from collections import OrderedDict
@@ -187,7 +187,7 @@ class Segment:
         if self._youngest is None:
             timestamp, relative = self.times.last
             if timestamp == NO_TIMESTAMP and self.size:
-                # Nobody closed the index of this segment, or its records have no timestamps: look.
+                # The index of this segment was not closed, or its records have no timestamps: look.
                 self._restore_indexes()
             else:
                 self._youngest = (timestamp, self.base_offset + relative)
@@ -216,7 +216,7 @@ class Segment:
         return timestamp - first if first >= 0 else now - self.created
 
     def has_room(self, last_offset: int) -> bool:
-        """Whether an offset can be told relative to this segment, and the indexes take another entry."""
+        """Whether an offset can be written relative to this segment, and the indexes take another entry."""
         return last_offset - self.base_offset <= _MOST_OFFSETS and self.index.count < MOST_ENTRIES
 
     def forget_indexes(self) -> None:

@@ -335,7 +335,7 @@ class SegmentedLog:
     def truncate(self, offset: Offset) -> None:
         """Forget everything from ``offset`` on: the batch that holds it goes as a whole.
 
-        The log does not end before its start: where nothing remains, it begins anew there. Survives a crash
+        The log does not end before its start: where nothing remains, it begins again there. Survives a crash
         after ``LogStorage.flush``, and ``checkpoint`` if what was checkpointed is cut off.
         """
         if offset >= self.end_offset:
@@ -386,7 +386,7 @@ class SegmentedLog:
         """Compact the closed segments in small steps: give way at ``None``, run a ``Work`` off the loop.
 
         The log may be used between steps; if its closed segments change, compaction gives up and leaves the
-        log as it is. Whoever stops early, or fails to run a ``Work``, closes the generator.
+        log as it is. A caller that stops early, or fails to run a ``Work``, closes the generator.
         ``LogStorage.compact`` does all this.
         """
         first_dirty = max(self.cleaned_up_to, self.start_offset)
@@ -481,5 +481,5 @@ class SegmentedLog:
         self._producers.expire(now, after_ms)
 
     def rewrite_from(self, offset: Offset) -> None:
-        """Have everything from ``offset`` on synced anew. Raises ``OSError``."""
+        """Have everything from ``offset`` on synced again. Raises ``OSError``."""
         self._unsynced.files += rewrite(self._segments[self._view().segment_at(offset) :], offset)

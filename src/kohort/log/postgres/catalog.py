@@ -15,7 +15,7 @@ from uuid import UUID
 import asyncpg
 
 from kohort.cluster.lease import Effect, LeaseTimes, SessionId
-from kohort.cluster.view import ClusterView
+from kohort.cluster.view import ClusterSnapshot
 from kohort.log.background import Background, report
 from kohort.log.catalog import UserKey, ViewListener
 from kohort.log.postgres import sql
@@ -58,7 +58,7 @@ class PostgresCluster:
         self._database = database
         self._session = session
         self._slot = slot
-        self._view = ClusterView()
+        self._view = ClusterSnapshot()
         self._tables = Tables()
         self._secrets = Secrets()
         self._watching: list[ViewListener] = []
@@ -109,7 +109,7 @@ class PostgresCluster:
     # -- what is known ---------------------------------------------------------------------------------
 
     @property
-    def view(self) -> ClusterView:
+    def view(self) -> ClusterSnapshot:
         return self._view
 
     @property
@@ -238,7 +238,7 @@ class PostgresCluster:
                     "%s: a resource %r of a later release is passed over", self._database, resource
                 )
 
-    def _publish(self, view: ClusterView) -> None:
+    def _publish(self, view: ClusterSnapshot) -> None:
         old, self._view = self._view, view
         _tell(self._watching, old, view)
 

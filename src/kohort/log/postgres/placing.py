@@ -11,7 +11,7 @@ import asyncpg
 
 from kohort.cluster.lease import SessionId
 from kohort.cluster.placement import Moves, plan
-from kohort.cluster.view import ClusterView, PartitionId
+from kohort.cluster.view import ClusterSnapshot, PartitionId
 from kohort.log.postgres.sessions import Session, boot_clock
 from kohort.log.postgres.tables import without_leader
 from kohort.model.ids import Instant, LeaderEpoch
@@ -23,9 +23,9 @@ _HAND_OVER_AT_ONCE = 50
 class Views(NamedTuple):
     """The view of a node: as it is, as the tables have it now, and how it is replaced."""
 
-    current: Callable[[], ClusterView]
+    current: Callable[[], ClusterSnapshot]
     refresh: Callable[[], Awaitable[None]]
-    publish: Callable[[ClusterView], None]
+    publish: Callable[[ClusterSnapshot], None]
 
 
 class Placing:
@@ -45,7 +45,7 @@ class Placing:
         """A node has come or gone: partitions are not spread evenly for a while."""
         self._nodes_changed_at = boot_clock()
 
-    def masked(self, view: ClusterView) -> ClusterView:
+    def masked(self, view: ClusterSnapshot) -> ClusterSnapshot:
         """The view without what we give away just now: its outcome may be unknown, and we are silent."""
         for partition_id, epoch in list(self._giving.items()):
             placed = view.partitions.get(partition_id)

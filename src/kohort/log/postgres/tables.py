@@ -6,7 +6,7 @@ from json import loads
 from typing import Any
 
 from kohort.cluster.lease import SessionId
-from kohort.cluster.view import ClusterView, Kind, Node, PartitionId, Placed, PlacedTopic
+from kohort.cluster.view import ClusterSnapshot, Kind, Node, PartitionId, Placed, PlacedTopic
 from kohort.log.catalog import UserKey
 from kohort.log.security_records import read_acl, read_credential
 from kohort.model.ids import LeaderEpoch, NodeId, TopicId, TopicName
@@ -62,8 +62,8 @@ class Tables:
         sessions: Sequence[Any],
         topics: Sequence[Any],
         partitions: Sequence[Any],
-        old: ClusterView,
-    ) -> ClusterView:
+        old: ClusterSnapshot,
+    ) -> ClusterSnapshot:
         """The view after rows of these tables have changed."""
         changed = self._read_topics(topics) | self._read_partitions(partitions)
         if CONSUMER_OFFSETS in changed and JOURNAL in self.topics:
@@ -76,7 +76,7 @@ class Tables:
                 placed_topics.pop(name, None)
             else:
                 placed_topics[name] = self._placed_topic(topic)
-        return ClusterView(
+        return ClusterSnapshot(
             version=version,
             nodes={row["session"]: _node(row) for row in sessions},
             partitions={
@@ -130,7 +130,7 @@ class Tables:
         return PlacedTopic(topic, partitions)
 
 
-def without_leader(view: ClusterView, hidden: Collection[PartitionId]) -> ClusterView:
+def without_leader(view: ClusterSnapshot, hidden: Collection[PartitionId]) -> ClusterSnapshot:
     """The view with some partitions led by no one."""
     if not hidden:
         return view

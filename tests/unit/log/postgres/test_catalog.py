@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kohort.cluster.lease import LeaseTimes
-from kohort.cluster.view import ClusterView
+from kohort.cluster.view import ClusterSnapshot
 from kohort.log.catalog import Cluster, new_topic_id
 from kohort.log.postgres.catalog import PostgresCluster
 from kohort.log.postgres.connections import Database, DatabaseError
@@ -48,7 +48,7 @@ class Nodes:
         await node.close()
         self.all.remove(node)
 
-    async def until(self, node: PostgresCluster, holds: Callable[[ClusterView], bool]) -> None:
+    async def until(self, node: PostgresCluster, holds: Callable[[ClusterSnapshot], bool]) -> None:
         """Wait until the view of a node is like this."""
         changed = asyncio.Event()
         node.watch(lambda old, new: changed.set())
@@ -69,13 +69,13 @@ def with_nodes(database: Database, story: Callable[[Nodes], Awaitable[None]]) ->
     asyncio.run(main())
 
 
-def all_are_led(view: ClusterView) -> bool:
+def all_are_led(view: ClusterSnapshot) -> bool:
     return all(view.leader_of(each) is not None for each in view.partitions.values()) and bool(
         view.partitions
     )
 
 
-def spread(view: ClusterView) -> list[int]:
+def spread(view: ClusterSnapshot) -> list[int]:
     """How many partitions each node leads."""
     counts = dict.fromkeys(view.nodes, 0)
     for each in view.partitions.values():
@@ -244,7 +244,7 @@ def test_a_partition_of_the_journal_has_the_leader_of_its_shard(database: Databa
         await other.refresh()
         await other.create_topic(topic(JOURNAL, 8))
 
-        def is_together(view: ClusterView) -> bool:
+        def is_together(view: ClusterSnapshot) -> bool:
             if not all_are_led(view) or JOURNAL not in view.topics:
                 return False
             pairs = zip(
