@@ -30,7 +30,6 @@ OFFSETS_ELSEWHERE = {
 }
 MODERN = range(1, 87)  # modern-groups 18
 MODERN_ELSEWHERE = {
-    12: "share groups are not served; their records are skipped",
     61: "tests/property/assign/server/test_server_assignors.py: equal to the Java classes",
     62: "tests/property/assign/server/test_server_assignors.py: equal to the Java classes",
     63: "tests/property/assign/server/test_server_assignors.py: equal to the Java classes",
