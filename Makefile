@@ -16,7 +16,7 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10
 PROGRESS := awk '/^Collecting/ && ++n % 10 == 0 { print "      " n " packages"; fflush() } \
   /^Installing/ { print "      unpacking " n " packages"; fflush() }'
 
-.PHONY: help run demo check lint types test interop coverage bench soak fuzz explore mutants docs build release lock clean
+.PHONY: help run cluster demo check lint types test interop coverage bench soak fuzz explore mutants docs build release lock clean
 
 help: ## what there is to run
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ $(READY): requirements.lock pyproject.toml
 
 run: $(READY) ## everything Kohort has, on embedded defaults, in the foreground
 	@$(BIN)/kohort up
+
+cluster: $(READY) ## three nodes on a PostgreSQL from PyPI, and who leads what: kill one and watch
+	@$(BIN)/python -m examples.cluster
 
 demo: $(READY) ## a guided tour of a few minutes: one group, consumers of two libraries and a Spark job
 	@$(BIN)/python -m examples.demo || [ $$? = 130 ] # Ctrl-C is a way to end it
