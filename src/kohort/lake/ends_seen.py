@@ -1,8 +1,8 @@
 """Where a log was seen to end, and when: exact for the last minutes, thinner the older it is. Pure Python.
 
 The time since an offset was behind the end is asked for offsets of any age. To keep every sample would cost
-more with every day; so of older ones the first of its minute, of its hour and of its day is kept. What is
-answered is true for certain: a record is there at least since then.
+more with every day; so of older ones the last of its minute, of its hour and of its day is kept. What is
+answered is true for certain: a record is there at least since then, and at most a minute, hour or day longer.
 """
 
 from bisect import bisect_right
@@ -45,7 +45,9 @@ def _thin(points: list[SeenEnd], now: int) -> list[SeenEnd]:
     kept: list[SeenEnd] = []
     for point in points:
         span = _span(point.ts, now)
-        if span is None or not kept or kept[-1].ts // span != point.ts // span:
+        if span is not None and kept and kept[-1].ts // span == point.ts // span:
+            kept[-1] = point
+        else:
             kept.append(point)
     return kept
 

@@ -195,9 +195,11 @@ def _from_files(
         topic: before.next_offsets.get(topic, {}) | ends for topic, ends in _ends(segments).items()
     }
     frame = spark.read.format(_FORMAT).load(str(root))
-    for where, offset in reached.items():
+    # Not behind the ends that were looked up: a broker may write meanwhile, and the next load begins there.
+    for where, end in from_json(load.next_offsets).items():
         if where.topic == CONSUMER_OFFSETS:
-            frame = frame.where((f.col("src_partition") != where.partition) | (f.col("src_offset") >= offset))
+            fresh = f.col("src_offset").between(reached.get(where, 0), end - 1)
+            frame = frame.where((f.col("src_partition") != where.partition) | fresh)
     return load, {schemas.RECORDS.name: frame}, sample_files(root)
 
 

@@ -65,7 +65,9 @@ class Lake:
                     f"another process writes to the lake in {self.root}",
                     hint="stop it first, or use another --to",
                 ) from error
-            self._sweep(self.manifest())
+            found = self.manifest()
+            LocalFiles(self._ours).replace(_MANIFEST, found.encode())  # from now on it is never missing
+            self._sweep(found)
             yield
 
     # --- what counts --------------------------------------------------------------------------
@@ -74,6 +76,12 @@ class Lake:
         """What counts now; an empty one in a new lake."""
         text = LocalFiles(self._ours).read(_MANIFEST)
         if text is None:
+            if any((self.root / table).is_dir() for table in TABLES):
+                # Of an earlier version, or its manifest was lost: what it names must not be removed.
+                raise LakeError(
+                    f"{self.root} has tables and no {self._ours.name}/{_MANIFEST}",
+                    hint="fill a new lake with another --to; of a lost manifest restore a copy",
+                )
             return Manifest()
         try:
             return Manifest.decode(text)

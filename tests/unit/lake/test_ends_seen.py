@@ -15,11 +15,20 @@ def test_recent_ends_are_exact_and_older_ones_known_by_minute_hour_and_day() -> 
     now = 3 * DAY
     assert ends.since(now // 10_000 - 3, now) == now - 20_000
     old = 2 * DAY + 23 * HOUR + 10 * MINUTE
-    assert ends.since(old // 10_000 + 1, now) == old + MINUTE
+    assert ends.since(old // 10_000 + 1, now) == old + MINUTE - 10_000
     older = 2 * DAY + HOUR
-    assert ends.since(older // 10_000 + 1, now) == older + HOUR
-    assert ends.since(1, now) == DAY
+    assert ends.since(older // 10_000 + 1, now) == older + HOUR - 10_000
+    assert ends.since(1, now) == DAY - 10_000
     assert len(ends.points) < 200
+
+
+def test_a_record_after_a_long_silence_does_not_shorten_the_time_that_older_ones_have_waited() -> None:
+    ends = EndsSeen()
+    ends.see(0, 10)
+    ends.see(30_000, 20)
+    assert ends.since(15, 590_000) == 30_000
+    ends.see(600_000, 30)
+    assert ends.since(15, 600_000) == 30_000
 
 
 def test_an_offset_at_the_end_has_waited_for_no_time() -> None:

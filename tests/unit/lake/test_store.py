@@ -127,6 +127,26 @@ def test_a_broken_manifest_is_named(tmp_path: Path, text: bytes) -> None:
         lake.manifest()
 
 
+@pytest.mark.parametrize("before", ["an earlier version", "a lost manifest"])
+def test_tables_without_a_manifest_are_refused_and_stay(tmp_path: Path, before: str) -> None:
+    lake = Lake(tmp_path)
+    if before == "a lost manifest":
+        with lake.writing():
+            lake.commit(Manifest(), stage(lake, 1))
+        (tmp_path / "_kohort" / "manifest.json").unlink()
+    else:
+        (tmp_path / "_kohort" / "loads").mkdir(parents=True)
+        (tmp_path / "records" / "load=000001").mkdir(parents=True)
+        (tmp_path / "records" / "load=000001" / "part.parquet").touch()
+    there = sorted(tmp_path.rglob("*.parquet"))
+    assert there
+    with pytest.raises(LakeError, match="no _kohort/manifest"), lake.writing():
+        pass
+    with pytest.raises(LakeError, match="no _kohort/manifest"):
+        lake.manifest()
+    assert sorted(tmp_path.rglob("*.parquet")) == there
+
+
 def test_a_lake_of_another_version_is_refused(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     with lake.writing():
