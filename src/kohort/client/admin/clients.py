@@ -54,21 +54,25 @@ class AsyncAdmin:
                     hint="give options and security settings to the Cluster, or an address to the client",
                 )
             self.cluster = bootstrap_servers
+            self._owns_cluster = False
         else:
             options = secured(options, security, is_text=False)
             self.cluster = Cluster(bootstrap_text(bootstrap_servers), options)
+            self._owns_cluster = True
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {','.join(map(str, self.cluster.bootstrap))}>"
 
     async def __aenter__(self) -> Self:
-        await self.cluster.__aenter__()
+        if self._owns_cluster:
+            await self.cluster.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.cluster.close()
+        if self._owns_cluster:
+            self.cluster.close()
 
     describe_cluster = _of_cluster(topics.describe_cluster)
     connection_to = _of_cluster(topics.connection_to)

@@ -210,3 +210,11 @@ async def test_a_broker_that_is_gone_is_waited_for(stage: Stage) -> None:
         await read(consumer, 3)
         await stage.broker.server.stop()
         assert await consumer.poll(100) == {}
+
+
+@on_stage
+async def test_the_admin_client_of_a_consumer_leaves_its_connections_open(stage: Stage) -> None:
+    async with stage.reader() as consumer:
+        async with consumer.admin() as admin:
+            assert [topic.name for topic in await admin.list_topics()] == ["t"]
+        assert [one.value for one in await read(consumer, 3)] == [b"a", b"b", b"c"]
