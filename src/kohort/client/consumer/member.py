@@ -225,7 +225,12 @@ class GroupMember:
         return await self._run(Poll())
 
     async def unsubscribe(self) -> None:
-        await self._run(Unsubscribe())
+        """Leave. A call that is cancelled meanwhile leaves too: heartbeats would keep the member for ever."""
+        try:
+            await self._run(Unsubscribe())
+        except asyncio.CancelledError:
+            await self._run(Unsubscribe())
+            raise
 
     async def close(self, deadline: Instant) -> None:
         """Leave. Raises what a callback raised, when everything is over.

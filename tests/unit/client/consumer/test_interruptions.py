@@ -45,3 +45,26 @@ async def test_a_close_that_is_cancelled_anywhere_leaves_the_group_and_closes_it
             described = (await admin.describe_groups(["g"]))[GroupId("g")]
         assert isinstance(described, GroupInfo), where
         assert not described.members, where
+
+
+@pytest.mark.slow
+@on_stage
+async def test_an_unsubscribe_that_is_cancelled_anywhere_leaves_the_group(stage: Stage) -> None:
+    started: list[AsyncConsumer] = []
+
+    async def prepare() -> Callable[[], Coroutine[None, None, None]]:
+        consumer = AsyncConsumer(
+            bootstrap_servers=stage.broker.bootstrap, group_id="g", auto_offset_reset="earliest"
+        )
+        consumer.subscribe(["t"], listener=_GivesWay())
+        await consumer.start()
+        await joined(consumer)
+        started.append(consumer)
+        return consumer.unsubscribe
+
+    async for where in every_interruption(prepare):
+        assert not started[-1].subscription(), where
+        assert not started[-1].assignment(), where
+        assert started[-1].group_metadata().generation_id == -1, where
+    for consumer in started:
+        await consumer.close()
