@@ -68,7 +68,7 @@ class FetchPositions:
         self._backoff_ms = backoff_ms
         self._asking: dict[TopicPartition, PartitionState] = {}
         self._retry_at: dict[TopicPartition, Instant] = {}
-        self._errors: list[KohortError] = []
+        self._errors: list[tuple[Mapping[TopicPartition, PartitionState], KohortError]] = []
 
     def next_retry(self) -> Instant | None:
         """When ``due`` has something that failed before."""
@@ -81,9 +81,15 @@ class FetchPositions:
         return min(times, default=None)
 
     def raise_pending(self) -> None:
-        """Raise what was found between two calls of the application."""
-        if self._errors:
-            raise self._errors.pop(0)
+        """Raise what was found between two calls of the application.
+
+        Unless it is about partitions that are gone: a member that its group has removed is refused.
+        """
+        held = self._subscriptions.assignment
+        while self._errors:
+            asked, error = self._errors.pop(0)
+            if any(held.get(each) is state for each, state in asked.items()):
+                raise error
 
     # --- what is to be asked ------------------------------------------------------------------
 
@@ -156,11 +162,13 @@ class FetchPositions:
     def _begin(self, partitions: Collection[TopicPartition]) -> None:
         if not partitions:
             return
+        assignment = self._subscriptions.assignment
         if self._policy.value is None:
-            self._errors.append(NoOffsetForPartitionError(partitions))
+            asked = {each: assignment[each] for each in partitions}
+            self._errors.append((asked, NoOffsetForPartitionError(partitions)))
             return
         for partition in partitions:
-            self._subscriptions.assignment[partition].reset(self._policy.value)
+            assignment[partition].reset(self._policy.value)
 
     def reset_found(self, partition: TopicPartition, asked: PositionReset, offset: int) -> None:
         """The place was found. It carries no epoch: nothing has been read there that could diverge."""
@@ -179,7 +187,8 @@ class FetchPositions:
         if not undefined and end_offset >= position.offset:
             state.seek(position)
         elif self._policy.value is None:
-            self._errors.append(LogTruncationError({partition: None if undefined else end_offset}))
+            error = LogTruncationError({partition: None if undefined else end_offset})
+            self._errors.append(({partition: state}, error))
         elif undefined:
             state.reset(self._policy.value)
         else:
@@ -195,16 +204,12 @@ class FetchPositions:
     def failed(
         self, asked: Mapping[TopicPartition, PartitionState], error: KohortError, now: Instant
     ) -> None:
-        """No answer: ask again later; what will not pass is raised by the next poll.
-
-        Unless it is about partitions that are gone: a member that its group has removed is refused.
-        """
+        """No answer: ask again later; what will not pass is raised by the next poll."""
         for partition, state in asked.items():
             self._done(partition, state)
             self._retry_at[partition] = Instant(now + self._backoff_ms)
-        held = self._subscriptions.assignment
-        if not error.retriable and any(held.get(each) is state for each, state in asked.items()):
-            self._errors.append(error)
+        if not error.retriable:
+            self._errors.append((asked, error))
 
     def out_of_range(self, partition: TopicPartition, state: PartitionState, position: Position) -> None:
         """The leader does not have the position; raises OffsetOutOfRangeError if no policy helps."""

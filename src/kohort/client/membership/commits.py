@@ -420,6 +420,8 @@ class CommittedOffsets(CoordinatorCalls[CommittedQuestion]):
         error = BrokerError(code, what)
         if reaction.coordinator_unknown:
             self._discovery.mark_coordinator_unknown(str(error))
+        if reaction.beat_now:
+            self._context.dispatcher.beat_now()
         if reaction.then is Then.FAIL_TOPICS:
             topics = {each.topic for each, row in rows.items() if row.error_code == code}
             return TopicAuthorizationFailedError(what, topics)

@@ -151,6 +151,8 @@ class Dispatcher(Protocol):
 
     def commit_done(self, commit: PendingCommit) -> None: ...
 
+    def beat_now(self) -> None: ...
+
 
 class MemberContext:
     """One for each ``Membership``; ``now`` is set by the door before anything happens."""

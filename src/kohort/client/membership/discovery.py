@@ -165,7 +165,7 @@ class PollTimer(ABC):
         self._discovery = discovery
         self._failures = 0
         self._fatal: KohortError | None = None  # raised by the next poll
-        self._poll_until = context.now
+        self._poll_until = self._heartbeat_at = context.now
 
     @property
     def has_failed(self) -> bool:
@@ -180,14 +180,22 @@ class PollTimer(ABC):
         if self._fatal is not None:
             fatal, self._fatal = self._fatal, None
             raise fatal
+        self._poll_until = self._member_context.now
         self.restart_poll()
 
     def restart_poll(self) -> None:
-        self._poll_until = self._member_context.after(self._member_context.settings.max_poll_interval_ms)
+        """Nothing if the timer was stopped."""
+        if self._poll_until != _NEVER:
+            self._poll_until = self._member_context.after(self._member_context.settings.max_poll_interval_ms)
 
     def stop_poll_timer(self) -> None:
-        """The member is leaving: no poll is expected any more."""
+        """The member is leaving: no poll is expected any more, until one comes."""
         self._poll_until = _NEVER
+
+    def beat_now(self) -> None:
+        """Send a heartbeat, unless the answer to one is awaited, or none may be sent."""
+        self._heartbeat_at = self._member_context.now
+        self.tick()
 
     @abstractmethod
     def tick(self) -> None:

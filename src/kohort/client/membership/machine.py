@@ -487,6 +487,9 @@ class Membership(ABC):
         else:
             self.auto_commits.done(commit)
 
+    def beat_now(self) -> None:
+        self.heartbeats.beat_now()
+
     # --- time ---------------------------------------------------------------------------------
 
     @abstractmethod

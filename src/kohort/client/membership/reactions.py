@@ -48,6 +48,7 @@ class Reaction:
     coordinator_unknown: bool = False
     rejoin: bool = False  # ask for a rejoin at the next poll, keeping everything
     adopts_member_id: bool = False
+    beat_now: bool = False  # the answer to a heartbeat says whether the member is out
     hint: str = ""
 
 
@@ -60,7 +61,7 @@ _UNKNOWN_THEN_JOIN = Reaction(Then.JOIN_LATER, coordinator_unknown=True)
 _RAISE = Reaction(Then.RAISE)
 _FAIL = Reaction(Then.FAIL)
 _RETRY = Reaction(Then.RETRY)
-_LEFT = "the member is out of its group; the next poll joins again"
+_LEFT = "the member is out of its group; a later poll joins again"
 _RIGHTS = "this client may not use the group that group.id names: ask for the right to"
 _UNKNOWN_THEN_RETRY = Reaction(Then.RETRY, coordinator_unknown=True)
 _UNKNOWN_THEN_BEAT = Reaction(Then.BEAT_LATER, coordinator_unknown=True)
@@ -185,7 +186,7 @@ REACTIONS: Mapping[ApiKey, Mapping[ErrorCode | Special, Reaction]] = {
         _E.COORDINATOR_LOAD_IN_PROGRESS: _RETRY,
         _E.UNSTABLE_OFFSET_COMMIT: _RETRY,
         _E.STALE_MEMBER_EPOCH: Reaction(Then.FAIL_STALE, hint=_LEFT),
-        _E.UNKNOWN_MEMBER_ID: Reaction(Then.FAIL, hint=_LEFT),
+        _E.UNKNOWN_MEMBER_ID: Reaction(Then.FAIL, beat_now=True, hint=_LEFT),
         _E.TOPIC_AUTHORIZATION_FAILED: Reaction(Then.FAIL_TOPICS),
         _E.UNKNOWN_TOPIC_OR_PARTITION: _FAIL,
         _E.GROUP_AUTHORIZATION_FAILED: Reaction(Then.FAIL, hint=_RIGHTS),

@@ -118,6 +118,17 @@ def test_a_refusal_about_partitions_that_are_gone_is_not_raised() -> None:
     assert reader.positions.next_retry() is None
 
 
+def test_a_refusal_whose_partitions_go_before_the_next_poll_is_not_raised() -> None:
+    reader = Reader()
+    due = reader.positions.due(metadata(), NOW, has_group=True)
+    reader.positions.failed(due.committed, BrokerError(ErrorCode.UNKNOWN_MEMBER_ID, "ask"), NOW)
+    reader.subscriptions.unsubscribe()
+    reader.positions.raise_pending()
+    reader.subscriptions.assign([TP])
+    reader.positions.raise_pending()
+    assert reader.positions.due(metadata(), Instant(100), has_group=True).committed
+
+
 def test_a_partition_without_a_leader_waits_for_metadata() -> None:
     due = Reader().positions.due(metadata(leader=-1), NOW, has_group=False)
     assert not due.resets

@@ -172,6 +172,19 @@ def test_closing_in_the_middle_of_a_rebalance_loses() -> None:
     assert len(stage.requests(LeaveGroupRequest)) == 1
 
 
+def test_a_member_that_joins_while_it_is_being_closed_needs_no_poll() -> None:
+    stage = Stage(assignors=COOPERATIVE, max_poll_interval_ms=60_000).stable("t-0")
+    stage.told_to_rejoin()
+    stage.poll()
+    stage.holds_callbacks = True
+    stage.close()
+    stage.answer_join(generation_id=2)
+    stage.sleep(70_000)
+    assert not [text for text in stage.notes() if "no poll for" in text]
+    stage.finish()
+    assert stage.closed() is not None
+
+
 def test_unsubscribing_after_a_reset_loses() -> None:
     """T45 unsubscribe with reset generation: lost, not revoked."""
     stage = Stage().stable("t-0")

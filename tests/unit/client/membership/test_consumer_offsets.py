@@ -1,6 +1,6 @@
 """What a member of the consumer protocol asks about committed offsets: as whom, in which epoch."""
 
-from tests.unit.client.membership.consumer_stage import INTERVAL, Member
+from tests.unit.client.membership.consumer_stage import INTERVAL, Beat, Member
 
 from kohort.client.errors import BrokerError
 from kohort.model.errors import ErrorCode
@@ -56,6 +56,19 @@ def test_a_member_that_its_group_does_not_know_gets_no_offsets() -> None:
     assert found is not None
     assert isinstance(found.error, BrokerError)
     assert not found.error.retriable
+
+
+def test_a_member_that_its_group_does_not_know_asks_at_once_and_joins_again() -> None:
+    member = Asked()
+    member.joined("t-0")
+    beats = len(member.requests(Beat))
+    member.fetch_committed("t-0")
+    member.refuse(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert len(member.requests(Beat)) == beats + 1
+    member.reply(code=ErrorCode.UNKNOWN_MEMBER_ID)
+    member.poll()
+    assert member.callbacks[-1] == "lost(t-0)"
+    assert member.last.member_epoch == 0
 
 
 def test_a_stale_epoch_of_a_member_that_is_out_of_the_group_is_an_error() -> None:

@@ -15,6 +15,7 @@ from kohort.client.errors import (
 )
 from kohort.client.membership.commands import (
     CallbackKind,
+    ConnectionLost,
     EnforceRebalance,
     RequestFailed,
     Send,
@@ -373,6 +374,18 @@ def test_a_coordinator_that_is_lost_costs_no_membership() -> None:
     member.reply("t-0", epoch=1)
     assert member.membership.has_settled
     assert member.owned == "t-0"
+
+
+def test_a_coordinator_that_is_found_after_a_close_gets_no_heartbeat() -> None:
+    member = Member(internal_leave_group_on_close=False).joined("t-0")
+    member.handle(ConnectionLost())
+    member.sleep(1_000)
+    member.close()
+    assert member.closed() is not None
+    beats = len(member.requests(Beat))
+    member.sleep(2 * INTERVAL)
+    member.find()
+    assert len(member.requests(Beat)) == beats
 
 
 def test_an_answer_that_comes_after_leaving_is_ignored() -> None:

@@ -66,7 +66,7 @@ class Heartbeats(PollTimer):
         super().__init__(context, discovery)
         self._context = context
         self._enabled = False
-        self._heartbeat_at = self._session_until = context.now
+        self._session_until = context.now
 
     @property
     def is_beating(self) -> bool:

@@ -245,7 +245,8 @@ class ConsumerMembership(Membership):
 
     def coordinator_found(self) -> None:
         super().coordinator_found()
-        self.heartbeats.tick()
+        if not self.is_closed:
+            self.heartbeats.tick()
 
     def next_step(self) -> Instant | None:
         """A lookup, the end of patience with a commit, the next auto-commit; and so early that a long poll

@@ -52,7 +52,7 @@ class ConsumerHeartbeats(PollTimer):
         self._sent: SentFields | None = None
         self._in_flight: SentFields | None = None
         self._has_had_pattern = False
-        self._heartbeat_at = self._not_before = context.now
+        self._not_before = context.now
 
     # --- time ---------------------------------------------------------------------------------
 
