@@ -48,7 +48,7 @@ def by_few() -> Iterator[None]:
 @contextmanager
 def by_lanes() -> Iterator[None]:
     """The one for many, however few there are."""
-    with mock.patch.object(read, "FEWEST_RECORDS", 0):
+    with mock.patch.object(read, "FEWEST_RECORDS", 1):
         yield
 
 

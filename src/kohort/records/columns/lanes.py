@@ -61,9 +61,6 @@ class _Spans(NamedTuple):
 
 
 def _decode(section: Section) -> _Spans:
-    if not section.records:
-        _require(section.starts == section.ends, "bytes are left after no records")
-        return _nothing(len(section.data))
     data = np.frombuffer(section.data, np.uint8)
     return _fields(data, _hop(section, data))
 
@@ -299,9 +296,3 @@ def _varlongs(data: Bytes, positions: Ints) -> tuple[Ints, Ints]:
 def _require(good: Flags, otherwise: str) -> None:
     if not good.all():
         raise CorruptBatchError(otherwise)
-
-
-def _nothing(size: int) -> _Spans:
-    none = np.zeros(0, np.int64)
-    flags = np.zeros(0, np.bool_)
-    return _Spans(none, none, np.array([size], np.int32), flags, flags, None)

@@ -65,7 +65,7 @@ def test_what_stands_behind_the_end_is_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize("bad", range(4))
-@pytest.mark.parametrize("fewest", [0, 1_000])
+@pytest.mark.parametrize("fewest", [1, 1_000])
 def test_the_batches_before_a_bad_one_are_read(
     monkeypatch: pytest.MonkeyPatch, fewest: int, bad: int
 ) -> None:
