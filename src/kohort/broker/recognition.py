@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from kohort.groups.commands import ConsumerHeartbeat
 from kohort.groups.replies import ConsumerHeartbeatReply
+from kohort.groups.translation import instance_id
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, ReplyTo
+from kohort.model.ids import Generation, GroupId, MemberId, ReplyTo
 
 if TYPE_CHECKING:
     from kohort.broker.coordinator import GroupCoordinator
@@ -78,11 +79,10 @@ class SeenHeartbeat:
         grounds: Grounds,
         write: Callable[[ErrorCode], bytes],
     ) -> None:
-        instance = request.group_instance_id
         self._said = (
             (GroupId(request.group_id), MemberId(request.member_id)),
             Generation(request.generation_id),
-            InstanceId(instance) if instance is not None else None,
+            instance_id(request.group_instance_id),
         )
         self._size = 4 + len(frame)
         self._start = len(frame).to_bytes(4, "big") + frame[: ID - 4]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
 from kohort.broker.recognition import Grounds, SeenHeartbeat
+from kohort.groups.translation import instance_id
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import Generation, GroupId, InstanceId, MemberId
+from kohort.model.ids import Generation, GroupId, MemberId
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
@@ -17,12 +18,11 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: HeartbeatRequest, _context: Context) -> HeartbeatResponse:
-    instance = request.group_instance_id
     return HeartbeatResponse(
         error_code=broker.coordinator.heartbeat(
             (GroupId(request.group_id), MemberId(request.member_id)),
             Generation(request.generation_id),
-            InstanceId(instance) if instance is not None else None,
+            instance_id(request.group_instance_id),
         )
     )
 

@@ -1,4 +1,4 @@
-"""Heartbeat (12)."""
+"""Heartbeat (12). The broker makes no command of it: ``Shard.heartbeat`` answers at once."""
 
 from kohort.groups.commands import Heartbeat
 from kohort.groups.replies import HeartbeatReply
