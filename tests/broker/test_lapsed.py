@@ -16,7 +16,7 @@ from kohort.groups.commands import FetchOffsets
 from kohort.groups.replies import FetchReply
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId
-from kohort.model.topics import CONSUMER_OFFSETS
+from kohort.model.topics import CONSUMER_OFFSETS, TopicPartition
 from kohort.wire.messages.describe_cluster import DescribeClusterRequest
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest
 from kohort.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
@@ -98,6 +98,23 @@ def test_a_fetch_that_waited_says_nothing_of_what_it_found(node: Node1, raw: Raw
 
         node.broker.run(lapse())
     assert raw.take().responses[0].partitions[0].error_code == NOT_LEADER
+
+
+def test_a_produce_that_is_stored_is_answered_so_though_the_window_closed_meanwhile(
+    node: Node1, raw: Raw
+) -> None:
+    create(raw, "t", 1)
+
+    async def lapse_once_it_is_stored() -> None:
+        def lapse(_partition: TopicPartition) -> None:
+            node.cluster.is_lapsed = True
+
+        node.broker.server.broker.storage.on_advance(lapse)
+
+    node.broker.run(lapse_once_it_is_stored())
+    (entry,) = raw.send(producing("t", batch("a")), 12).responses[0].partition_responses
+    assert node.cluster.is_lapsed
+    assert (entry.error_code, entry.base_offset) == (0, 0)
 
 
 def test_requests_for_a_group_are_not_coordinator(node: Node1, raw: Raw, member: tuple[str, int]) -> None:

@@ -235,12 +235,12 @@ class Dispatch:
             else:
                 result = self._intercepted(handler, request, context)
             if isinstance(result, _REPLIES):
-                self._check(handler)
+                self._check_answer(handler)
         except Exception as error:
             result = refusal(error, handler, request, context)
         if result is None or isinstance(result, _REPLIES):
             return self._encode(result, handler, context)
-        parked = ParkedRequest(result, (self._check, self._encode), handler, request, context)
+        parked = ParkedRequest(result, (self._check_answer, self._encode), handler, request, context)
         if size > SMALL:
             parked.is_large(size)
         if handler.served.wait is Wait.LONG:
@@ -260,6 +260,11 @@ class Dispatch:
             of_groups = handler.served.of_groups
             code = ErrorCode.NOT_COORDINATOR if of_groups else ErrorCode.NOT_LEADER_OR_FOLLOWER
             raise RefusedError(code, "this node has lost touch with its cluster")
+
+    def _check_answer(self, handler: Handler) -> None:
+        """The same for an answer; but what a Produce has stored is stored, whoever leads by now."""
+        if handler.served.key is not ApiKey.PRODUCE:
+            self._check(handler)
 
     def _encode(self, response: Response, handler: Handler, context: Context) -> Buffers | Parked | None:
         """The frame of a reply, at once or, if there is much to write, later."""
