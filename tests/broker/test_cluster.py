@@ -155,6 +155,20 @@ def test_the_journal_has_a_partition_for_each_shard_with_the_same_leader(cluster
     play(cluster_url, story)
 
 
+def test_what_the_last_node_still_has_to_say_is_in_the_journal(
+    cluster_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        node = await nodes.start(1)
+        await produce(nodes, b"a")
+        await consume(nodes, 1)
+        await nodes.stop(node)
+        assert "journal failed" not in caplog.text
+        assert not node.broker.catalog.may_answer()
+
+    play(cluster_url, story)
+
+
 def test_acls_and_configs_that_one_node_changes_hold_on_the_others(cluster_url: str) -> None:
     async def story(nodes: Nodes) -> None:
         first, second = await nodes.start(), await nodes.start()

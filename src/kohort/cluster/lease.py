@@ -108,7 +108,7 @@ class Lease:
     answers_until: Instant = _NEVER
     polled_at: Instant | None = None  # when the last poll was answered; None: nothing was seen since a break
     is_serving: bool = False
-    is_over: bool = False  # fenced, or data is lost: another session must be registered
+    is_over: bool = False  # fenced, data is lost, or the node has left
     watches: tuple[tuple[SessionId, Watch], ...] = ()
 
     def may_answer(self, now: Instant) -> bool:
@@ -129,9 +129,9 @@ class Lease:
         """The renewal that was sent is answered. ``renewals`` of ``None``: our session is dead."""
         assert self.sent_at is not None, "a reply without a renewal"
         if renewals is None:
-            return self._end(Fenced())
+            return self.end(), [Fenced()]
         if renewals <= self.renewals:
-            return self._end(DataLost())
+            return self.end(), [DataLost()]
         watches, burials = self._watch(others, now)
         lease = replace(
             self,
@@ -151,8 +151,9 @@ class Lease:
             return self, []
         return replace(self, is_serving=may_answer), [Serving() if may_answer else Lapsed()]
 
-    def _end(self, effect: Effect) -> tuple["Lease", list[Effect]]:
-        return replace(self, sent_at=None, is_over=True, is_serving=False), [effect]
+    def end(self) -> "Lease":
+        """Nothing is answered any more."""
+        return replace(self, sent_at=None, is_over=True, is_serving=False)
 
     def _watch(
         self, others: Iterable[SeenSession], now: Instant

@@ -162,6 +162,9 @@ class PostgresCluster:
     def may_answer(self) -> bool:
         return self._session.may_answer()
 
+    def is_in_touch(self) -> bool:
+        return self._session.is_in_touch()
+
     # -- how it is learned -----------------------------------------------------------------------------
 
     async def _listen(self) -> None:

@@ -61,7 +61,7 @@ class LaneOwner(NamedTuple):
 
     session: Callable[[], SessionId]
     connect: Callable[[], Awaitable[Connection]]
-    may_wait: Callable[[], bool]  # whether clients can still be answered: the window is open
+    may_wait: Callable[[], bool]  # whether PostgreSQL was in touch lately: clients can be answered in time
     led: Callable[[], Iterable[Led]]
     lost: Callable[[list[PartitionId]], None]  # the database has forgotten something of these
     timeout_s: float = 5.0  # of a connection or a statement on a link that says nothing
@@ -127,7 +127,7 @@ class Lane:
     async def _store(self, proposals: list[Proposal]) -> None:
         backoff_s = _FIRST_BACKOFF_S
         if not self._owner.may_wait():  # nothing is sent: a link that is silent would hold clients up
-            self._refuse(proposals, Refused(False, "PostgreSQL cannot be reached"))
+            self._refuse(proposals, Refused(False, "this node has lost touch with its cluster"))
             return
         while proposals:
             try:

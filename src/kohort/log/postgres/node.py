@@ -31,7 +31,7 @@ async def open_cluster_node(
     cluster.placing.rebalance_delay_ms = settings.rebalance_delay_ms
     node = NodeOfCluster(
         session=lambda: cluster.session,
-        may_answer=cluster.may_answer,
+        is_in_touch=cluster.is_in_touch,
         take_again=cluster.placing.take_again,
         append_timeout_s=settings.times.window_ms / 1_000,  # then clients are refused: the window is closed
         cache_bytes=settings.cache_bytes,

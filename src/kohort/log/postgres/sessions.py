@@ -23,6 +23,7 @@ from kohort.cluster.lease import (
     SeenSession,
     Serving,
     SessionId,
+    watch_of,
 )
 from kohort.cluster.view import PartitionId
 from kohort.log.postgres import sql
@@ -81,10 +82,18 @@ class Session:
         self._lease = Lease(times)
         self._connection: Connection | None = None
         self._is_out_of_touch = False
+        self._has_left = False  # ended by the node itself: no other session begins
 
     def may_answer(self) -> bool:
         """Whether an answer that was made from memory before this look may leave."""
         return self._lease.may_answer(self._clock())
+
+    def is_in_touch(self) -> bool:
+        """Whether the database confirmed a renewal lately. Also true of a session that has ended.
+
+        An append may be sent then: a row says who leads, so it is right or refused.
+        """
+        return self._clock() < self._lease.answers_until
 
     @property
     def answered_until(self) -> Instant:
@@ -95,7 +104,7 @@ class Session:
         """Begin a session; waits while a living one has the node id that was asked for."""
         while not await self._try_to_register():
             logger.warning("node %s is alive; waiting until its session ends", self._address.node_id)
-            await asyncio.sleep(_LOOK_AGAIN_S)
+            await self._outlive_node_id()
         logger.info("session %d of node %d in %s", self.session, self.node_id, self.database)
 
     async def _try_to_register(self) -> bool:
@@ -127,8 +136,26 @@ class Session:
         self._lease = Lease(self._times)
         return True
 
+    async def _outlive_node_id(self) -> None:
+        """Wait until no living session has our node id. One that is not renewed we bury: we may be alone."""
+        watched, since = None, self._clock()
+        while True:
+            async with self._catalog.use() as connection:
+                found = await connection.fetchrow(sql.LIVING_SESSION_OF, self._address.node_id)
+            if found is None:
+                return
+            now = self._clock()
+            session, renewals, lease_ms = found
+            if watched != (session, renewals):
+                watched, since = (session, renewals), now
+            elif now - since >= watch_of(lease_ms):
+                await self._bury(session, renewals)
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
     async def step(self) -> None:
         """Renew the session, look at the others, and do what follows from it."""
+        if self._has_left:
+            return
         await self._do(self._tick())  # a window that closed while we were paused is not passed over
         try:
             connection = await self._connected()
@@ -144,6 +171,9 @@ class Session:
             await self._do(self._tick())
             return
         self._is_out_of_touch = False
+        if self._lease.is_over:  # the node has left meanwhile
+            return
+        await self._do(self._tick())  # nor is one that closed while we waited for the reply
         others = [
             SeenSession(row["session"], row["renewals"], row["ttl_ms"], row["expired"])
             for row in rows
@@ -155,8 +185,8 @@ class Session:
             self.listener.polled(rows[0]["version"])
 
     async def run(self) -> None:
-        """Renew in every interval, until it is cancelled."""
-        while True:
+        """Renew in every interval, until the node ends its session or this is cancelled."""
+        while not self._has_left:
             begun, session = self._clock(), self.session
             await self.step()
             if self.session != session:
@@ -210,7 +240,7 @@ class Session:
             logger.warning("session %d was declared dead by another node; a new one begins", self.session)
         if self.listener is not None:
             await self.listener.ended(effect)
-        while True:
+        while not self._has_left:
             try:
                 await self.register()
                 return
@@ -237,7 +267,9 @@ class Session:
             await connection.execute(sql.LEAVE, self.session, version)
 
     async def end(self) -> None:
-        """The last word of a node that leads nothing any more."""
+        """The last word of a node: it answers nothing any more, for others may lead what it led."""
+        self._has_left = True
+        self._lease = self._lease.end()
         async with self._catalog.use() as connection, change(connection, self.database.schema) as version:
             await connection.execute(sql.END_SESSION, self.session, version)
 

@@ -34,6 +34,7 @@ WHO_AM_I = "SELECT current_user::text"
 NEXT_VERSION = "UPDATE cluster SET version = version + 1 RETURNING version"
 NOTIFY = "SELECT pg_notify($1, $2)"
 LIVING_NODE_IDS = "SELECT node_id FROM sessions WHERE state <> 'dead'"
+LIVING_SESSION_OF = "SELECT session, renewals, ttl_ms FROM sessions WHERE node_id = $1 AND state <> 'dead'"
 REGISTER = """
 INSERT INTO sessions (node_id, host, port, rack, code, ttl_ms, expires_at, version)
 VALUES ($1, $2, $3, $4, $5, $6::int, clock_timestamp() + $6::int * interval '1 ms', $7)

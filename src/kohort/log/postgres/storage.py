@@ -55,7 +55,7 @@ class NodeOfCluster:
     """What the storage needs to know of its node."""
 
     session: Callable[[], SessionId]
-    may_answer: Callable[[], bool]
+    is_in_touch: Callable[[], bool]
     take_again: TakeAgain
     append_timeout_s: float = 5.0  # on a link that says nothing
     cache_bytes: int = DEFAULT_BUDGET
@@ -76,7 +76,7 @@ class RowStorage:
         owner = LaneOwner(
             node.session,
             lambda: database.connect(Purpose.LANE),
-            node.may_answer,
+            node.is_in_touch,
             self._led,
             self._lost,
             node.append_timeout_s,

@@ -68,7 +68,7 @@ async def on_postgres(_tmp_path: Path, request: pytest.FixtureRequest) -> AsyncI
         async def take_again(_partitions: object, _epochs: object) -> None:
             """Not before the test opens it."""
 
-        node = NodeOfCluster(session=lambda: SessionId(1), may_answer=lambda: True, take_again=take_again)
+        node = NodeOfCluster(session=lambda: SessionId(1), is_in_touch=lambda: True, take_again=take_again)
         return RowStorage(database, node)
 
     async def lead(epoch: int) -> None:

@@ -182,7 +182,7 @@ def test_nothing_is_sent_while_the_window_is_closed(database: Database) -> None:
     async def story(bench: Bench) -> None:
         bench.may_wait = False
         await bench.append((0, 0, b"a"))
-        assert bench.outcomes.settled[b"a"] == Refused(False, "PostgreSQL cannot be reached")
+        assert bench.outcomes.settled[b"a"] == Refused(False, "this node has lost touch with its cluster")
         assert bench.breaking.statements == 0
 
     on_a_lane(database, story, at=1, how=Break.AFTER)

@@ -1,12 +1,14 @@
 """Sessions in one database, on clocks that the tests set: who is buried, who leads, who may answer."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 from tests.unit.log.postgres.stage import Stage, on_stage
 
 from kohort.cluster.lease import Effect, Fenced, LeaseTimes, SessionId
+from kohort.log.postgres import sessions
 from kohort.log.postgres.connections import Database, Purpose, Slot
 from kohort.log.postgres.sessions import NodeAddress, Session, SessionListener
 from kohort.model.ids import Instant, LeaderEpoch, NodeId
@@ -67,11 +69,28 @@ class World:
             milliseconds,
         )
 
+    async def until_blocked(self, count: int) -> None:
+        """Wait until so many statements wait for a lock."""
+        blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        while await self.stage.admin.fetchval(blocked) < count:
+            pass
+
     async def living(self) -> list[SessionId]:
         rows = await self.stage.admin.fetch(
             "SELECT session FROM sessions WHERE state <> 'dead' ORDER BY session"
         )
         return [row[0] for row in rows]
+
+
+@asynccontextmanager
+async def holding_sessions(world: World) -> AsyncIterator[None]:
+    """No session can be renewed or ended meanwhile."""
+    holder = await world.database.connect(Purpose.ADMIN)
+    await holder.execute("SET idle_in_transaction_session_timeout = 0; BEGIN")
+    await holder.execute("SELECT 1 FROM sessions FOR UPDATE")
+    yield
+    await holder.execute("COMMIT")
+    await holder.close()
 
 
 def in_a_world(database: Database, story: Callable[[World], Awaitable[None]]) -> None:
@@ -192,6 +211,85 @@ def test_a_node_id_in_use_is_waited_for(database: Database) -> None:
             await asyncio.sleep(0)
         assert (await waiting).session.node_id == 7
         assert old.session.session not in await world.living()
+
+    in_a_world(database, story)
+
+
+def test_a_node_alone_outlives_the_session_of_its_id(
+    database: Database, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "_LOOK_AGAIN_S", 0)
+
+    async def story(world: World) -> None:
+        old = await world.join(7)
+        waiting = asyncio.create_task(world.join(7))
+        while not waiting.done():
+            await world.pass_time(500)
+        assert (await waiting).session.node_id == 7
+        assert old.session.session not in await world.living()
+        assert caplog.text.count("is alive; waiting") == 1
+
+    in_a_world(database, story)
+
+
+def test_a_node_that_renews_keeps_its_id(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_LOOK_AGAIN_S", 0)
+
+    async def story(world: World) -> None:
+        old = await world.join(7)
+        waiting = asyncio.create_task(world.join(7))
+        for _ in range(20):
+            await world.pass_time(500, old)
+        assert await world.living() == [old.session.session]
+        assert not waiting.done()
+        await old.session.end()
+        assert (await waiting).session.node_id == 7
+
+    in_a_world(database, story)
+
+
+def test_a_session_that_ended_by_itself_answers_nothing_and_none_follows_it(database: Database) -> None:
+    async def story(world: World) -> None:
+        node = await world.join()
+        await world.pass_time(500, node)
+        assert node.session.may_answer()
+        await node.session.end()
+        assert not node.session.may_answer()
+        await node.session.step()
+        await node.session.run()
+        assert await world.living() == []
+        assert node.said == ["serving"]
+
+    in_a_world(database, story)
+
+
+def test_a_renewal_under_way_when_the_session_ends_begins_no_other(database: Database) -> None:
+    async def story(world: World) -> None:
+        node = await world.join()
+        await world.pass_time(500, node)
+        async with holding_sessions(world):
+            ending = asyncio.create_task(node.session.end())
+            await world.until_blocked(1)
+            renewing = asyncio.create_task(node.session.step())
+            await asyncio.sleep(0)
+        await ending
+        await renewing
+        assert await world.living() == []
+
+    in_a_world(database, story)
+
+
+def test_a_window_that_closes_while_a_renewal_is_under_way_has_lapsed(database: Database) -> None:
+    async def story(world: World) -> None:
+        node = await world.join()
+        await node.session.step()
+        world.now += 1_500
+        async with holding_sessions(world):
+            renewing = asyncio.create_task(node.session.step())
+            await world.until_blocked(1)
+            world.now += 1_000
+        await renewing
+        assert node.said == ["serving", "lapsed", "serving"]
 
     in_a_world(database, story)
 

@@ -44,7 +44,7 @@ class Bench:
         self.advanced: list[TopicPartition] = []
         node = NodeOfCluster(
             session=lambda: self.session,
-            may_answer=lambda: True,
+            is_in_touch=lambda: True,
             take_again=self._take_again,
             cache_bytes=cache_bytes,
         )
