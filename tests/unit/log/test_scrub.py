@@ -1,10 +1,11 @@
 """Segments are read again in the background; what is damaged is refused, the rest stays readable."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
-from tests.unit.log.bench import COMPACTED, PARTITION, Bench, append_of, batch
+from tests.unit.log.bench import COMPACTED, PARTITION, Bench, OnDemand, append_of, batch, turn
 
 from kohort.log.files.maintenance import Maintenance
 from kohort.log.files.repair import repair
@@ -181,13 +182,16 @@ def test_a_repair_puts_no_batch_behind_the_end_because_its_offset_is_wrong(disk:
     assert bench.log.end_offset == 5
 
 
-def retain(bench: Bench, now: WallTime) -> int:
-    """Check the retention of the log; how many segments are left."""
-
+async def check_retention(bench: Bench, now: WallTime) -> None:
     async def pause(_: int) -> None: ...
 
     upkeep = Upkeep(lambda: now, pause, lambda _: 86_400_000)
-    bench.run(Maintenance(bench.storage, upkeep, lambda: pause(0))._retain_one(bench.log))
+    await Maintenance(bench.storage, upkeep, lambda: pause(0))._retain_one(bench.log)
+
+
+def retain(bench: Bench, now: WallTime) -> int:
+    """Check the retention of the log; how many segments are left."""
+    bench.run(check_retention(bench, now))
     return len(bench.log.segments())
 
 
@@ -208,3 +212,67 @@ def test_a_damaged_time_index_makes_no_records_too_old(
     assert caplog.messages == [f"{PARTITION}: {path} is damaged: retention goes by the records themselves"]
     assert retain(bench, WallTime(now + 1_001)) == 1
     assert bench.log.start_offset == 12
+
+
+@pytest.mark.parametrize("begins", ["before the append", "after the append"])
+def test_a_record_that_is_appended_while_its_old_segment_is_read_stays(
+    disk: FakeDisk, caplog: pytest.LogCaptureFixture, begins: str
+) -> None:
+    now = WallTime(1_700_000_000_000)
+    bench = Bench(disk, config=LogConfig(retention_ms=1_000))
+    bench.append(*[batch(b"%d" % number, at=now - 5_000) for number in range(3)])
+    bench.close()
+    executor = bench.executor = OnDemand()
+    bench.open()
+
+    async def story() -> None:
+        checking = asyncio.ensure_future(check_retention(bench, now))
+        await turn()
+        if begins == "before the append":
+            assert executor.work() == 1
+        await bench.storage.append([append_of(batch(b"new", at=now), now=now)])
+        executor.work()
+        await checking
+
+    bench.run(story())
+    assert bench.values() == [b"0", b"1", b"2", b"new"]
+    assert caplog.messages == []
+    assert retain(bench, WallTime(now + 1_001)) == 1
+    assert bench.values() == []
+
+
+def test_an_old_record_that_comes_meanwhile_does_not_hide_that_the_time_index_is_wrong(
+    disk: FakeDisk,
+) -> None:
+    now = WallTime(1_700_000_000_000)
+    bench = Bench(disk, config=LogConfig(retention_ms=1_000))
+    bench.append(batch(b"young", at=now))
+    bench.close()
+    disk.open(FIRST.replace(".log", ".timeindex")).write((1_000).to_bytes(8, "big"), 0)
+    executor = bench.executor = OnDemand()
+    bench.open()
+
+    async def story() -> None:
+        checking = asyncio.ensure_future(check_retention(bench, now))
+        await turn()
+        await bench.storage.append([append_of(batch(b"old", at=2_000), now=now)])
+        assert executor.work() == 1
+        await checking
+
+    bench.run(story())
+    assert bench.values() == [b"young", b"old"]
+
+
+def test_segments_that_go_for_their_size_or_lie_below_the_start_are_not_read(disk: FakeDisk) -> None:
+    now = WallTime(1_700_000_000_000)
+    config = replace(SMALL, segment_bytes=100, retention_ms=1_000)
+    bench = Bench(disk, config=config)
+    bench.append(*[batch(b"%d" % number) for number in range(6)])
+    bench.restart()
+    first, *others = bench.log.segments()
+    assert bench.log.seem_too_old(now) == [first, *others]
+    bench.log.reconfigure(replace(config, retention_bytes=2 * first.size))
+    assert bench.log.seem_too_old(now) == others[-2:]
+    bench.log.reconfigure(config)
+    bench.log._move_start(others[1].base_offset)
+    assert bench.log.seem_too_old(now) == others[1:]

@@ -49,12 +49,13 @@ async def scrub(
                 yield segment, damage
 
 
-def youngest_in(disk: Disk, segment: Segment) -> tuple[int, int]:
-    """The youngest timestamp of the intact batches of a segment, and the last offset of its batch.
+def youngest_in(disk: Disk, segment: Segment, size: int) -> tuple[int, int]:
+    """The youngest timestamp of the intact batches in the first ``size`` bytes, and the last offset of its
+    batch.
 
     ``Segment.youngest`` believes the time index. This reads everything: a thread may call it.
     """
-    file, size, base = disk.open(segment.path + LOG), segment.size, segment.base_offset
+    file, base = disk.open(segment.path + LOG), segment.base_offset
     youngest = (NO_TIMESTAMP, int(base))
     for found in salvage(file, size, base):
         if isinstance(found, Intact) and timestamp_of(found.header) > youngest[0]:

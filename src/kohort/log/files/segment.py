@@ -194,11 +194,14 @@ class Segment:
                 self.is_age_certain = False
         return self._youngest or (NO_TIMESTAMP, self.base_offset)
 
-    def learn_age(self, youngest: tuple[int, int]) -> bool:
-        """Take what the batches say for ``youngest``; whether the time index said the same."""
-        said, self._youngest = self.youngest, youngest
+    def learn_age(self, said: tuple[int, int], found: tuple[int, int]) -> None:
+        """The time index said ``said`` for ``youngest``, the batches say ``found``.
+
+        Reading them takes time: a batch that was appended meanwhile and is younger stays the youngest.
+        """
+        if self.youngest == said or self.youngest[0] < found[0]:
+            self._youngest = found
         self.is_age_certain = True
-        return said[0] == youngest[0]
 
     @property
     def first_timestamp(self) -> int:

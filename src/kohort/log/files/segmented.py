@@ -7,6 +7,7 @@ whatever did not.
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 from kohort.log.background import describe, report
@@ -296,8 +297,12 @@ class SegmentedLog:
         """The segments that retention would drop for their age, of which only the time index knows it."""
         if self.failure is not None or self.config.retention_ms == UNLIMITED:
             return []
-        count = segments_to_drop(self._segments, self.start_offset, self.high_watermark, self.config, now)
-        return [segment for segment in self._segments[:count] if not segment.is_age_certain]
+        ageless = replace(self.config, retention_ms=UNLIMITED)
+        before, count = (
+            segments_to_drop(self._segments, self.start_offset, self.high_watermark, config, now)
+            for config in (ageless, self.config)
+        )
+        return [segment for segment in self._segments[before:count] if not segment.is_age_certain]
 
     def apply_retention(self, now: WallTime) -> int:
         """Drop the segments that are too old, too many, or below the start; how many went."""

@@ -320,11 +320,12 @@ class LogStorage:
         """Read segments that seem too old, in a thread; returns the time indexes that are wrong."""
         wrong = []
         for segment in log.seem_too_old(now):
+            said = segment.youngest
+            read = partial(youngest_in, self._directory.disk, segment, segment.size)
             with suppress(FileNotFoundError):  # it went meanwhile
-                youngest = await in_thread(
-                    self._executor, partial(youngest_in, self._directory.disk, segment)
-                )
-                if not segment.learn_age(youngest):
+                found = await in_thread(self._executor, read)
+                segment.learn_age(said, found)
+                if said[0] != found[0]:
                     wrong.append(f"{segment.path}{TIME_INDEX}")
         return wrong
 
