@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.unit.log.bench import (
+    COMPACTED,
     EPOCH,
     PARTITION,
     TOPIC_ID,
@@ -18,9 +20,11 @@ from tests.unit.log.bench import (
     turn,
 )
 
+from kohort.log.files.compaction import Work
+from kohort.log.files.leftovers import SWAP
 from kohort.log.log import LogConfig, LogSpec
 from kohort.model.errors import ErrorCode, RefusedError
-from kohort.model.ids import LeaderEpoch, Offset, TopicId
+from kohort.model.ids import LeaderEpoch, Offset, TopicId, WallTime
 from kohort.model.topics import Topic
 from kohort.testing.faults import FakeDisk, Kind, Outage
 
@@ -346,3 +350,102 @@ def test_a_log_that_failed_is_not_synced_while_it_is_recovered() -> None:
         bench.log = await opening
 
     bench.run(story())
+
+
+class HookedDisk(FakeDisk):
+    """Calls ``before_swap`` before a ``.swap`` file gets another name."""
+
+    before_swap: Callable[[], None] | None = None
+
+    def rename(self, old: str, new: str) -> None:
+        hook, self.before_swap = (self.before_swap, None) if old.endswith(SWAP) else (None, self.before_swap)
+        if hook is not None:
+            hook()
+        super().rename(old, new)
+
+
+def to_compact(executor: OnDemand) -> tuple[Bench, HookedDisk]:
+    disk = HookedDisk()
+    bench = Bench(disk, config=replace(COMPACTED, segment_bytes=100))
+    bench.append(*[batch(b"%d" % number, key=b"%d" % number) for number in range(5)])
+    bench.close()
+    bench.executor = executor
+    bench.open()
+    return bench, disk
+
+
+async def compact_until_swap(bench: Bench, executor: OnDemand) -> tuple["asyncio.Future[None]", Work]:
+    """A compaction that waits for the sync of its ``.swap`` files, and that sync."""
+    compacting = asyncio.ensure_future(bench.storage.compact(PARTITION, WallTime(1_000_000)))
+    await turn()
+    while not any(name.endswith(SWAP) for name in bench.names()):
+        assert executor.work()
+        await turn()
+    (sync,) = executor.waiting
+    executor.waiting = []
+    return compacting, sync
+
+
+def test_a_log_that_fails_is_not_recovered_before_its_compaction_has_ended() -> None:
+    executor = OnDemand()
+    bench, disk = to_compact(executor)
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        compacting, sync = await compact_until_swap(bench, executor)
+
+        async def end_compaction() -> None:
+            if not compacting.done():
+                sync()
+            await compacting
+
+        bench.log.fail("a sync failed")
+        reopening = asyncio.ensure_future(bench.storage.reopen(PARTITION))
+        await turn()
+        # A recovery that is under way already has removed the old segments when the compaction ends.
+        disk.before_swap = lambda: asyncio.run_coroutine_threadsafe(end_compaction(), loop).result()
+        recoveries, executor.waiting = executor.waiting, []
+        for recovery in recoveries:
+            await asyncio.to_thread(recovery)
+        await end_compaction()
+        while not reopening.done():
+            await turn()
+            executor.work()
+        bench.log = await reopening
+
+    bench.run(story())
+    assert bench.values() == [b"%d" % number for number in range(5)]
+    assert not [name for name in bench.names() if name.endswith(SWAP)]
+
+
+@pytest.mark.parametrize("end", ["destroy", "release", "close"])
+def test_a_log_is_deleted_released_or_closed_when_its_compaction_has_ended(end: str) -> None:
+    executor = OnDemand()
+    bench, _ = to_compact(executor)
+    storage = bench.storage
+
+    async def story() -> None:
+        compacting, sync = await compact_until_swap(bench, executor)
+        ends: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
+            "destroy": lambda: storage.destroy(Topic(PARTITION.topic, TOPIC_ID, 1, {})),
+            "release": lambda: storage.release([PARTITION]),
+            "close": storage.close,
+        }
+        ending = asyncio.ensure_future(ends[end]())
+        await turn()
+        executor.work()
+        await turn()
+        assert not ending.done()
+        executor.waiting.append(sync)
+        while not ending.done():
+            executor.work()
+            await turn()
+        assert compacting.done()
+        await asyncio.gather(compacting, ending)
+
+    bench.run(story())
+    assert not [name for name in bench.names() if name.endswith(SWAP)]
+    if end != "destroy":
+        bench.die()
+        bench.open()
+        assert bench.values() == [b"%d" % number for number in range(5)]

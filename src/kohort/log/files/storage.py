@@ -80,6 +80,7 @@ class LogStorage:
         self._unreadable: dict[TopicPartition, LogSpec] = {}  # partitions that could not be opened
         self._opening_again = asyncio.Lock()  # one log at a time: syncs need the threads as well
         self._recovering: dict[TopicPartition, asyncio.Future[None]] = {}  # in a thread, and when it is over
+        self._compacting: dict[TopicPartition, asyncio.Future[None]] = {}  # likewise, in steps
         self._listeners: list[AdvanceListener] = []
         self._reopen_listeners: list[ReopenListener] = []
         self._repairs = list(repairs)
@@ -140,10 +141,14 @@ class LogStorage:
         finally:
             self._recovering.pop(partition).set_result(None)
 
-    async def _end_of_recovery(self, partition: TopicPartition) -> None:
-        """Wait while a thread recovers the partition: its files must stay where they are."""
-        while partition in self._recovering:
-            await asyncio.wait([self._recovering[partition]])
+    async def _at_rest(self, partition: TopicPartition) -> None:
+        """Wait while a thread recovers the partition, and until a compaction has given up: each of them must
+        find its files where they are.
+        """
+        while (busy := self._recovering.get(partition) or self._compacting.get(partition)) is not None:
+            if partition in self._logs:
+                self._logs[partition].layout += 1  # a compaction notices at its next step
+            await asyncio.wait([busy])
 
     @contextmanager
     def _refusing(self, partition: TopicPartition) -> Iterator[None]:
@@ -182,7 +187,7 @@ class LogStorage:
 
     async def release(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
-            await self._end_of_recovery(partition)
+            await self._at_rest(partition)
             self._unreadable.pop(partition, None)
             log = self._logs.pop(partition, None)
             if log is not None:
@@ -209,7 +214,7 @@ class LogStorage:
     async def destroy(self, topic: Topic) -> None:
         for index in range(topic.partitions):
             partition = TopicPartition(topic.name, Partition(index))
-            await self._end_of_recovery(partition)
+            await self._at_rest(partition)
             self.delete_log(partition)
 
     def delete_log(self, partition: TopicPartition) -> None:
@@ -300,6 +305,8 @@ class LogStorage:
 
     async def compact(self, partition: TopicPartition, now: WallTime) -> None:
         """Raises ``RefusedError`` with KAFKA_STORAGE_ERROR; the log is as it was, or says why it failed."""
+        assert partition not in self._compacting, f"{partition} is being compacted already"
+        ended = self._compacting[partition] = asyncio.get_running_loop().create_future()
         try:
             with closing(self.log(partition).compact(now)) as steps:
                 for work in steps:
@@ -315,6 +322,9 @@ class LogStorage:
             raise RefusedError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"compacting {partition} failed: {describe(error)}"
             ) from error
+        finally:
+            del self._compacting[partition]
+            ended.set_result(None)
 
     async def make_sure_of_ages(self, log: SegmentedLog, now: WallTime) -> list[str]:
         """Read segments that seem too old, in a thread; returns the time indexes that are wrong."""
@@ -352,6 +362,7 @@ class LogStorage:
         old = self.log(partition)
         async with self._opening_again:
             await self._round()  # a sync that is under way still holds the files
+            await self._at_rest(partition)
             if self._logs.get(partition) is not old:
                 raise self._deleted_meanwhile(partition)
             self._recovering[partition] = asyncio.get_running_loop().create_future()
@@ -406,8 +417,8 @@ class LogStorage:
         self._notify(log)
 
     async def close(self, *, started: bool = True) -> None:
-        for partition in list(self._recovering):
-            await self._end_of_recovery(partition)
+        for partition in [*self._recovering, *self._compacting]:
+            await self._at_rest(partition)
         await self._round()
         try:
             for log in self._logs.values():
