@@ -59,6 +59,7 @@ class PostgresCluster:
         self._session = session
         self._slot = slot
         self._view = ClusterSnapshot()
+        self._read = ClusterSnapshot()  # what the tables say; the view hides some of it
         self._tables = Tables()
         self._secrets = Secrets()
         self._watching: list[ViewListener] = []
@@ -213,10 +214,10 @@ class PostgresCluster:
                 self._wanted_version = 0
             for row in configs:
                 self._read_config(row["resource"], row["configs"])
-            nodes = set(self._view.nodes)
-            view = self._tables.read(version, sessions, topics, partitions, self._view)
-            self._publish(self.placing.masked(view))
-            if nodes != set(view.nodes):
+            nodes = set(self._read.nodes)
+            self._read = self._tables.read(version, sessions, topics, partitions, self._read)
+            self._publish(self.placing.masked(self._read))
+            if nodes != set(self._read.nodes):
                 self.placing.nodes_changed()
         if version < since:
             await self.refresh()

@@ -36,6 +36,7 @@ class Placing:
         self._session = session
         self._views = views
         self._lock = asyncio.Lock()
+        self._over: SessionId | None = None  # the last session of ours that was fenced or forgotten
         self._giving: dict[PartitionId, LeaderEpoch] = {}  # not ours any more, though the tables may say so
         self._orphans: dict[PartitionId, Instant] = {}  # since when we see them without a leader
         self._nodes_changed_at = boot_clock()
@@ -46,23 +47,30 @@ class Placing:
         self._nodes_changed_at = boot_clock()
 
     def masked(self, view: ClusterSnapshot) -> ClusterSnapshot:
-        """The view without what we give away just now: its outcome may be unknown, and we are silent."""
+        """The view without what we must not answer for, though the tables may say that we lead it.
+
+        That is what we give away just now (the outcome may be unknown), and all of a session that is over.
+        """
         for partition_id, epoch in list(self._giving.items()):
             placed = view.partitions.get(partition_id)
             if placed is None or placed.leader != self._session.session or placed.leader_epoch > epoch:
                 del self._giving[partition_id]
-        return without_leader(view, self._giving)
+        hidden = set(self._giving)
+        if self._over is not None:
+            hidden |= {each.partition_id for each in view.partitions.values() if each.leader == self._over}
+        return without_leader(view, hidden)
 
     def session_ended(self) -> None:
         """Nothing is led by this node any more, whatever the tables still say."""
-        view, session = self._views.current(), self._session.session
+        self._over = self._session.session
         self._giving = {}
-        mine = {each.partition_id for each in view.partitions.values() if each.leader == session}
-        self._views.publish(without_leader(view, mine))
+        self._views.publish(self.masked(self._views.current()))
 
     async def place(self) -> None:
         """Do this node's lines of the plan."""
         async with self._lock:
+            if self._giving:  # a hand-over failed, and it is not known how: what is still ours is led again
+                await self.take_again(list(self._giving), list(self._giving.values()))
             moves = self._plan()
             if moves.take:
                 await self._session.take(moves.take)

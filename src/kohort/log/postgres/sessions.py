@@ -295,7 +295,7 @@ class Session:
     ) -> dict[PartitionId, LeaderEpoch]:
         """Go on leading these partitions, at epochs above all that were ever in use."""
         async with self._catalog.use() as connection, change(connection, self.database.schema) as version:
-            if not await connection.fetchval(sql.AM_I_ALIVE, self.session):
+            if not await connection.fetchval(sql.AM_I_NOT_DEAD, self.session):
                 return {}
             rows = await connection.fetch(
                 sql.TAKE_AGAIN, self.session, list(partitions), version, list(epochs)

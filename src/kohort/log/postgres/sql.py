@@ -55,11 +55,8 @@ UPDATE sessions SET state = 'dead', version = $3
 """
 LEAVE = "UPDATE sessions SET state = 'leaving', version = $2 WHERE session = $1 AND state = 'alive'"
 END_SESSION = "UPDATE sessions SET state = 'dead', version = $2 WHERE session = $1 AND state <> 'dead'"
-FORGET_SESSIONS = """
-DELETE FROM sessions WHERE state = 'dead' AND expires_at < clock_timestamp() - interval '1 day'
-   AND NOT EXISTS (SELECT 1 FROM partitions WHERE leader = session)
-"""
 AM_I_ALIVE = "SELECT true FROM sessions WHERE session = $1 AND state = 'alive' FOR SHARE"
+AM_I_NOT_DEAD = "SELECT true FROM sessions WHERE session = $1 AND state <> 'dead' FOR SHARE"
 TAKE = """
 UPDATE partitions SET leader = $1, leader_epoch = leader_epoch + 1, version = $3
  WHERE partition_id IN (SELECT partition_id FROM partitions p WHERE partition_id = ANY($2::bigint[])

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kohort.cluster.lease import LeaseTimes
-from kohort.cluster.view import ClusterSnapshot
+from kohort.cluster.view import ClusterSnapshot, PartitionId
 from kohort.log.catalog import Cluster, new_topic_id
 from kohort.log.postgres.catalog import PostgresCluster
 from kohort.log.postgres.connections import Database, DatabaseError
@@ -206,6 +206,34 @@ def test_a_node_that_leaves_hands_everything_over(database: Database) -> None:
         assert led_after[-1] is False
         await nodes.until(other, lambda view: len(view.nodes) == 1)
         assert spread(other.view) == [6]
+
+    with_nodes(database, story)
+
+
+def test_what_could_not_be_handed_over_is_led_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> list[PartitionId]:
+        raise TimeoutError
+
+    async def story(nodes: Nodes) -> None:
+        one, other = await nodes.join(), await nodes.join()
+        for node in nodes.all:
+            node.placing.rebalance_delay_ms = 600_000
+        await nodes.until(one, lambda view: len(view.nodes) == 2)
+        await one.create_topic(topic(partitions=4))
+        await nodes.until(one, all_are_led)
+        given = [each for each in one.view.partitions.values() if each.leader == one.session]
+        assert given
+        with monkeypatch.context() as patched:
+            patched.setattr(one._session, "hand_over", fail)
+            with pytest.raises(TimeoutError):
+                await one.placing.hand_over([each.partition_id for each in given], other.session)
+            assert not any(each.leader == one.session for each in one.view.partitions.values())
+        await nodes.until(one, all_are_led)
+        led = [one.view.partitions[each.partition_id] for each in given]
+        assert [each.leader for each in led] == [one.session] * len(given)
+        assert all(new.leader_epoch > old.leader_epoch for new, old in zip(led, given, strict=True))
 
     with_nodes(database, story)
 

@@ -337,6 +337,11 @@ def test_an_epoch_that_is_taken_again_is_above_all_that_were_in_use(database: Da
         await node.session.take(partitions)
         again = await node.session.take_again(partitions, [LeaderEpoch(9), LeaderEpoch(0)])
         assert again == {partitions[0]: 10, partitions[1]: 2}
+        await node.session.announce_leaving()
+        again = await node.session.take_again(partitions[:1], [LeaderEpoch(10)])
+        assert again == {partitions[0]: 11}, "who leaves still leads what it could not give away"
+        await node.session.end()
+        assert await node.session.take_again(partitions, [LeaderEpoch(11), LeaderEpoch(2)]) == {}
 
     in_a_world(database, story)
 
