@@ -80,7 +80,8 @@ def land(spark: "SparkSession", lake: Lake, source: Source, *, samples: int = 0)
         case Cluster():
             after, frames, ends = _from_cluster(spark, before, source, samples)
         case Files(root):
-            after, frames, ends = _from_files(spark, before, root)
+            after, frames, found = _from_files(spark, before, root)
+            ends = ends_not_landed(before, after, found)
     after.step = before.step + 1
     for table, frame in frames.items():
         info = schemas.TABLES[table]
@@ -93,6 +94,22 @@ def land(spark: "SparkSession", lake: Lake, source: Source, *, samples: int = 0)
         table.name: part.rows for table in schemas.LANDED if (part := written.part(table.name, after.step))
     }
     return Landed(after.step, rows) if any(rows.values()) else None
+
+
+def ends_not_landed(before: Manifest, after: Manifest, found: Sequence[LogEnd]) -> list[LogEnd]:
+    """The ends of files that were written to since the last load.
+
+    Such a file ends there now too. So its sample is behind those that have landed, though it may have been
+    written to before the last of them was taken.
+    """
+    after.written = {}
+    for one in found:
+        after.written.setdefault(one.topic, {})[str(one.partition)] = one.ts
+    return [
+        one._replace(ts=max(one.ts, before.newest_end + 1))
+        for one in found
+        if before.written.get(one.topic, {}).get(str(one.partition)) != one.ts
+    ]
 
 
 def note_ends(before: Manifest, after: Manifest, ends: Sequence[LogEnd]) -> None:

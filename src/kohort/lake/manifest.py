@@ -48,6 +48,7 @@ class Manifest:
     names: dict[str, str] = field(default_factory=dict)  # of topics, by the ids in records
     unnamed: list[str] = field(default_factory=list)  # ids in the derived tables that had no name
     newest_end: int = 0  # the time of the newest log end that has landed
+    written: Offsets = field(default_factory=dict)  # when files whose ends have landed were written to
     is_out_of_order: bool = False  # something landed that belongs before what the derived tables have
     rules: int = 0  # by which version of the rules the derived tables were made
 
