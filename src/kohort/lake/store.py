@@ -1,11 +1,11 @@
 """A lake on disk: Parquet files under ``TABLE/part=N-L/date=D``, and a manifest that says which parts count.
 
 Rows are written aside, moved into the tables, and count when the manifest names them. What was interrupted is
-removed when the lake is next opened for writing, so that no row is lost or doubled.
+removed when the lake is next opened for writing, so that no row is lost or doubled. What a refresh replaces
+is removed by the next one, or when the writer ends.
 """
 
 import fcntl
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -69,6 +69,7 @@ class Lake:
             LocalFiles(self._ours).replace(_MANIFEST, found.encode())  # from now on it is never missing
             self._sweep(found)
             yield
+            self._sweep(self.manifest())
 
     # --- what counts --------------------------------------------------------------------------
 
@@ -101,26 +102,35 @@ class Lake:
             if part.rows:
                 parts.setdefault(table, []).append(part)
                 self._move(staged, self.root / table / part.directory)
-        if after.carry == after.step:
+        is_refresh = after.carry == after.step
+        if is_refresh:
             self._move(self.stage(_CARRY, after.step), self._carry / f"{after.step:08d}")
         written = replace(after, parts=parts)
         LocalFiles(self._ours).replace(_MANIFEST, written.encode())
-        self._sweep(written)
+        if is_refresh:  # what it replaces stays until the next one: it may be being read
+            self._sweep(before, written)
+        self._clear_staging()
         return written
 
     def _move(self, staged: Path, target: Path) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.rename(staged, target)
+        """Durably, with all that is in it: after a loss of power the manifest names nothing that is gone."""
+        files = LocalFiles(self.root)
+        for path in (*staged.rglob("*"), staged):
+            files.sync(str(path.relative_to(self.root)))
+        files.move(str(staged.relative_to(self.root)), str(target.relative_to(self.root)))
 
-    def _sweep(self, kept: Manifest) -> None:
-        """Remove what does not count."""
-        shutil.rmtree(self._staging, ignore_errors=True)
+    def _sweep(self, *kept: Manifest) -> None:
+        """Remove what none of these names."""
+        self._clear_staging()
         for table in TABLES:
             directory = self.root / table
             if directory.is_dir():
-                self._keep(directory, {part.directory for part in kept.parts.get(table, ())})
+                self._keep(directory, {part.directory for one in kept for part in one.parts.get(table, ())})
         if self._carry.is_dir():
-            self._keep(self._carry, {f"{kept.carry:08d}"})
+            self._keep(self._carry, {f"{one.carry:08d}" for one in kept})
+
+    def _clear_staging(self) -> None:
+        shutil.rmtree(self._staging, ignore_errors=True)
 
     def _keep(self, directory: Path, names: set[str]) -> None:
         for path in directory.iterdir():
@@ -149,7 +159,6 @@ class Lake:
                 kept[place : place + len(small)] = [made]
                 manifest = replace(manifest, parts=manifest.parts | {name: kept})
                 LocalFiles(self._ours).replace(_MANIFEST, manifest.encode())
-        self._sweep(manifest)
 
     # --- tables -------------------------------------------------------------------------------
 
@@ -159,7 +168,10 @@ class Lake:
         """A table with its columns; without rows if nothing has landed. ``parts``: only these, with loads."""
         if parts is not None:
             return self._frame(spark, table, parts)
-        return self._frame(spark, table, self.manifest().parts.get(table.name, [])).select(*table.columns)
+        return self._counted(spark, table, self.manifest())
+
+    def _counted(self, spark: "SparkSession", table: TableInfo, manifest: Manifest) -> "DataFrame":
+        return self._frame(spark, table, manifest.parts.get(table.name, [])).select(*table.columns)
 
     def _frame(self, spark: "SparkSession", table: TableInfo, parts: Sequence[TablePart]) -> "DataFrame":
         schema = with_load(table)
@@ -182,9 +194,10 @@ class Lake:
         return self._carry / f"{manifest.carry:08d}" / name
 
     def views(self, spark: "SparkSession") -> None:
-        """Offer every table to SQL under its name."""
+        """Offer every table to SQL under its name, all as of one step."""
+        manifest = self.manifest()
         for table in TABLES.values():
-            self.read(spark, table).createOrReplaceTempView(table.name)
+            self._counted(spark, table, manifest).createOrReplaceTempView(table.name)
 
 
 def with_load(table: TableInfo) -> "StructType":

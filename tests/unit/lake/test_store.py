@@ -1,6 +1,7 @@
 """A lake on disk: what counts, what is thrown away, who may write."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,8 +46,54 @@ def test_a_replaced_table_has_the_rows_of_the_last_step_only(tmp_path: Path) -> 
     lake = Lake(tmp_path / "lake")
     with lake.writing():
         first = lake.commit(Manifest(), stage(lake, 1))
-        lake.commit(first, stage(lake, 2), replaced=[table.name for table in LANDED])
+        second = lake.commit(first, stage(lake, 2), replaced=[table.name for table in LANDED])
+        assert second.fresh("records") == [TablePart(2, 0, 1)]
     assert files(lake) == published(2)
+
+
+def test_what_a_refresh_replaces_stays_for_its_readers_until_the_next(tmp_path: Path) -> None:
+    lake, everything = Lake(tmp_path / "lake"), [table.name for table in LANDED]
+
+    def refreshed(step: int) -> Manifest:
+        lake.stage_carry("samples", step).mkdir(parents=True)
+        return replace(stage(lake, step), carry=step)
+
+    with lake.writing():
+        first = lake.commit(Manifest(), stage(lake, 1))
+        second = lake.commit(first, refreshed(2), replaced=everything)
+        assert files(lake) == published(1, 2)
+        third = lake.commit(second, stage(lake, 3))
+        assert files(lake) == published(1, 2, 3)
+        lake.commit(third, refreshed(4), replaced=everything)
+        assert files(lake) == published(2, 3, 4)
+    assert files(lake) == published(4), "other readers than Kohort find only what counts"
+
+
+def test_a_part_is_on_the_disk_before_the_manifest_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    moved: list[Path] = []
+    real_sync, real_rename = os.fsync, os.rename
+
+    def sync(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        real_sync(descriptor)
+
+    def rename(old: Path, new: Path) -> None:
+        assert {path.stat().st_ino for path in (old, *old.rglob("*"))} <= synced
+        synced.clear()
+        moved.append(new)
+        real_rename(old, new)
+
+    lake = Lake(tmp_path / "lake")
+    with lake.writing():
+        after = stage(lake, 1)
+        monkeypatch.setattr(os, "fsync", sync)
+        monkeypatch.setattr(os, "rename", rename)
+        lake.commit(Manifest(), after)
+        assert len(moved) == len(LANDED)
+        assert moved[-1].parent.stat().st_ino in synced
 
 
 def test_what_was_staged_and_not_committed_is_thrown_away(tmp_path: Path) -> None:
