@@ -44,7 +44,7 @@ class Refused(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Proposal:
-    """One batch at the offset that its leader gave it. ``settle`` is called once."""
+    """One batch at the offset that its leader gave it. ``listener`` hears once what became of it."""
 
     partition_id: PartitionId
     leader_epoch: LeaderEpoch
@@ -53,7 +53,14 @@ class Proposal:
     max_timestamp: int
     top_timestamp: int
     records: bytes | bytearray = field(repr=False)
-    settle: Callable[[Stored | Refused], None]
+    listener: Callable[[Stored | Refused], None]
+    is_settled: bool = False
+
+    def settle(self, outcome: Stored | Refused) -> None:
+        """The first outcome counts."""
+        if not self.is_settled:
+            self.is_settled = True
+            self.listener(outcome)
 
 
 class LaneOwner(NamedTuple):
@@ -102,15 +109,17 @@ class Lane:
 
     async def _work(self) -> None:
         while True:
-            await self._arrived.wait()
-            self._arrived.clear()
             while self._queue:
                 proposals = self._take()
                 try:
                     await self._store(proposals)
-                except asyncio.CancelledError:
-                    self._refuse(proposals, Refused(False, "the node stops"))
+                except BaseException as error:
+                    is_stop = isinstance(error, asyncio.CancelledError)
+                    reason = "the node stops" if is_stop else f"an append failed: {error!r}"
+                    self._refuse([each for each in proposals if not each.is_settled], Refused(False, reason))
                     raise
+            self._arrived.clear()
+            await self._arrived.wait()
 
     def _take(self) -> list[Proposal]:
         """What goes into the next transaction: the oldest, up to a size."""

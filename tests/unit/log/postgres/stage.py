@@ -203,7 +203,10 @@ class Bench:
         self.may_wait = True
         self.led: list[Led] = []
         self.lost: list[PartitionId] = []
-        owner = LaneOwner(lambda: session, connect, lambda: self.may_wait, lambda: self.led, self.lost.extend)
+        self.find_led: Callable[[], list[Led]] = lambda: self.led
+        owner = LaneOwner(
+            lambda: session, connect, lambda: self.may_wait, lambda: self.find_led(), self.lost.extend
+        )
         self.lane = Lane(owner)
 
     async def append(self, *batches: tuple[int, int, bytes], epoch: LeaderEpoch = EPOCH) -> None:

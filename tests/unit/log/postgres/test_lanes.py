@@ -188,6 +188,30 @@ def test_nothing_is_sent_while_the_window_is_closed(database: Database) -> None:
     on_a_lane(database, story, at=1, how=Break.AFTER)
 
 
+def test_an_error_that_is_not_foreseen_refuses_what_was_sent_and_the_lane_goes_on(database: Database) -> None:
+    async def story(bench: Bench) -> None:
+        bench.breaking.broken = lambda: bench.lane.submit(
+            [bench.outcomes.proposal(bench.stage.partitions[1], 0, b"meanwhile")]
+        )
+        await bench.append((0, 0, b"a"))
+        assert isinstance(bench.outcomes.settled[b"a"], Refused)
+        assert bench.outcomes.settled[b"meanwhile"] == Stored(Offset(0))
+
+    on_a_lane(database, story, at=1, error=KeyError("a bug"))
+
+
+def test_a_bug_after_some_partitions_are_settled_settles_none_twice(database: Database) -> None:
+    def fail() -> list[Led]:
+        raise KeyError("a bug")
+
+    async def story(bench: Bench) -> None:
+        bench.find_led = fail
+        await bench.append((0, 0, b"a"), (1, 0, b"b"))
+        assert bench.outcomes.stored == [b"a", b"b"]
+
+    on_a_lane(database, story, at=1, how=Break.AFTER)
+
+
 def test_a_take_over_meanwhile_is_noticed_when_the_outcome_is_looked_up(database: Database) -> None:
     async def story(bench: Bench) -> None:
         await bench.stage.admin.execute("UPDATE partitions SET leader = NULL, leader_epoch = 1")
