@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
+from urllib.parse import urlsplit
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -20,6 +21,7 @@ from kohort.model.errors import KohortError
 from kohort.model.ids import TopicName
 from kohort.model.topics import CONSUMER_OFFSETS, JOURNAL
 from kohort.security.acls import Acl, Operation, PatternType, Permission, Question, ResourceType
+from kohort.testing.proxy import AsyncProxy, Way
 
 _CONFIGS = {
     "offsets.topic.num.partitions": "4",
@@ -167,6 +169,28 @@ def test_what_the_last_node_still_has_to_say_is_in_the_journal(
         assert not node.broker.catalog.may_answer()
 
     play(cluster_url, story)
+
+
+@pytest.mark.parametrize("is_noticed", [False, True])
+def test_a_node_without_its_database_stops_cleanly(
+    cluster_url: str, caplog: pytest.LogCaptureFixture, is_noticed: bool
+) -> None:
+    async def main() -> None:
+        parts = urlsplit(cluster_url)
+        user, _, address = parts.netloc.rpartition("@")
+        async with AsyncProxy(address) as proxy:
+            nodes = Nodes(parts._replace(netloc=f"{user}@{proxy.bootstrap}").geturl())
+            node = await nodes.start()
+            await produce(nodes, b"a")
+            proxy.hold(*Way)
+            if is_noticed:
+                await nodes.until(lambda: not node.broker.catalog.may_answer())
+            caplog.clear()
+            await nodes.stop(node)
+        assert caplog.text.count("handing over at the end failed") == 1
+        assert "Traceback" not in caplog.text
+
+    asyncio.run(main())
 
 
 def test_acls_and_configs_that_one_node_changes_hold_on_the_others(cluster_url: str) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from uuid import UUID
 
@@ -269,18 +270,28 @@ class PostgresCluster:
         self._polled(self._view.version)
 
     async def leave(self) -> None:
-        """Hand over everything that others can take, and end the session."""
+        """Hand over everything that others can take, and end the session; without a database just go."""
         self._is_leaving = True
         try:
-            await self._session.announce_leaving()
-            await self.refresh()
-            for _ in range(_LEAVE_ATTEMPTS):
-                if not self.placing.has_something_to_give:
-                    break
-                await self.placing.place()
-            await self._session.end()
-        except FAULTS as error:
+            with self._database.named():
+                if self.may_answer():
+                    with suppress(TimeoutError):  # the others take what is left once the session has ended
+                        async with asyncio.timeout(self._session.window_s):
+                            await self._hand_everything_over()
+                if not self.may_answer():
+                    raise DatabaseError(f"{self._database} cannot be reached")
+                async with asyncio.timeout(self._session.window_s):
+                    await self._session.end()
+        except DatabaseError as error:
             report("handing over at the end", error, "; other nodes take over when the lease has expired")
+
+    async def _hand_everything_over(self) -> None:
+        await self._session.announce_leaving()
+        await self.refresh()
+        for _ in range(_LEAVE_ATTEMPTS):
+            if not self.placing.has_something_to_give:
+                return
+            await self.placing.place()
 
     async def close(self) -> None:
         self._is_closed = True

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import asyncpg
@@ -96,6 +97,10 @@ class Session:
         return self._clock() < self._lease.answers_until
 
     @property
+    def window_s(self) -> float:
+        return self._times.window_ms / 1_000
+
+    @property
     def answered_until(self) -> Instant:
         """When the window closed, or will close if the session is not renewed."""
         return self._lease.answers_until
@@ -160,7 +165,7 @@ class Session:
         try:
             connection = await self._connected()
             self._lease = self._lease.send(self._clock())
-            async with asyncio.timeout(self._times.window_ms / 1_000):
+            async with asyncio.timeout(self.window_s):
                 rows = await connection.fetch(sql.RENEW_AND_POLL, self.session)
         except FAULTS as error:
             if not self._is_out_of_touch:  # one line for an outage, not one for each attempt
@@ -215,8 +220,6 @@ class Session:
     async def _do(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Bury(session, renewals):
-                    await self._bury(session, renewals)
                 case Serving():
                     if self.listener is not None:
                         self.listener.serving()
@@ -228,6 +231,12 @@ class Session:
                         self.listener.lapsed()
                 case Fenced() | DataLost():
                     await self._end(effect)
+        burials = [each for each in effects if isinstance(each, Bury)]
+        if burials:
+            with suppress(TimeoutError):  # half the window is left for the next renewal; then they come again
+                async with asyncio.timeout(self.window_s / 2):
+                    for session, renewals in burials:
+                        await self._bury(session, renewals)
 
     async def _end(self, effect: Effect) -> None:
         if isinstance(effect, DataLost):

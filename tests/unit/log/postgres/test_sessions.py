@@ -294,6 +294,20 @@ def test_a_window_that_closes_while_a_renewal_is_under_way_has_lapsed(database: 
     in_a_world(database, story)
 
 
+def test_a_burial_that_has_to_wait_does_not_cost_the_own_lease(database: Database) -> None:
+    async def story(world: World) -> None:
+        living, dead = await world.join(), await world.join()
+        await world.pass_time(3_000, living)
+        async with living.slot.use():  # as a slow change of the catalog
+            await world.pass_time(500, living)
+            assert living.session.may_answer()
+        assert dead.session.session in await world.living()
+        await world.pass_time(500, living)
+        assert dead.session.session not in await world.living()
+
+    in_a_world(database, story)
+
+
 def test_only_what_no_living_session_leads_is_taken(database: Database) -> None:
     async def story(world: World) -> None:
         first, second = await world.join(), await world.join()
