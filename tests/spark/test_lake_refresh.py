@@ -120,3 +120,16 @@ def test_many_small_parts_are_merged_and_nothing_is_lost(spark: "SparkSession", 
         lake.merge(spark)
     assert lake.manifest().parts["log_ends"] == [TablePart(FANOUT, 1, FANOUT)]
     assert rows(lake.read(spark, schemas.LOG_ENDS)) == before
+
+
+def test_the_tables_that_sql_sees_are_of_one_step(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(tmp_path / "lake")
+    with lake.writing():
+        first = land(spark, lake, {schemas.LOG_ENDS: [end(0, 1)]})
+        second = land(spark, lake, {schemas.LOG_ENDS: [end(1, 2)]})
+    steps = iter([first])
+    monkeypatch.setattr(lake, "manifest", lambda: next(steps, second))
+    lake.views(spark)
+    assert spark.sql("select log_end from log_ends").collect() == [(1,)]
