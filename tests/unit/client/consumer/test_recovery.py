@@ -1,17 +1,26 @@
 """What a consumer survives: connections that break and answers that refuse, for a while."""
 
-import pytest
-from tests.unit.client.consumer.stage import P0, Stage, on_stage, read, spoiled
+from collections.abc import Awaitable
+from typing import cast
 
+import pytest
+from tests.unit.client.consumer.stage import P0, TURNS, Stage, on_stage, read, spoiled
+
+from kohort.broker.context import Response, Result
+from kohort.client.cluster import Cluster, CoordinatorOf
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.errors import BrokerError, NoBrokerError, PositionTimeoutError
 from kohort.client.subscription import OffsetAndMetadata, Partitions
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.topics import TopicPartition
-from kohort.testing.intercept import cut_off, cut_off_after, watch
+from kohort.testing.intercept import Proceed, Seen, cut_off, cut_off_after, watch
+from kohort.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
 from kohort.wire.messages.metadata import MetadataResponse
-from kohort.wire.messages.offset_fetch import OffsetFetchResponse
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kohort.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 
 REQUESTS = ("FindCoordinator", "JoinGroup", "SyncGroup", "OffsetFetch", "ListOffsets", "Fetch", "Metadata")
@@ -169,3 +178,45 @@ async def test_after_a_refusal_was_raised_the_question_where_to_begin_is_asked_a
             await read(consumer, 3)
         assert len(rule.seen) == 1
         assert [one.value for one in await read(consumer, 3)] == [b"a", b"b", b"c"]
+
+
+@pytest.mark.slow
+@on_stage
+async def test_a_member_that_was_removed_before_it_knows_its_offsets_joins_again_and_reads(
+    stage: Stage,
+) -> None:
+    """The broker's heartbeat interval is five seconds: without a heartbeat at once, poll raises that long."""
+
+    def remove(seen: Seen, proceed: Proceed) -> Result:
+        async def act() -> Response:
+            (group,) = cast(OffsetFetchRequest, seen.request).groups
+            async with Cluster(stage.broker.bootstrap) as cluster:
+                leaving = ConsumerGroupHeartbeatRequest(
+                    group_id="g", member_id=group.member_id or "", member_epoch=-1
+                )
+                await cluster.ask(CoordinatorOf("g"), leaving, ConsumerGroupHeartbeatResponse)
+            result = proceed()
+            return await result if isinstance(result, Awaitable) else result
+
+        return act()
+
+    rule = stage.broker.intercept(remove, api="OffsetFetch", times=1)
+    async with AsyncConsumer(
+        "t",
+        bootstrap_servers=stage.broker.bootstrap,
+        group_id="g",
+        group_protocol="consumer",
+        auto_offset_reset="earliest",
+    ) as consumer:
+        refusals: list[KohortError] = []
+        values: list[bytes | None] = []
+        for _ in range(TURNS):
+            try:
+                values += [one.value for some in (await consumer.poll(20)).values() for one in some]
+            except BrokerError as error:
+                refusals.append(error)
+            if values:
+                break
+        assert values == [b"a", b"b", b"c"]
+        assert len(rule.seen) == 1
+        assert len(refusals) <= 1
