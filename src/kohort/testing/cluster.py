@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
 from kohort.client.admin import Admin
 from kohort.client.admin.results import NewTopic
@@ -144,10 +145,10 @@ class Cluster:
         assert self._url is not None
         url, database = self._url, None
         if self._is_proxied:
-            before, _, after = url.rpartition("@")
-            address, _, path = after.partition("/")
+            parts = urlsplit(url)
+            user, at, address = parts.netloc.rpartition("@")
             database = self._open.enter_context(Proxy(address))
-            url = f"{before}@{database.bootstrap}/{path}"
+            url = parts._replace(netloc=user + at + database.bootstrap).geturl()
         node = ClusterNode(len(self.nodes) + 1, url, self._configs, database)
         self._open.push(node.__exit__)
         self.nodes.append(node)
