@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol, cast
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import asyncpg
 
@@ -91,13 +91,18 @@ class Database:
     @classmethod
     def parse(cls, text: str) -> "Database":
         """Read ``postgresql://[user[:password]@]host[:port]/database[?schema=name&…]``."""
-        parts = urlsplit(text)
+        try:
+            parts = urlsplit(text)
+        except ValueError:
+            raise _unreadable_url() from None  # the error may repeat a password
         if parts.scheme not in ("postgresql", "postgres"):
             raise ClusterUrlError(
                 f"--cluster: {parts.scheme or 'nothing'}:// is not the address of a PostgreSQL",
                 hint="write postgresql://user@host/database?schema=kohort",
             )
         query = parse_qsl(parts.query, keep_blank_values=True)
+        if _is_torn(parts, query):
+            raise _unreadable_url()
         schema = dict(query).get("schema", DEFAULT_SCHEMA)
         if not schema or len(schema.encode()) > _LONGEST_NAME or "\0" in schema:
             raise ClusterUrlError(f"--cluster: a schema name has 1 to {_LONGEST_NAME} bytes, not {schema!r}")
@@ -227,6 +232,24 @@ async def change(connection: Connection, schema: str) -> AsyncIterator[int]:
         version: int = await connection.fetchval(sql.NEXT_VERSION)
         yield version
         await connection.fetchval(sql.NOTIFY, schema, str(version))
+
+
+def _is_torn(parts: SplitResult, query: list[tuple[str, str]]) -> bool:
+    """Whether a character in a password has ended the part of the URL that it is in."""
+    ports = [host.rpartition("]")[2].partition(":")[2] for host in parts.netloc.rpartition("@")[2].split(",")]
+    return (
+        parts.fragment != ""
+        or "@" in parts.path
+        or any("@" in key for key, _ in query)
+        or not all(port == "" or port.isdecimal() for port in ports)
+    )
+
+
+def _unreadable_url() -> ClusterUrlError:
+    return ClusterUrlError(
+        "--cluster: the URL cannot be read (it is not repeated here: it may hold a password)",
+        hint="in a user name or password write %2F for /, %23 for #, %3F for ?, %40 for @ and %3A for :",
+    )
 
 
 def quoted(name: str) -> str:

@@ -162,6 +162,37 @@ def test_what_is_not_the_url_of_a_cluster_is_refused(text: str) -> None:
         Database.parse(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://u:sec/ret@db/app",
+        "postgresql://u:sec#ret@db/app",
+        "postgresql://u:sec?ret@db/app",
+        "postgresql://u:12/ret@db/app",
+        "postgresql://u:1@sec#ret@db/app",
+        "postgresql://u:sec[ret@db/app",
+        "postgresql://db:secret/app",
+    ],
+)
+def test_a_url_that_a_password_tears_apart_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(ClusterUrlError, match="cannot be read") as refused:
+        Database.parse(text)
+    shown = f"{refused.value} {refused.value.hint}"
+    assert not any(part in shown for part in ("sec", "ret"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://one:5432,other:5433/app",
+        "postgresql://u:p%2F%40@[::1]:5432/app",
+        "postgresql:///app?host=/run&user=ann@example",
+    ],
+)
+def test_every_form_of_an_address_is_read(text: str) -> None:
+    assert urlsplit(Database.parse(text).url)[:3] == urlsplit(text)[:3]
+
+
 def test_a_missing_database_and_a_refused_password_say_what_to_do(database: Database) -> None:
     async def main() -> None:
         missing = Database(database.url.removesuffix("postgres") + "missing", database.schema)
