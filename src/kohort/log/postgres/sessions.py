@@ -233,8 +233,8 @@ class Session:
                     await self._end(effect)
         burials = [each for each in effects if isinstance(each, Bury)]
         if burials:
-            with suppress(TimeoutError):  # half the window is left for the next renewal; then they come again
-                async with asyncio.timeout(self.window_s / 2):
+            with suppress(TimeoutError):  # then the next poll, which must not be late, asks for them again
+                async with asyncio.timeout(self._times.renewal_ms / 1_000):
                     for session, renewals in burials:
                         await self._bury(session, renewals)
 
