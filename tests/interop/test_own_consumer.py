@@ -34,7 +34,8 @@ FreshName = Callable[[str], str]
 def make_topic(target: Target, name: str, partitions: int = PARTITIONS) -> str:
     async def create() -> None:
         async with Cluster(target.bootstrap) as cluster:
-            wanted = NewTopic(name=name, partitions=partitions, replication_factor=1)
+            kept = {"retention.ms": "-1"}  # records have old timestamps: Kafka would delete them after 30 s
+            wanted = NewTopic(name=name, partitions=partitions, replication_factor=1, configs=kept)
             for result in (await create_topics(cluster, [wanted], validate_only=False)).values():
                 if isinstance(result, KohortError):
                     raise result

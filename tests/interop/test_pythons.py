@@ -32,7 +32,12 @@ TOOLS = [
     "pytest-xdist",
     "vl-convert-python",
 ]
-WITH_SPARK = ["tests/unit/spark", "tests/unit/cli/test_spark.py", "tests/unit/cli/test_up_archive.py"]
+WITH_SPARK = [
+    "tests/unit/spark",
+    "tests/unit/lake/test_landing.py",
+    "tests/unit/cli/test_spark.py",
+    "tests/unit/cli/test_up_archive.py",
+]
 
 
 def interpreter(version: str) -> str | None:
