@@ -208,19 +208,20 @@ class PostgresCluster:
                 topics = await connection.fetch(sql.TOPICS_SINCE, since)
                 partitions = await connection.fetch(sql.PARTITIONS_SINCE, since)
                 configs = await connection.fetch(sql.CONFIGS_SINCE, since)
-            if version < since:
-                # The database is older than we know it: everything is read again.
-                self._tables = Tables()
+            is_older = version < since
+            if is_older:  # than we know the database: everything is read again
+                self._tables, self._read = Tables(), ClusterSnapshot()
                 self._view = replace(self._view, version=-1)
                 self._wanted_version = 0
-            for row in configs:
-                self._read_config(row["resource"], row["configs"])
-            nodes = set(self._read.nodes)
-            self._read = self._tables.read(version, sessions, topics, partitions, self._read)
-            self._publish(self.placing.masked(self._read))
-            if nodes != set(self._read.nodes):
-                self.placing.nodes_changed()
-        if version < since:
+            else:
+                for row in configs:
+                    self._read_config(row["resource"], row["configs"])
+                nodes = set(self._read.nodes)
+                self._read = self._tables.read(version, sessions, topics, partitions, self._read)
+                self._publish(self.placing.masked(self._read))
+                if nodes != set(self._read.nodes):
+                    self.placing.nodes_changed()
+        if is_older:
             await self.refresh()
 
     def _connection_changed(self, connection: Connection) -> bool:
@@ -261,6 +262,7 @@ class PostgresCluster:
     async def _ended(self, _effect: Effect) -> None:
         self._lapsed_at = None
         self.placing.session_ended()
+        self._view = replace(self._view, version=-1)  # a database that forgot something may be at a lower one
 
     # -- placement -------------------------------------------------------------------------------------
 

@@ -264,6 +264,31 @@ def _serve_all(node: PostgresCluster) -> None:
         asyncio.get_running_loop().call_soon(node.served, mine)
 
 
+@pytest.mark.slow
+def test_a_database_that_was_restored_is_read_again_and_all_is_led_at_new_epochs(database: Database) -> None:
+    async def story(nodes: Nodes) -> None:
+        node = await nodes.join()
+        created, forgotten = topic(), topic("forgotten")
+        await node.create_topic(created)
+        await node.create_topic(forgotten)
+        await nodes.until(node, all_are_led)
+        before, epochs = node.session, [each.leader_epoch for each in node.view.topics[NAME].partitions]
+        async with node._slot.use() as connection:  # as it was long ago
+            await connection.execute(
+                "BEGIN; UPDATE cluster SET version = 1; UPDATE sessions SET renewals = 0, version = 1;"
+                "DELETE FROM partitions USING topics WHERE topics.topic_id = partitions.topic_id"
+                " AND name = 'forgotten'; DELETE FROM topics WHERE name = 'forgotten';"
+                "UPDATE topics SET version = 1; UPDATE partitions SET version = 1; COMMIT"
+            )
+        await nodes.until(node, lambda view: before not in view.nodes and all_are_led(view))
+        assert node.topics == {NAME: created}
+        assert list(node.view.topics) == [NAME]
+        later = [each.leader_epoch for each in node.view.topics[NAME].partitions]
+        assert all(new > old for new, old in zip(later, epochs, strict=True))
+
+    with_nodes(database, story)
+
+
 def test_a_partition_of_the_journal_has_the_leader_of_its_shard(database: Database) -> None:
     async def story(nodes: Nodes) -> None:
         one, other = await nodes.join(), await nodes.join()
