@@ -139,7 +139,10 @@ class PeerProcess:
         pipe = self._process.stdin
         assert pipe is not None
         pipe.write(word + "\n")
-        pipe.flush()
+        try:
+            pipe.flush()
+        except BrokenPipeError as error:
+            raise PeerError(f"{self.name}: has ended\n{self.story()}") from error
 
     def die(self) -> None:
         """Vanish without a word to the broker."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.broker.security.secured import USERS, serving
+from tests.clients.waiting import eventually
 from tests.interop.conftest import need
 from tests.interop.scripts.secured import Door
 from tests.interop.scripts.secured_rights import SCRIPTS, forget
@@ -313,9 +314,13 @@ def test_what_a_user_may_not_do_is_named(kafka: SecuredKafka, fresh_name: FreshN
         consumer.subscribe([topic])
         assert isinstance(polled(consumer), TopicAuthorizationError | GroupAuthorizationError)
     allow(kafka, TOPIC, topic, READ)
-    with Consumer(**alice, group_id=topic) as consumer:
-        consumer.subscribe([topic])
-        assert isinstance(polled(consumer), GroupAuthorizationError)
+
+    def is_denied_by_its_group() -> bool:
+        with Consumer(**alice, group_id=topic) as consumer:
+            consumer.subscribe([topic])
+            return isinstance(polled(consumer), GroupAuthorizationError)
+
+    eventually("the right to read the topic to count", is_denied_by_its_group)
     with admin_of(alice) as admin, pytest.raises(TopicAuthorizationError):
         admin.create_topic(NewTopic(name=fresh_name("denied"), partitions=1))
 
