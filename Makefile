@@ -98,7 +98,7 @@ release: $(READY) ## gather changes/ into CHANGELOG.md, set the version, commit 
 	@$(BIN)/python tools/release.py $(VERSION)
 
 lock: ## pin dependencies again (needs uv)
-	uv pip compile pyproject.toml --extra report --extra fast --extra oauth --extra postgres --extra registry --group dev --generate-hashes --universal --python-version 3.11 \
+	uv pip compile pyproject.toml --extra report --extra oauth --extra postgres --extra registry --group dev --generate-hashes --universal --python-version 3.11 \
 	  --no-header --upgrade -o requirements.lock
 
 clean: ## remove what was built, not your data

@@ -262,7 +262,7 @@ class Dispatch:
             raise RefusedError(code, "this node has lost touch with its cluster")
 
     def _check_answer(self, handler: Handler) -> None:
-        """The same for an answer; but what a Produce has stored is stored, whoever leads by now."""
+        """The same for an answer, except of Produce: what is stored stays so if another node leads now."""
         if handler.served.key is not ApiKey.PRODUCE:
             self._check(handler)
 
