@@ -1,7 +1,7 @@
 """Three real nodes on one PostgreSQL, real clients, and faults: nothing that was acknowledged is lost."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from itertools import cycle, islice
 from pathlib import Path
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:  # `tests` is no installed package
     sys.path.insert(0, str(ROOT))
 
-from tests.clients.libraries import Membership, Place, Production, Sample  # noqa: E402 (needs the path above)
+from tests.clients.libraries import Library, Membership, Production, ReadPartition, Sample  # noqa: E402 (needs the path above)
 from tests.clients.loads import AiokafkaLoad, ConfluentLoad, KafkaPythonLoad, Load  # noqa: E402 (same)
 from tests.clients.party import Party  # noqa: E402 (same)
 from tests.clients.under_faults import COMMITTED, Committer, Producing, check  # noqa: E402 (same)
@@ -20,9 +20,10 @@ from tests.clients.waiting import eventually  # noqa: E402 (same)
 from tests.clients.with_aiokafka import Aiokafka, LoopThread  # noqa: E402 (same)
 from tests.clients.with_confluent import Confluent  # noqa: E402 (same)
 from tests.clients.with_kafka_python import KafkaPython, lost_sockets_collected  # noqa: E402 (same)
+from tests.clients.with_own import Own  # noqa: E402 (same)
 
 from kohort.testing.cluster import Cluster, ClusterNode  # noqa: E402 (same)
-from kohort.testing.proxy import Way  # noqa: E402 (same)
+from kohort.testing.proxy import Direction  # noqa: E402 (same)
 
 # See lost_sockets_collected.
 pytestmark = [
@@ -39,6 +40,7 @@ QUICK = {
 }
 ACKNOWLEDGED = 100  # of each producer, before and after each fault
 COMMITS = 10
+PARTITIONS = 6
 
 
 @pytest.fixture
@@ -55,6 +57,7 @@ def aio() -> Iterator[LoopThread]:
 
 
 WorkGoesOn = Callable[[], None]
+Members = dict[str, tuple[Library, str]]  # with their protocols, by name
 
 
 def kill(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoesOn) -> None:
@@ -80,13 +83,29 @@ def cut_off(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoesOn) -> No
 def lose_replies(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoesOn) -> None:
     """What the database has committed is not known to the node."""
     assert node.database is not None
-    node.database.drop(Way.BACK)
+    node.database.drop(Direction.BACK)
     work_goes_on()
     node.database.heal()
 
 
-def crash_postgres(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoesOn) -> None:
+def kill_postgres(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoesOn) -> None:
     cluster.postgres.restart(crash=True)
+
+
+def restart_postgres(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoesOn) -> None:
+    cluster.postgres.restart()
+
+
+def grow_and_shrink(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoesOn) -> None:
+    """A node is added, gets its share, gives it back and goes, all under load."""
+    added = cluster.add_node()
+    cluster.move(COMMITTED.topic, COMMITTED.partition, to=added)
+    work_goes_on()
+    cluster.drain(added)
+    work_goes_on()
+    added.stop()
+    assert "Traceback" not in added.said(), added.said()
+    cluster.nodes.remove(added)
 
 
 def restart_all(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoesOn) -> None:
@@ -95,14 +114,38 @@ def restart_all(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoesOn) -
         work_goes_on()
 
 
-FAULTS = (lose_replies, kill, stand_still, crash_postgres, cut_off, restart_all)
+FAULTS = (
+    lose_replies,
+    kill,
+    stand_still,
+    kill_postgres,
+    cut_off,
+    grow_and_shrink,
+    restart_postgres,
+    restart_all,
+)
+QUICKLY = 5  # of them
+HOUR_S = 3_600
 
 
 @pytest.mark.parametrize(
-    "rounds", [len(FAULTS), pytest.param(50, marks=[pytest.mark.soak, pytest.mark.timeout(3_600)])]
+    "rounds", [QUICKLY, pytest.param(50, marks=[pytest.mark.soak, pytest.mark.timeout(3_600)])]
 )
 def test_nothing_acknowledged_is_lost_whatever_fails(aio: LoopThread, rounds: int) -> None:
-    with Cluster(3, configs=QUICK, proxied=True) as cluster, ExitStack() as stack:
+    # None is behind its clients: like Kafka, it would refuse their records with INVALID_TIMESTAMP.
+    clocks = (0, 5 * HOUR_S, 12 * HOUR_S)
+    with (
+        Cluster(3, configs=QUICK, proxied=True, clocks_ahead_s=clocks) as cluster,
+        ExitStack() as stack,
+        Party(cluster.bootstrap) as party,
+    ):
+        cluster.create_topic("orders", partitions=PARTITIONS)
+        # Not aiokafka, whose member sometimes stays away after a cut, nor kafka-python, which keeps positions
+        # that it has not committed over a rebalance: both are open questions.
+        members = {"c": Confluent(), "d": Confluent(), "o": Own()}
+        for name, library in members.items():
+            party.join(library, Membership(name=name, group="billing", topics=("orders",)))
+        party.until_shared(*members, places=PARTITIONS)
         loads: list[Load] = [
             ConfluentLoad(cluster.bootstrap, "plain", idempotent=False),
             ConfluentLoad(cluster.bootstrap, "idempotent", idempotent=True, codec="lz4"),
@@ -126,8 +169,12 @@ def test_nothing_acknowledged_is_lost_whatever_fails(aio: LoopThread, rounds: in
                 committer.wait_for(COMMITS)
             for number, fault in enumerate(islice(cycle(FAULTS), rounds)):
                 print(f"round {number}: {fault.__name__}")
+                feed(cluster, 10 * number)
                 fault(cluster, cluster.nodes[number % 3], work_goes_on)
                 work_goes_on()
+                party.until_shared(*members, places=PARTITIONS)
+                party.commit_all()
+        until_all_is_done(party, members, 10 * rounds)
         for load in loads:
             load.finish()
             check(load, cluster.bootstrap, repeats=load.topic == "plain")
@@ -135,25 +182,51 @@ def test_nothing_acknowledged_is_lost_whatever_fails(aio: LoopThread, rounds: in
             assert "Traceback" not in node.said(), node.said()
 
 
-PARTITIONS = 6
-
-
-def test_a_group_of_three_libraries_survives_the_death_of_its_coordinator(aio: LoopThread) -> None:
-    with Cluster(3, configs=QUICK) as cluster, Party(cluster.bootstrap) as party:
+def test_groups_of_both_kinds_survive_the_death_of_their_coordinator(aio: LoopThread) -> None:
+    classic: Members = {
+        "c": (Confluent(), "classic"),
+        "k": (KafkaPython(), "classic"),
+        "a": (Aiokafka(aio), "classic"),
+    }
+    newer: Members = {
+        "n": (Confluent(), "consumer"),
+        "o": (Own(), "consumer"),
+        "b": (KafkaPython(), "classic"),
+    }
+    with (
+        Cluster(3, configs=QUICK) as cluster,
+        Party(cluster.bootstrap) as billing,
+        Party(cluster.bootstrap) as shipping,
+    ):
         cluster.create_topic("orders", partitions=PARTITIONS)
         feed(cluster, 0)
-        for library, name in ((Confluent(), "c"), (KafkaPython(), "k"), (Aiokafka(aio), "a")):
-            party.join(library, Membership(name=name, group="billing", topics=("orders",)))
-        party.until_shared("c", "k", "a", places=PARTITIONS)
-        party.until("the first records", lambda: party.ledger.count() == PARTITIONS * 10)
-        party.commit_all()
+        for group, party, members in (("billing", billing, classic), ("shipping", shipping, newer)):
+            for name, (library, protocol) in members.items():
+                party.join(library, Membership(name=name, group=group, topics=("orders",), protocol=protocol))
+            party.until_shared(*members, places=PARTITIONS)
+            until_first_records(party)
+            party.commit_all()
+        doomed = cluster.coordinator("billing")
+        assert cluster.move_coordinator("shipping", to=doomed) is doomed
+        assert cluster.coordinator("shipping") is doomed
 
-        cluster.coordinator("billing").kill()
+        doomed.kill()
         feed(cluster, 10)
 
-        everything = {Place("orders", partition): 20 for partition in range(PARTITIONS)}
-        party.until("all to be committed", lambda: party.ledger.acknowledged == everything, committing=True)
-        party.until_shared("c", "k", "a", places=PARTITIONS)
+        until_all_is_done(billing, classic, 20)
+        until_all_is_done(shipping, newer, 20)
+
+
+def until_first_records(party: Party) -> None:
+    party.until("the first records", lambda: party.ledger.count() == PARTITIONS * 10)
+
+
+def until_all_is_done(party: Party, names: Iterable[str], records: int) -> None:
+    """Every member has its share, and so many records of each partition are committed."""
+    party.until_shared(*names, places=PARTITIONS)
+    everything = {ReadPartition("orders", partition): records for partition in range(PARTITIONS)}
+    party.until("all to be committed", lambda: party.ledger.acknowledged == everything, committing=True)
+    party.until_shared(*names, places=PARTITIONS)
 
 
 def feed(cluster: Cluster, start: int) -> None:

@@ -69,6 +69,8 @@ class Watch(NamedTuple):
     since: Instant
 
 
+Watches: TypeAlias = tuple[tuple[SessionId, Watch], ...]
+
 # --- effects ----------------------------------------------------------------------------------------
 
 
@@ -109,7 +111,7 @@ class Lease:
     polled_at: Instant | None = None  # when the last poll was answered; None: nothing was seen since a break
     is_serving: bool = False
     is_over: bool = False  # fenced, data is lost, or the node has left
-    watches: tuple[tuple[SessionId, Watch], ...] = ()
+    watches: Watches = ()
 
     def may_answer(self, now: Instant) -> bool:
         """Whether an answer that was made from memory before ``now`` was looked at may leave."""
@@ -155,19 +157,31 @@ class Lease:
         """Nothing is answered any more."""
         return replace(self, sent_at=None, is_over=True, is_serving=False)
 
-    def _watch(
-        self, others: Iterable[SeenSession], now: Instant
-    ) -> tuple[tuple[tuple[SessionId, Watch], ...], list[Effect]]:
-        """Time without sight does not count: after a break every watch begins again."""
-        is_gap = self.polled_at is None or now - self.polled_at > 2 * self.times.renewal_ms
-        before = {} if is_gap else dict(self.watches)
-        watches: list[tuple[SessionId, Watch]] = []
-        burials: list[Effect] = []
-        for other in others:
-            watch = before.get(other.session)
-            if watch is None or watch.renewals != other.renewals:
-                watch = Watch(other.renewals, now)
-            watches.append((other.session, watch))
-            if other.is_expired and now - watch.since >= watch_of(other.lease_ms):
-                burials.append(Bury(other.session, other.renewals))
-        return tuple(watches), burials
+    def _watch(self, others: Iterable[SeenSession], now: Instant) -> tuple[Watches, list[Bury]]:
+        return watch(self.watches, others, now, self.polled_at, 2 * self.times.renewal_ms)
+
+
+def watch(
+    before: Watches,
+    others: Iterable[SeenSession],
+    now: Instant,
+    polled_at: Instant | None,
+    longest_gap_ms: int,
+) -> tuple[Watches, list[Bury]]:
+    """Which sessions are watched after a look at them, and which of them may be buried.
+
+    Time without sight does not count: after a break every watch begins again. ``polled_at`` is the time of
+    the look before this one; ``None`` if nothing was seen since a break.
+    """
+    is_gap = polled_at is None or now - polled_at > longest_gap_ms
+    known = {} if is_gap else dict(before)
+    watches: list[tuple[SessionId, Watch]] = []
+    burials: list[Bury] = []
+    for other in others:
+        found = known.get(other.session)
+        if found is None or found.renewals != other.renewals:
+            found = Watch(other.renewals, now)
+        watches.append((other.session, found))
+        if other.is_expired and now - found.since >= watch_of(other.lease_ms):
+            burials.append(Bury(other.session, other.renewals))
+    return tuple(watches), burials

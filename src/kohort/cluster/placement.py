@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from kohort.cluster.lease import SessionId
-from kohort.cluster.view import ClusterSnapshot, Kind, Node, PartitionId, Placed
+from kohort.cluster.view import ClusterSnapshot, PartitionId, PartitionKind, Placed, PlacedNode
 
 MOVES_AT_A_TIME = 5
 NEXT_RANK_AFTER_MS = 500  # the node that ranks second takes an orphan after this, the third after twice this
@@ -37,7 +37,7 @@ def plan(
         return Moves()
     staying = [node for node in view.nodes.values() if not node.is_leaving]
     moves = Moves()
-    for kind in Kind:
+    for kind in PartitionKind:
         units = [each for each in view.partitions.values() if each.kind is kind and each.moves_with is None]
         if not units:
             continue
@@ -46,6 +46,7 @@ def plan(
             _give_everything(load, my_node, moves)
         else:
             _take_orphans(load, my_node, orphaned_ms, moves)
+            _give_assigned(load, my_node, moves)
             if is_settled:
                 _give_surplus(load, my_node, moves)
     _add_companions(view, me, moves)
@@ -55,7 +56,7 @@ def plan(
 class _Load:
     """How many partitions of one kind each node leads that stays; counts moves as if they were done."""
 
-    def __init__(self, view: ClusterSnapshot, units: list[Placed], staying: list[Node]) -> None:
+    def __init__(self, view: ClusterSnapshot, units: list[Placed], staying: list[PlacedNode]) -> None:
         self.view = view
         self.units = sorted(units)
         self.staying = staying
@@ -63,35 +64,59 @@ class _Load:
         self.of.update(each.leader for each in units if each.leader in self.of)
         self.cap = -(-len(units) // len(staying)) if staying else 0
 
-    def led_by(self, node: Node) -> list[Placed]:
+    def led_by(self, node: PlacedNode) -> list[Placed]:
         return [each for each in self.units if each.leader == node.session]
 
-    def ranking(self, partition: PartitionId) -> list[Node]:
+    def ranking(self, each: Placed) -> list[PlacedNode]:
         """The nodes in the order in which they should lead a partition; no other partition matters here."""
-        return sorted(self.staying, key=lambda node: _rendezvous(partition, node), reverse=True)
+
+        def rank(node: PlacedNode) -> tuple[bool, int]:
+            return node.node_id == each.assigned, _rendezvous(each.partition_id, node)
+
+        return sorted(self.staying, key=rank, reverse=True)
+
+    def movable(self, node: PlacedNode) -> list[Placed]:
+        """What a node leads and was not chosen for by hand."""
+        return [each for each in self.led_by(node) if each.assigned != node.node_id]
 
 
-def _take_orphans(load: _Load, me: Node, orphaned_ms: Callable[[PartitionId], int], moves: Moves) -> None:
+def _take_orphans(
+    load: _Load, me: PlacedNode, orphaned_ms: Callable[[PartitionId], int], moves: Moves
+) -> None:
     orphans = (each for each in load.units if load.view.leader_of(each) is None)
     for each in sorted(orphans, key=lambda each: _rendezvous(each.partition_id, me), reverse=True):
-        rank = load.ranking(each.partition_id).index(me)
+        rank = load.ranking(each).index(me)
         waited = orphaned_ms(each.partition_id)
         is_abandoned = waited >= len(load.staying) * NEXT_RANK_AFTER_MS  # all others are full, or stuck
-        if waited >= rank * NEXT_RANK_AFTER_MS and (load.of[me.session] < load.cap or is_abandoned):
+        has_room = load.of[me.session] < load.cap or each.assigned == me.node_id
+        if waited >= rank * NEXT_RANK_AFTER_MS and (has_room or is_abandoned):
             moves.take.append(each.partition_id)
             load.of[me.session] += 1
 
 
-def _give_surplus(load: _Load, me: Node, moves: Moves) -> None:
+def _give_assigned(load: _Load, me: PlacedNode, moves: Moves) -> None:
+    """What was moved by hand goes to its node, if that lives."""
+    chosen = {node.node_id: node.session for node in load.staying if node.session != me.session}
+    for each in load.led_by(me):
+        if each.assigned in chosen:
+            receiver = moves.give[each.partition_id] = chosen[each.assigned]
+            load.of[me.session] -= 1
+            load.of[receiver] += 1
+
+
+def _give_surplus(load: _Load, me: PlacedNode, moves: Moves) -> None:
     """The node that has the most gives to the one that has the fewest, as long as that has two less.
 
     Only the one that has the most gives: if all did that have more than the average, all would give to the
-    same node.
+    same node. What was moved by hand stays.
     """
-    if me.session != max(load.staying, key=lambda node: (load.of[node.session], -node.node_id)).session:
+    givers = [node for node in load.staying if load.movable(node)]
+    if not givers:
+        return
+    if me.session != max(givers, key=lambda node: (load.of[node.session], -node.node_id)).session:
         return
     under_way = sum(each.is_loading for each in load.units if load.view.leader_of(each) is not None)
-    mine = [each for each in load.led_by(me) if not each.is_loading]
+    mine = [each for each in load.movable(me) if not each.is_loading and each.partition_id not in moves.give]
     for _ in range(MOVES_AT_A_TIME - under_way):
         receiver = min(load.staying, key=lambda node: (load.of[node.session], node.node_id))
         if not mine or load.of[me.session] - load.of[receiver.session] < 2:
@@ -103,32 +128,37 @@ def _give_surplus(load: _Load, me: Node, moves: Moves) -> None:
         load.of[receiver.session] += 1
 
 
-def _give_everything(load: _Load, me: Node, moves: Moves) -> None:
+def _give_everything(load: _Load, me: PlacedNode, moves: Moves) -> None:
     if not load.staying:
         return
     for each in load.led_by(me):
-        ranking = load.ranking(each.partition_id)
+        ranking = load.ranking(each)
         receiver = next((node for node in ranking if load.of[node.session] < load.cap), ranking[0])
         moves.give[each.partition_id] = receiver.session
         load.of[receiver.session] += 1
 
 
 def _add_companions(view: ClusterSnapshot, me: SessionId, moves: Moves) -> None:
-    """A shard's partition of the journal goes where the shard goes."""
+    """A shard's partition of the journal goes where the shard goes, or follows it."""
     for each in view.partitions.values():
         if each.moves_with is None:
             continue
-        is_left_behind = view.partitions[each.moves_with].leader == me and view.leader_of(each) is None
+        shard = view.partitions[each.moves_with]
+        leader = view.leader_of(shard)
+        is_left_behind = shard.leader == me and view.leader_of(each) is None
+        if each.leader == me and leader is not None and leader.session != me and not leader.is_leaving:
+            moves.give[each.partition_id] = leader.session  # an old view made us take it
+            continue
         if each.moves_with in moves.give:
             moves.give[each.partition_id] = moves.give[each.moves_with]
         elif each.moves_with in moves.take or is_left_behind:
             moves.take.append(each.partition_id)
 
 
-def _preference(each: Placed, receiver: Node, giver: Node) -> int:
+def _preference(each: Placed, receiver: PlacedNode, giver: PlacedNode) -> int:
     return _rendezvous(each.partition_id, receiver) - _rendezvous(each.partition_id, giver)
 
 
-def _rendezvous(partition: PartitionId, node: Node) -> int:
+def _rendezvous(partition: PartitionId, node: PlacedNode) -> int:
     """The same number on every node and in every release."""
     return int.from_bytes(blake2b(b"%d %d" % (partition, node.node_id), digest_size=8).digest(), "big")

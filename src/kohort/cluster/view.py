@@ -15,15 +15,26 @@ from kohort.model.topics import Topic, TopicPartition
 PartitionId = NewType("PartitionId", int)  # of a row, in the whole cluster
 
 
-class Kind(Enum):
+class PartitionKind(Enum):
     """Partitions of one kind are spread over the nodes by themselves."""
 
     SHARD = auto()  # of ``__consumer_offsets``, with the partition of the journal that belongs to it
     DATA = auto()
 
 
-class Node(NamedTuple):
-    """A session that is not dead. One that is leaving gives away what it leads, and gets nothing."""
+class ListenerAddress(NamedTuple):
+    """Where clients of one listener reach a node."""
+
+    name: str
+    host: str
+    port: int
+
+
+class PlacedNode(NamedTuple):
+    """A session that is not dead. One that is leaving gives away what it leads, and gets nothing.
+
+    ``listeners`` is empty where only one address is known, which is ``host`` and ``port``.
+    """
 
     session: SessionId
     node_id: NodeId
@@ -31,17 +42,52 @@ class Node(NamedTuple):
     host: str = ""
     port: int = 0
     rack: str | None = None
+    listeners: tuple[ListenerAddress, ...] = ()
+
+    def at(self, listener: str) -> "PlacedNode | None":
+        """The node with its address for clients of a listener; ``None`` if it has no such listener."""
+        if not self.listeners:
+            return self
+        for name, host, port in self.listeners:
+            if name == listener:
+                return self._replace(host=host, port=port)
+        return None
+
+
+class ChangeReason(Enum):
+    """Why a partition got another leader, or the same one at a higher epoch. The values are in the tables."""
+
+    NEW = "new"  # it had none
+    DEATH = "death"  # the lease of its leader ended
+    FORGOTTEN = "forgotten"  # an administrator declared its leader dead
+    HANDOVER = "handover"  # its leader stopped or was drained
+    MOVE = "move"  # an administrator chose the node
+    BALANCE = "balance"  # nodes share partitions evenly
+    AGAIN = "again"  # its leader could not append, or the database lost records
+
+
+class LeaderChange(NamedTuple):
+    """The last change of a partition's leader. ``silent_ms``: since the last sign of the leader before."""
+
+    reason: ChangeReason
+    from_node: NodeId | None
+    silent_ms: int
 
 
 class Placed(NamedTuple):
-    """A partition and its leader. ``moves_with``: it always has the leader of that other partition."""
+    """A partition and its leader. ``moves_with``: it always has the leader of that other partition.
+
+    ``assigned``: the node that was chosen by hand, as long as it does not go.
+    """
 
     partition_id: PartitionId
-    kind: Kind
+    kind: PartitionKind
     leader: SessionId | None
     leader_epoch: LeaderEpoch = LeaderEpoch(-1)
     served_epoch: LeaderEpoch = LeaderEpoch(-1)
     moves_with: PartitionId | None = None
+    assigned: NodeId | None = None
+    change: LeaderChange | None = None
 
     @property
     def is_loading(self) -> bool:
@@ -60,14 +106,14 @@ class ClusterSnapshot:
     """The cluster as one node sees it. ``version`` grows with every change of the tables."""
 
     version: int = 0
-    nodes: Mapping[SessionId, Node] = field(default_factory=dict)
+    nodes: Mapping[SessionId, PlacedNode] = field(default_factory=dict)
     partitions: Mapping[PartitionId, Placed] = field(default_factory=dict)
     topics: Mapping[TopicName, PlacedTopic] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     changed: Collection[TopicName] | None = None  # the topics that the version before has not so, if known
 
-    def leader_of(self, partition: Placed) -> Node | None:
+    def leader_of(self, partition: Placed) -> PlacedNode | None:
         """The node that leads; ``None`` for an orphan, whose leader is none or dead."""
         return None if partition.leader is None else self.nodes.get(partition.leader)
 

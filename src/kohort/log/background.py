@@ -96,6 +96,26 @@ def describe(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
+async def persist(
+    pause: Pause, name: str, attempt: Callable[[], Awaitable[T]], longest_ms: int = LONGEST_BACKOFF_MS
+) -> T:
+    """What ``attempt`` returns, which is tried until it succeeds, with a growing pause after each failure.
+
+    A failure for the same reason as before is not reported again.
+    """
+    backoff = FIRST_BACKOFF_MS
+    said = ""
+    while True:
+        try:
+            return await attempt()
+        except Exception as error:
+            if describe(error) != said:
+                report(name, error, f"; it is tried again in {backoff} ms")
+            said = describe(error)
+        await pause(backoff)
+        backoff = min(2 * backoff, longest_ms)
+
+
 class Background:
     """The background tasks of one owner. Whatever fails is reported in one line and tried again."""
 
@@ -106,14 +126,13 @@ class Background:
     def keep(
         self, name: str, attempt: Callable[[], Awaitable[None]], longest_ms: int = LONGEST_BACKOFF_MS
     ) -> None:
-        """Try ``attempt`` until it succeeds, with a growing pause after each failure.
+        """``persist`` in the background.
 
-        A failure for the same reason as before is not reported again.
         Does nothing while a task of that name is under way.
         """
 
         async def run() -> None:
-            await self._try(name, attempt, longest_ms)
+            await persist(self._pause, name, attempt, longest_ms)
             del self._tasks[name]  # in the same step as the end of ``attempt``: the next call starts a task
 
         if name not in self._tasks:
@@ -125,7 +144,7 @@ class Background:
         async def run() -> None:
             while True:
                 await self._pause(interval_ms())
-                await self._try(name, job)
+                await persist(self._pause, name, job)
 
         self._start(name, run())
 
@@ -144,18 +163,3 @@ class Background:
     def _ended(self, name: str, task: asyncio.Task[None]) -> None:
         if self._tasks.get(name) is task:
             del self._tasks[name]
-
-    async def _try(
-        self, name: str, attempt: Callable[[], Awaitable[None]], longest_ms: int = LONGEST_BACKOFF_MS
-    ) -> None:
-        backoff = FIRST_BACKOFF_MS
-        said = ""
-        while True:
-            try:
-                return await attempt()
-            except Exception as error:
-                if describe(error) != said:
-                    report(name, error, f"; it is tried again in {backoff} ms")
-                said = describe(error)
-            await self._pause(backoff)
-            backoff = min(2 * backoff, longest_ms)

@@ -6,7 +6,7 @@ ids come from the caller, who makes them here.
 """
 
 import secrets
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from kohort.cluster.lease import SessionId
@@ -63,16 +63,22 @@ class Catalog(Protocol):
 
     def topic_by_id(self, topic_id: TopicId) -> Topic | None: ...
 
-    async def create_topic(self, topic: Topic) -> None:
-        """Raises TOPIC_ALREADY_EXISTS, or INVALID_TOPIC_EXCEPTION for a name that collides with another."""
+    async def create_topic(self, topic: Topic, *, assigned: Sequence[NodeId] = ()) -> None:
+        """Raises TOPIC_ALREADY_EXISTS, or INVALID_TOPIC_EXCEPTION for a name that collides with another.
+
+        ``assigned``: the node that is to lead each partition, if a client has chosen them.
+        """
         ...
 
     async def delete_topic(self, name: TopicName) -> Topic:
         """Remove a topic and return what it was; raises UNKNOWN_TOPIC_OR_PARTITION."""
         ...
 
-    async def add_partitions(self, name: TopicName, total: int) -> Topic:
-        """Raise the number of partitions to ``total``; INVALID_PARTITIONS unless that is more than now."""
+    async def add_partitions(self, name: TopicName, total: int, *, assigned: Sequence[NodeId] = ()) -> Topic:
+        """Raise the number of partitions to ``total``; INVALID_PARTITIONS unless that is more than now.
+
+        ``assigned``: the node that is to lead each new partition, if a client has chosen them.
+        """
         ...
 
     async def set_topic_configs(self, name: TopicName, configs: Mapping[str, str]) -> Topic:
@@ -108,7 +114,7 @@ ViewListener = Callable[[ClusterSnapshot, ClusterSnapshot], None]
 """Called on the loop with the view as it was and as it is."""
 
 
-class Cluster(Catalog, Protocol):
+class ClusterCatalog(Catalog, Protocol):
     """The catalog, the nodes that share it, and who leads what. A node on files is a cluster of one."""
 
     @property

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from typing import NamedTuple, Protocol
 
+from kohort.log.producers import Producers
 from kohort.model.errors import RefusedError
 from kohort.model.ids import LeaderEpoch, Offset, TopicId, WallTime
 from kohort.model.topics import Topic, TopicPartition
@@ -162,6 +163,9 @@ class Log(Protocol):
 
     @property
     def size_bytes(self) -> int: ...
+
+    @property
+    def producers(self) -> Producers: ...
 
     @property
     def failure(self) -> str | None:

@@ -4,9 +4,11 @@ Pure: batch headers in, decisions out. The state is rebuilt from headers, or fro
 headers after it; a snapshot knows only the last batch of each producer, as in Kafka.
 """
 
-from collections.abc import Iterator
+from collections.abc import ItemsView, Iterator
+from itertools import islice
 from struct import Struct
 from typing import NamedTuple
+from weakref import WeakSet
 
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Offset, ProducerId, WallTime
@@ -18,6 +20,9 @@ REMEMBERED_BATCHES = 5
 
 MOST_PRODUCERS = 10_000
 """Of one partition. One more, and the one silent for longest is forgotten, as if it had expired."""
+
+MOST_PRODUCERS_OF_A_NODE = 200_000
+"""Of all partitions together: some 240 MB. One more, and those with the most producers forget some."""
 
 NO_EPOCH = -1
 NO_TRANSACTION = Offset(-1)
@@ -55,6 +60,11 @@ class ProducerState:
         self.coordinator_epoch = _NO_COORDINATOR
         self.open_since = NO_TRANSACTION  # first offset of its open transaction
 
+    @property
+    def last_sequence(self) -> int:
+        """Of its last batch in this epoch; -1 if there is none."""
+        return self.batches[-1].last_sequence if self.batches else -1
+
 
 class CorruptSnapshotError(ValueError):
     """A ``.snapshot`` that is cut, of another version, or fails its checksum."""
@@ -63,12 +73,18 @@ class CorruptSnapshotError(ValueError):
 class Producers:
     """All producers of one partition."""
 
-    __slots__ = ("_producers",)
+    __slots__ = ("__weakref__", "_producers", "_room")
 
     def __init__(self) -> None:
         self._producers: dict[
             ProducerId, ProducerState
         ] = {}  # the one that has been silent for longest first
+        self._room: ProducerRoom | None = None
+
+    def share(self, room: "ProducerRoom") -> None:
+        """Count these among those of a node from here on."""
+        self._room = room
+        room.add(self)
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -77,6 +93,10 @@ class Producers:
     def highest_id(self) -> int:
         """The highest producer id that is remembered; -1 if there is none."""
         return max(self._producers, default=-1)
+
+    def active(self) -> ItemsView[ProducerId, ProducerState]:
+        """All that are remembered, those silent for longest first."""
+        return self._producers.items()
 
     def check(self, header: BatchHeader) -> StoredBatch | None:
         """May a client append this batch? ``None`` says yes; a repetition gets the original.
@@ -103,11 +123,14 @@ class Producers:
         """A batch with a producer id was appended at ``base_offset``; control batches end a transaction."""
         producer_id = ProducerId(header.producer_id)
         producer = self._producers.pop(producer_id, None)
+        is_more = producer is None and len(self._producers) < MOST_PRODUCERS
         if producer is None:
             producer = ProducerState()
-            if len(self._producers) >= MOST_PRODUCERS:
-                self._forget_the_most_silent()
+            if not is_more:
+                self.forget_the_most_silent(1)
         self._producers[producer_id] = producer
+        if is_more and self._room is not None:
+            self._room.take(1)
         if producer.epoch != header.producer_epoch:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
@@ -138,11 +161,15 @@ class Producers:
         for producer_id in expired:
             del self._producers[producer_id]
 
-    def _forget_the_most_silent(self) -> None:
-        for producer_id, producer in self._producers.items():
-            if producer.open_since == NO_TRANSACTION:
-                del self._producers[producer_id]
-                return
+    def forget_the_most_silent(self, count: int) -> None:
+        """As if so many of them had expired; one with an open transaction is kept."""
+        closed = (
+            producer_id
+            for producer_id, producer in self._producers.items()
+            if producer.open_since == NO_TRANSACTION
+        )
+        for producer_id in list(islice(closed, count)):
+            del self._producers[producer_id]
 
     def last_offsets(self) -> dict[int, Offset]:
         """The last offset of each producer's last batch: compaction must leave these batches standing."""
@@ -167,6 +194,54 @@ class Producers:
         return producers
 
 
+class ProducerRoom:
+    """What all partitions of a node may remember together, so that they cannot take all memory.
+
+    When it is full, an eighth is made free where the most producers are: a partition with few keeps them.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = MOST_PRODUCERS_OF_A_NODE if most is None else most
+        self._taken = 0  # at least: those that expire are not noticed before it is full
+        self._partitions: WeakSet[Producers] = WeakSet()
+
+    def add(self, producers: Producers) -> None:
+        self._partitions.add(producers)
+        self.take(len(producers))
+
+    def take(self, count: int) -> None:
+        """There are so many more."""
+        self._taken += count
+        if self._taken > self._most:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        largest = sorted(self._partitions, key=len, reverse=True)
+        sizes = [len(producers) for producers in largest]
+        self._taken = sum(sizes)
+        if self._taken <= self._most:
+            return
+        wanted = self._most * 7 // 8
+        level = _level(sizes, wanted)
+        for producers, size in zip(largest, sizes, strict=True):
+            if size <= level:
+                break
+            producers.forget_the_most_silent(size - level)
+        self._taken = wanted
+
+
+def _level(sizes: list[int], wanted: int) -> int:
+    """The largest size that all may have, if there are to be so many together; the largest come first."""
+    others = sum(sizes)
+    for count, size in enumerate(sizes, 1):
+        others -= size
+        level = (wanted - others) // count
+        following = sizes[count] if count < len(sizes) else 0
+        if level >= following:
+            return level
+    return 0
+
+
 def _repeated(producer: ProducerState, header: BatchHeader) -> StoredBatch | None:
     sequence, delta = header.last_sequence, header.last_offset_delta
     for stored in producer.batches:
@@ -188,8 +263,7 @@ def _check_sequence(producer: ProducerState, header: BatchHeader) -> None:
         expected = 0 if producer.epoch != NO_EPOCH else header.base_sequence
     else:
         # After nothing but a marker in this epoch, numbering begins.
-        last = producer.batches[-1].last_sequence if producer.batches else -1
-        expected = (last + 1) % _SEQUENCES
+        expected = (producer.last_sequence + 1) % _SEQUENCES
     if header.base_sequence != expected:
         raise RefusedError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

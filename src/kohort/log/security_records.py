@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kohort.log.catalog import UserKey
-from kohort.security.acls import Acl, Operation, PatternType, Permission, ResourceType
+from kohort.security.acls import Acl, AclResourceType, Operation, PatternType, Permission
 from kohort.security.scram import ScramCredential, ScramMechanism
 
 _KEYS = ("salt", "stored_key", "server_key")
@@ -42,7 +42,7 @@ def read_acl(fields: list[Any]) -> Acl:
     """One rule of a record of ACLs."""
     kind, name, pattern, principal, host, operation, permission = fields
     return Acl(
-        ResourceType(kind),
+        AclResourceType(kind),
         name,
         PatternType(pattern),
         principal,

@@ -3,6 +3,7 @@
 from typing import NoReturn
 
 from kohort.log.log import EpochEnd, LogConfig, LogSpec, Slice, TimedOffset
+from kohort.log.producers import Producers
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset
 
@@ -12,6 +13,7 @@ class UnreadableLog:
 
     start_offset = end_offset = high_watermark = last_stable_offset = Offset(0)
     size_bytes = 0
+    producers = Producers()  # none
 
     def __init__(self, spec: LogSpec, failure: str) -> None:
         self.partition = spec.partition

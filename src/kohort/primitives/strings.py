@@ -14,9 +14,14 @@ def java_hash(text: str) -> int:
 @lru_cache(maxsize=100_000)  # asked with every heartbeat, of the same few groups
 def partition_for(group_id: str, count: int) -> int:
     """The partition of ``__consumer_offsets``, of ``count``, that a group lives in."""
+    return group_hash(group_id) % count
+
+
+def group_hash(group_id: str) -> int:
+    """What the number of partitions divides; the rest is the partition of the group."""
     value = java_hash(group_id)
     # Java's abs(-2**31) is negative; Kafka takes 0 for it.
-    return 0 if value == -0x80000000 else abs(value) % count
+    return 0 if value == -0x80000000 else abs(value)
 
 
 def utf16_length(text: str) -> int:

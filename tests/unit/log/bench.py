@@ -9,9 +9,10 @@ from typing import Any, ParamSpec, TypeVar
 
 from kohort.log.files.directory import DataDirectory
 from kohort.log.files.disk import Disk
+from kohort.log.files.log_files import StorageSettings
 from kohort.log.files.memory import Immediately
 from kohort.log.files.segmented import SegmentedLog
-from kohort.log.files.storage import LogStorage, StorageSettings
+from kohort.log.files.storage import LogStorage
 from kohort.log.log import Append, Appended, Cleanup, LogConfig, LogSpec, SyncPolicy, TimedOffset
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset, Partition, TopicId, TopicName, WallTime

@@ -7,16 +7,17 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kohort.log.catalog import CLUSTER_DEFAULT, Cluster
+from kohort.log.catalog import CLUSTER_DEFAULT, ClusterCatalog
 from kohort.log.files.catalog_file import CorruptCatalogError, FileCatalog, Identity
 from kohort.log.files.catalog_state import CATALOG, CatalogState, decode, encode
+from kohort.log.files.checkpoints import META_PROPERTIES, OFFSETS_PARTITIONS
 from kohort.log.files.directory import DataDirectory, ForeignDirectoryError
 from kohort.log.files.disk import read_file
 from kohort.log.files.memory import Immediately
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, NodeId, Partition, TopicId, TopicName
-from kohort.model.topics import Topic, TopicPartition, show_topic_id
-from kohort.testing.faults import FakeDisk, Fault, Survival
+from kohort.model.topics import CONSUMER_OFFSETS, Topic, TopicPartition, show_topic_id
+from kohort.testing.faults import FakeDisk, Fault, Kind, Outage, Survival
 
 T = TypeVar("T")
 ORDERS = TopicName("orders")
@@ -75,7 +76,7 @@ def node() -> Node:
 
 def test_a_new_catalog_is_empty_and_knows_who_it_is(node: Node) -> None:
     catalog = node.catalog
-    cluster: Cluster = catalog
+    cluster: ClusterCatalog = catalog
     assert cluster.view.topics == {}
     assert (catalog.cluster_id, catalog.node_id) == ("cluster", 1)
     assert (dict(catalog.topics), dict(catalog.deleted), dict(catalog.broker_configs)) == ({}, {}, {})
@@ -93,6 +94,22 @@ def test_the_cluster_id_of_a_directory_that_kafka_made_is_kept() -> None:
     directory.identify("from kafka", NodeId(1))
     directory.close(clean=True)
     assert Node(disk).catalog.cluster_id == "from kafka"
+
+
+def test_the_number_of_offsets_partitions_is_noted_outside_the_catalog_too(node: Node) -> None:
+    def noted() -> str | None:
+        return node.directory.identity().get(OFFSETS_PARTITIONS)
+
+    assert noted() is None
+    node.do(node.catalog.create_topic(Topic(CONSUMER_OFFSETS, TopicId(b"c" * 16), 2)))
+    assert noted() == "2"
+    node.do(node.catalog.add_partitions(CONSUMER_OFFSETS, 3))
+    assert noted() == "3"
+    node.disk.remove(f"data/{META_PROPERTIES}")  # as of a release that did not note it
+    node.restart()
+    assert noted() == "3"
+    node.crash()
+    assert noted() == "3"
 
 
 def test_the_directory_of_another_node_is_refused(node: Node) -> None:
@@ -333,3 +350,18 @@ def test_a_line_is_read_as_it_was_written() -> None:
     record = {"type": "topic", "name": "ä", "configs": {"a": "1"}}
     assert decode(encode(record).rstrip(b"\n")) == record
     assert decode(b"nonsense") is None
+
+
+def test_a_catalog_that_cannot_be_written_is_one_line_in_the_log_until_it_can(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    node = Node()
+    for number in (1, 2):
+        caplog.clear()
+        node.disk.suffer(Outage(Kind.WRITE, 1, 3))
+        for _ in range(3):
+            change = node.catalog.create_topic(topic(f"orders{number}", number))
+            assert node.refuse(change) is ErrorCode.KAFKA_STORAGE_ERROR
+        (line,) = caplog.messages
+        assert line.startswith("data/kohort.catalog could not be written: ")
+        node.do(node.catalog.create_topic(topic(f"orders{number}", number)))

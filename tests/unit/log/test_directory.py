@@ -44,9 +44,9 @@ def test_a_directory_belongs_to_one_node_of_one_cluster() -> None:
     directory.identify("cluster", NODE)
     assert directory.identity() == {"version": "1", "cluster.id": "cluster", "node.id": "1"}
     with pytest.raises(ForeignDirectoryError, match=r"belongs to cluster\.id cluster"):
-        directory.identify("another", NODE)
+        directory.check_identity("another", NODE)
     with pytest.raises(ForeignDirectoryError, match=r"start with node\.id 1"):
-        directory.identify("cluster", NodeId(2))
+        directory.check_identity("cluster", NodeId(2))
 
 
 def test_checkpoints_survive_and_damaged_ones_count_as_none() -> None:

@@ -22,23 +22,23 @@ from kohort.log.files.disk import (
 from kohort.log.files.memory import MemoryDisk
 from kohort.testing.faults import FakeDisk, Fault
 
-Place = tuple[Disk, str]
+DiskPath = tuple[Disk, str]
 
 
 @pytest.fixture(params=["files", "memory", "fake"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> DiskPath:
     disks: dict[str, Disk] = {"files": RealDisk(), "memory": MemoryDisk(), "fake": FakeDisk()}
     root = str(tmp_path / "root") if request.param == "files" else "some/root"
     disks[request.param].make_directory(root)
     return disks[request.param], root
 
 
-def names(place: Place) -> list[str]:
+def names(place: DiskPath) -> list[str]:
     disk, root = place
     return sorted(entry.name for entry in disk.entries(root))
 
 
-def test_what_is_written_at_a_position_is_read_there(place: Place) -> None:
+def test_what_is_written_at_a_position_is_read_there(place: DiskPath) -> None:
     disk, root = place
     file = disk.open(f"{root}/f", create=True)
     assert file.write(b"hello", 0) == 5
@@ -51,7 +51,7 @@ def test_what_is_written_at_a_position_is_read_there(place: Place) -> None:
     file.sync()
 
 
-def test_a_file_is_cut_and_stretched(place: Place) -> None:
+def test_a_file_is_cut_and_stretched(place: DiskPath) -> None:
     disk, root = place
     file = disk.open(f"{root}/f", create=True)
     file.write(b"hello", 0)
@@ -61,14 +61,14 @@ def test_a_file_is_cut_and_stretched(place: Place) -> None:
     assert file.read(10, 0) == b"he\0\0"
 
 
-def test_all_who_open_a_file_see_the_same(place: Place) -> None:
+def test_all_who_open_a_file_see_the_same(place: DiskPath) -> None:
     disk, root = place
     disk.open(f"{root}/f", create=True).write(b"x", 0)
     assert disk.open(f"{root}/f").read(1, 0) == b"x"
     assert disk.open(f"{root}/f", create=True).size() == 1
 
 
-def test_a_file_that_is_not_there_is_not_opened(place: Place) -> None:
+def test_a_file_that_is_not_there_is_not_opened(place: DiskPath) -> None:
     disk, root = place
     for path in (f"{root}/nothing", f"{root}/no/where"):
         with pytest.raises(FileNotFoundError):
@@ -79,7 +79,7 @@ def test_a_file_that_is_not_there_is_not_opened(place: Place) -> None:
     assert disk.entries(f"{root}/no") == []
 
 
-def test_a_directory_tells_what_is_in_it(place: Place) -> None:
+def test_a_directory_tells_what_is_in_it(place: DiskPath) -> None:
     disk, root = place
     disk.make_directory(f"{root}/inner")
     disk.make_directory(f"{root}/inner")
@@ -91,7 +91,7 @@ def test_a_directory_tells_what_is_in_it(place: Place) -> None:
     disk.sync_directory(root)
 
 
-def test_a_file_takes_the_place_of_another(place: Place) -> None:
+def test_a_file_takes_the_place_of_another(place: DiskPath) -> None:
     disk, root = place
     disk.open(f"{root}/old", create=True).write(b"old", 0)
     disk.open(f"{root}/new", create=True).write(b"new", 0)
@@ -102,7 +102,7 @@ def test_a_file_takes_the_place_of_another(place: Place) -> None:
         disk.rename(f"{root}/new", f"{root}/old")
 
 
-def test_a_directory_is_renamed_with_what_is_in_it_and_removed(place: Place) -> None:
+def test_a_directory_is_renamed_with_what_is_in_it_and_removed(place: DiskPath) -> None:
     disk, root = place
     disk.make_directory(f"{root}/d/e")
     disk.open(f"{root}/d/f", create=True).write(b"x", 0)
@@ -115,7 +115,7 @@ def test_a_directory_is_renamed_with_what_is_in_it_and_removed(place: Place) -> 
     assert names(place) == []
 
 
-def test_renaming_a_directory_moves_its_files(place: Place) -> None:
+def test_renaming_a_directory_moves_its_files(place: DiskPath) -> None:
     disk, root = place
     disk.make_directory(f"{root}/d")
     disk.open(f"{root}/d/f", create=True).write(b"x", 0)
@@ -124,7 +124,7 @@ def test_renaming_a_directory_moves_its_files(place: Place) -> None:
     assert disk.entries(f"{root}/d") == []
 
 
-def test_replacing_a_file_leaves_no_other_behind(place: Place) -> None:
+def test_replacing_a_file_leaves_no_other_behind(place: DiskPath) -> None:
     disk, root = place
     replace_file(disk, f"{root}/f", b"first and long")
     replace_file(disk, f"{root}/f", b"second")
@@ -132,7 +132,7 @@ def test_replacing_a_file_leaves_no_other_behind(place: Place) -> None:
     assert names(place) == ["f"]
 
 
-def test_a_lock_is_given_back(place: Place) -> None:
+def test_a_lock_is_given_back(place: DiskPath) -> None:
     disk, root = place
     disk.lock(f"{root}/.lock").release()
     disk.lock(f"{root}/.lock").release()

@@ -10,8 +10,9 @@ from kohort.log.files.catalog_file import CorruptCatalogError, Identity
 from kohort.log.files.catalog_state import CATALOG
 from kohort.log.files.directory import DataDirectory
 from kohort.log.files.disk import RealDisk
+from kohort.log.files.log_files import StorageSettings
 from kohort.log.files.node import open_memory_node, open_node
-from kohort.log.files.storage import LogStorage, StorageSettings
+from kohort.log.files.storage import LogStorage
 from kohort.log.log import Appended, LogConfig, LogSpec, SyncPolicy
 from kohort.model.ids import LeaderEpoch, NodeId, Offset
 from kohort.model.topics import Topic

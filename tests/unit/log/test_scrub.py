@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.log.bench import COMPACTED, PARTITION, Bench, OnDemand, append_of, batch, turn
 
-from kohort.log.files.maintenance import Maintenance
+from kohort.log.files.maintenance import FileMaintenance
 from kohort.log.files.repair import repair
 from kohort.log.log import LogConfig, Repair, Upkeep
 from kohort.model.errors import ErrorCode, RefusedError
@@ -186,7 +186,7 @@ async def check_retention(bench: Bench, now: WallTime) -> None:
     async def pause(_: int) -> None: ...
 
     upkeep = Upkeep(lambda: now, pause, lambda _: 86_400_000)
-    await Maintenance(bench.storage, upkeep, lambda: pause(0))._retain_one(bench.log)
+    await FileMaintenance(bench.storage, upkeep, lambda: pause(0))._retain_one(bench.log)
 
 
 def retain(bench: Bench, now: WallTime) -> int:

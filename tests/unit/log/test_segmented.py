@@ -1,13 +1,12 @@
-"""What a log does, whatever it is stored on."""
+"""What a log in files does beyond the contract of every log: segments, the epochs of leaders, truncation."""
 
 import pytest
-from tests.unit.log.bench import OTHER, PARTITION, Bench, append_of, batch, numbered
+from tests.unit.log.bench import OTHER, Bench, append_of, batch, numbered
 from tests.unit.log.conftest import MakeBench
 
 from kohort.log.log import Cleanup, Log, LogConfig, Storage
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset, WallTime
-from kohort.records.batch import read_header
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100)
 
@@ -26,74 +25,11 @@ def test_a_new_log_is_empty_and_has_no_files(bench: Bench) -> None:
     assert bench.names() == []
 
 
-def test_batches_get_consecutive_offsets_and_the_epoch_of_the_leader(bench: Bench) -> None:
-    first, second = bench.append(batch(b"a", b"b"), batch(b"c"))
-    assert (first.base_offset, first.last_offset, second.base_offset) == (0, 1, 2)
-    assert (first.append_time, first.log_start_offset, first.duplicate) == (-1, 0, False)
-    piece = bench.log.read(Offset(2), 1_000, limit=Offset(3), at_least_one=False)
-    header = read_header(piece.buffers[0])
-    assert (header.base_offset, header.partition_leader_epoch) == (2, 1)
-    assert bench.values() == [b"a", b"b", b"c"]
-
-
-def test_listeners_hear_when_there_is_more_to_read(bench: Bench) -> None:
-    bench.append(batch(b"a"))
-    assert bench.advanced == [PARTITION]
-    assert bench.log.high_watermark == bench.log.last_stable_offset == 1
-
-
 def test_the_append_time_replaces_timestamps_where_the_topic_says_so(make_bench: MakeBench) -> None:
     bench = make_bench(config=LogConfig(log_append_time=True))
     (done,) = bench.append(batch(b"a", b"b"), now=77_000)
     assert done.append_time == 77_000
     assert [record.timestamp for record in bench.records()] == [77_000, 77_000]
-
-
-def test_a_read_begins_with_the_batch_that_holds_the_offset(bench: Bench) -> None:
-    bench.append(batch(b"a", b"b", b"c"), batch(b"d"))
-    piece = bench.log.read(Offset(1), 10_000, limit=Offset(4), at_least_one=False)
-    assert read_header(piece.buffers[0]).base_offset == 0
-    assert piece.next_offset == 4
-
-
-def test_a_read_returns_whole_batches_only(bench: Bench) -> None:
-    bench.append(batch(b"a"), batch(b"b"), batch(b"c"))
-    size = len(batch(b"a"))
-    for max_bytes, batches_expected in (
-        (size, 1),
-        (2 * size - 1, 1),
-        (2 * size, 2),
-        (3 * size, 3),
-        (9_999, 3),
-    ):
-        piece = bench.log.read(Offset(0), max_bytes, limit=Offset(3), at_least_one=False)
-        assert (piece.size, piece.next_offset) == (batches_expected * size, batches_expected)
-
-
-def test_a_batch_that_does_not_fit_comes_only_if_it_must(bench: Bench) -> None:
-    bench.append(batch(b"a" * 500), batch(b"b"))
-    assert bench.log.read(Offset(0), 10, limit=Offset(2), at_least_one=False) == ([], 0, 0)
-    piece = bench.log.read(Offset(0), 10, limit=Offset(2), at_least_one=True)
-    assert piece.next_offset == 1
-    assert piece.size == len(batch(b"a" * 500))
-    last = bench.log.read(Offset(1), 1, limit=Offset(2), at_least_one=True)
-    assert (last.size, last.next_offset) == (len(batch(b"b")), 2)
-
-
-def test_nothing_at_or_beyond_the_limit_is_read(bench: Bench) -> None:
-    bench.append(batch(b"a"), batch(b"b", b"c"), batch(b"d"))
-    assert bench.log.read(Offset(0), 9_999, limit=Offset(1), at_least_one=True).next_offset == 1
-    assert bench.log.read(Offset(1), 9_999, limit=Offset(1), at_least_one=True).size == 0
-    # A limit inside a batch hides the batch.
-    assert bench.log.read(Offset(1), 9_999, limit=Offset(2), at_least_one=True).size == 0
-
-
-@pytest.mark.parametrize("offset", [-1, 3, 99])
-def test_an_offset_that_was_never_written_is_out_of_range(bench: Bench, offset: int) -> None:
-    bench.append(batch(b"a"), batch(b"b"))
-    with pytest.raises(RefusedError) as refusal:
-        bench.log.read(Offset(offset), 100, limit=Offset(2), at_least_one=True)
-    assert refusal.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_a_full_segment_is_followed_by_another(make_bench: MakeBench) -> None:
@@ -163,18 +99,6 @@ def test_an_owner_of_an_older_epoch_is_refused_and_of_a_newer_one_takes_over(ben
     assert (bench.log.epoch_at(Offset(0)), bench.log.epoch_at(Offset(1))) == (1, 4)
 
 
-def test_a_repeated_batch_is_answered_with_its_first_offset(bench: Bench) -> None:
-    bench.append(numbered(0, 2), numbered(2))
-    (again,) = bench.append(numbered(0, 2))
-    assert (again.base_offset, again.last_offset, again.duplicate) == (0, 1, True)
-    assert bench.log.end_offset == 3
-
-
-def test_a_gap_in_the_sequence_is_refused(bench: Bench) -> None:
-    bench.append(numbered(0))
-    assert bench.refuse(numbered(2)).code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-
-
 def test_what_the_broker_itself_appends_has_no_sequence_to_check(bench: Bench) -> None:
     bench.append(numbered(0))
     (done,) = bench.try_append([append_of(numbered(9))._replace(from_client=False)])
@@ -186,39 +110,6 @@ def test_a_silent_producer_is_forgotten(bench: Bench) -> None:
     bench.log.expire_producers(WallTime(90_000), after_ms=80_000)
     (done,) = bench.append(numbered(41))
     assert not done.duplicate
-
-
-def test_everything_is_still_there_after_a_clean_restart(make_bench: MakeBench) -> None:
-    bench = make_bench(config=SMALL)
-    bench.append(*[batch(b"%d" % number) for number in range(10)], numbered(3))
-    bench.restart()
-    assert bench.storage.reports() == []
-    assert [record.offset for record in bench.records()] == list(range(11))
-    assert bench.log.recovery_point == 11
-    (again,) = bench.append(numbered(3))
-    assert again.duplicate
-    assert bench.refuse(numbered(9)).code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    bench.append(numbered(4))
-    assert bench.log.end_offset == 12
-
-
-def test_everything_is_still_there_when_the_process_died(make_bench: MakeBench) -> None:
-    bench = make_bench(config=SMALL)
-    bench.append(*[batch(b"%d" % number) for number in range(10)], numbered(3))
-    bench.die()
-    bench.open()
-    assert [record.offset for record in bench.records()] == list(range(11))
-    (again,) = bench.append(numbered(3))
-    assert again.duplicate
-
-
-def test_a_restart_in_a_later_epoch_ends_the_earlier_one(bench: Bench) -> None:
-    bench.append(batch(b"a"), batch(b"b"))
-    bench.close()
-    bench.open(epoch=2)
-    log = bench.log
-    assert log.end_offset_for_epoch(LeaderEpoch(1)) == (1, 2)
-    assert log.end_offset_for_epoch(LeaderEpoch(2)) == (2, 2)
 
 
 def test_readable_bytes_are_positive_exactly_when_there_is_something(make_bench: MakeBench) -> None:
@@ -252,23 +143,6 @@ def test_deleted_records_are_out_of_range(make_bench: MakeBench) -> None:
         bench.log.read(Offset(6), 100, limit=Offset(10), at_least_one=True)
 
 
-def test_deleting_beyond_the_high_watermark_is_refused(bench: Bench) -> None:
-    bench.append(batch(b"a"))
-    with pytest.raises(RefusedError) as refusal:
-        bench.log.drop_before(Offset(2))
-    assert refusal.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
-
-
-def test_deleted_records_stay_deleted_after_a_checkpoint_and_a_death(bench: Bench) -> None:
-    bench.append(*[batch(b"%d" % number) for number in range(5)])
-    bench.log.drop_before(Offset(3))
-    bench.run(bench.storage.checkpoint())
-    bench.die()
-    bench.open()
-    assert bench.log.start_offset == 3
-    assert bench.values() == [b"3", b"4"]
-
-
 def test_truncating_forgets_batches_sequences_and_epochs(make_bench: MakeBench) -> None:
     bench = make_bench(config=SMALL)
     bench.append(*[numbered(number) for number in range(10)])
@@ -288,12 +162,6 @@ def test_truncating_inside_a_batch_takes_all_of_it(bench: Bench) -> None:
     bench.append(batch(b"a"), batch(b"b", b"c", b"d"))
     bench.log.truncate(Offset(3))
     assert bench.log.end_offset == 1
-
-
-def test_truncating_at_the_end_changes_nothing(bench: Bench) -> None:
-    bench.append(batch(b"a"))
-    bench.log.truncate(Offset(1))
-    assert bench.values() == [b"a"]
 
 
 def test_truncating_below_the_start_begins_the_log_anew_at_its_start(make_bench: MakeBench) -> None:

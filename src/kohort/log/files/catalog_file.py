@@ -6,23 +6,25 @@ again and renamed into place.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from kohort.cluster.lease import SessionId
-from kohort.cluster.view import ClusterSnapshot, Kind, Node, PartitionId, Placed, PlacedTopic
+from kohort.cluster.view import ClusterSnapshot, PartitionId, PartitionKind, Placed, PlacedNode, PlacedTopic
 from kohort.log.background import describe, finish, in_thread
 from kohort.log.catalog import UserKey, ViewListener
 from kohort.log.files.catalog_state import CATALOG, CatalogState, Record, decode, encode
+from kohort.log.files.checkpoints import META_PROPERTIES
 from kohort.log.files.directory import DataDirectory, repair_hint
 from kohort.log.files.disk import File, write_all, write_aside
 from kohort.log.log import Repair
 from kohort.log.security_records import acls_record, credentials_record
 from kohort.model.errors import ErrorCode, KohortError, RefusedError
 from kohort.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId, TopicName
-from kohort.model.topics import Topic, TopicPartition, collision_key, show_topic_id
+from kohort.model.topics import CONSUMER_OFFSETS, Topic, TopicPartition, collision_key, show_topic_id
 from kohort.primitives.crc import crc32c
 from kohort.security.acls import Acl
 from kohort.security.scram import ScramCredential
@@ -47,7 +49,7 @@ class Identity(NamedTuple):
 
 
 class FileCatalog:
-    """A catalog in a data directory. Implements ``kohort.log.catalog.Cluster``, for the one node there is."""
+    """A catalog in a data directory: ``kohort.log.catalog.ClusterCatalog`` for the one node there is."""
 
     def __init__(self, directory: DataDirectory, state: CatalogState, executor: Executor) -> None:
         self._directory = directory
@@ -58,6 +60,7 @@ class FileCatalog:
         self._size = self._file.size()
         self._lines = 0
         self._failure: str | None = None
+        self._said = ""  # of what could not be written
         self._changing = asyncio.Lock()
         self._numbering = asyncio.Lock()
         self._producer_ids = range(0)  # handed out to this process, not yet to producers
@@ -87,7 +90,7 @@ class FileCatalog:
             await catalog._change(
                 lambda: {"type": "cluster", "cluster_id": cluster_id, "node_id": identity.node_id}
             )
-        directory.identify(cluster_id, identity.node_id)
+        directory.identify(cluster_id, identity.node_id, state.offsets_partitions)
         await catalog._change(lambda: {"type": "starts", "count": state.starts + 1})
         directory.disk.sync_directory(directory.path)
         catalog._view = catalog._whole_view()
@@ -173,7 +176,7 @@ class FileCatalog:
     def _whole_view(self) -> ClusterSnapshot:
         state = self._state
         return ClusterSnapshot(
-            nodes={self.session: Node(self.session, state.node_id)},
+            nodes={self.session: PlacedNode(self.session, state.node_id)},
             topics={name: self._placed(topic) for name, topic in state.topics.items()},
             broker_configs=dict(state.broker_configs),
             group_configs=dict(state.group_configs),
@@ -181,7 +184,7 @@ class FileCatalog:
 
     def _placed(self, topic: Topic) -> PlacedTopic:
         epoch = self._state.leader_epoch(topic)
-        placed = Placed(_NO_ROW, Kind.DATA, self.session, epoch, epoch)
+        placed = Placed(_NO_ROW, PartitionKind.DATA, self.session, epoch, epoch)
         return PlacedTopic(topic, (placed,) * topic.partitions)
 
     def _look_at(self, changed: Collection[TopicName], change: str) -> None:
@@ -209,7 +212,9 @@ class FileCatalog:
 
     # -- changing --------------------------------------------------------------------------------------
 
-    async def create_topic(self, topic: Topic, epoch: LeaderEpoch = _FIRST_EPOCH) -> None:
+    async def create_topic(
+        self, topic: Topic, epoch: LeaderEpoch = _FIRST_EPOCH, *, assigned: Sequence[NodeId] = ()
+    ) -> None:
         """``epoch`` is for a topic whose files exist already, written by another broker."""
 
         def decide() -> Record:
@@ -240,7 +245,7 @@ class FileCatalog:
         ids = [show_topic_id(topic_id) for topic_id in topic_ids]
         await self._change(lambda: {"type": "topics-forgotten", "ids": ids})
 
-    async def add_partitions(self, name: TopicName, total: int) -> Topic:
+    async def add_partitions(self, name: TopicName, total: int, *, assigned: Sequence[NodeId] = ()) -> Topic:
         def decide() -> Record:
             if total <= self._known(name).partitions:
                 raise RefusedError(
@@ -328,16 +333,31 @@ class FileCatalog:
             self._state.apply(record)
             self._look_at(changed, record["type"])
             self._lines += 1
+            if CONSUMER_OFFSETS in changed:
+                await self._note_offsets_partitions()
             # Both are kept by a rewriting, which must leave less than what would cause the next one.
             if self._lines > _MOST_HISTORY + 2 * (len(self._state.topics) + len(self._state.deleted)):
                 await self._rewrite()
+
+    async def _note_offsets_partitions(self) -> None:
+        """Also where a loss of the catalog does not reach. If that fails, the next start does it."""
+        state = self._state
+        note = partial(self._directory.identify, state.cluster_id, state.node_id, state.offsets_partitions)
+        try:
+            await in_thread(self._executor, note)
+        except Exception as error:
+            logger.warning(
+                "%s/%s could not be written: %s", self._directory.path, META_PROPERTIES, describe(error)
+            )
 
     async def _write(self, line: bytes) -> None:
         try:
             write_all(self._file, line, self._size)
         except (OSError, MemoryError) as error:
             self._cut_back()
-            raise self._refusal(f"{self._path} could not be written: {describe(error)}") from error
+            reason = f"{self._path} could not be written: {describe(error)}"
+            self._say(reason)
+            raise self._refusal(reason) from error
         try:
             await in_thread(self._executor, self._file.sync)
         except Exception as error:
@@ -345,6 +365,7 @@ class FileCatalog:
             self._fail(f"{self._path} could not be synced: {describe(error)}")
             raise self._refusal(self._failure or "") from error
         self._size += len(line)
+        self._said = ""
 
     def _cut_back(self) -> None:
         try:
@@ -356,6 +377,12 @@ class FileCatalog:
         """Take no change before the catalog is written again, into another file."""
         logger.warning("%s; it is written again before the next change", reason)
         self._failure = reason
+
+    def _say(self, reason: str) -> None:
+        """One line, and not again for the same reason before a change is stored."""
+        if reason != self._said:
+            self._said = reason
+            logger.warning("%s", reason)
 
     def _refusal(self, reason: str) -> RefusedError:
         return RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
@@ -371,7 +398,7 @@ class FileCatalog:
         try:
             await in_thread(self._executor, lambda: write_aside(disk, self._path, content))
         except Exception as error:
-            logger.warning("%s could not be written again: %s", self._path, describe(error))
+            self._say(f"{self._path} could not be written again: {describe(error)}")
             return False
         try:
             disk.rename(self._path + ".tmp", self._path)

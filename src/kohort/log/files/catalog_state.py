@@ -9,7 +9,7 @@ from typing import Any
 from kohort.log.catalog import UserKey
 from kohort.log.security_records import acls_record, credentials_record, read_acl, read_credential
 from kohort.model.ids import LeaderEpoch, NodeId, TopicId, TopicName
-from kohort.model.topics import Topic, collision_key, show_topic_id
+from kohort.model.topics import CONSUMER_OFFSETS, Topic, collision_key, show_topic_id
 from kohort.primitives.crc import crc32c
 from kohort.security.acls import Acl
 from kohort.security.scram import ScramCredential, ScramMechanism
@@ -56,6 +56,12 @@ class CatalogState:
 
     def leader_epoch(self, topic: Topic) -> LeaderEpoch:
         return LeaderEpoch(self.starts - self._births[topic.topic_id])
+
+    @property
+    def offsets_partitions(self) -> int | None:
+        """How many partitions ``__consumer_offsets`` has; ``None`` if there is no such topic."""
+        topic = self.topics.get(CONSUMER_OFFSETS)
+        return None if topic is None else topic.partitions
 
     def apply(self, record: Record) -> None:
         """Make a record true. Records are facts: they are not checked again.

@@ -13,6 +13,7 @@ from kohort.log.files.checkpoints import (
     LEADER_EPOCHS,
     LOG_STARTS,
     META_PROPERTIES,
+    OFFSETS_PARTITIONS,
     PARTITION_METADATA,
     RECOVERY_POINTS,
     CorruptCheckpointError,
@@ -20,21 +21,43 @@ from kohort.log.files.checkpoints import (
     read_meta_properties,
     read_partition_metadata,
 )
-from kohort.log.files.directory import CHECKSUMS, Checkpoints, read_checkpoints
+from kohort.log.files.directory import CHECKSUMS, Checkpoints, properties, read_checkpoints
 from kohort.log.files.disk import Disk, Entry, read_file
 from kohort.log.files.index import CorruptIndexError, OffsetIndex, TimeIndex
 from kohort.log.files.inventory import INVENTORY, NOTHING_NOTED, Inventory, read_inventory
 from kohort.log.files.leftovers import CLEANED, DELETED, SWAP, base_of
 from kohort.log.files.mending import Contents, read_contents
+from kohort.log.files.offsets_partitions import UnknownPartitionCountError, count_offsets_partitions
 from kohort.log.files.scan import is_torn
-from kohort.log.files.segment import INDEX, LOG, SNAPSHOT, TIME_INDEX, OpenFiles, Place, Segment, file_name
-from kohort.log.files.sweep import has_records, is_partition_directory, partition_named
+from kohort.log.files.segment import (
+    INDEX,
+    LOG,
+    SNAPSHOT,
+    TIME_INDEX,
+    OpenFiles,
+    Segment,
+    SegmentFolder,
+    file_name,
+)
+from kohort.log.files.sweep import (
+    has_records,
+    is_of_a_topic,
+    is_partition_directory,
+    partition_named,
+    partitions_of,
+    topic_id_in,
+)
 from kohort.log.producers import CorruptSnapshotError, Producers
 from kohort.model.ids import LeaderEpoch, Offset
+from kohort.model.topics import CONSUMER_OFFSETS
 from kohort.primitives.crc import crc32c
 from kohort.records.batch import BatchHeader, LegacyFormatError
 
 CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, CLEANED_UP_TO)
+ONLY_IN_CATALOG = (
+    "Users (SCRAM), ACLs, configs of topics, groups and brokers, and topics without records are in the "
+    "catalog alone: those of lost lines are lost. Set them again before clients connect, or restore a backup"
+)
 _START = Offset(0)
 
 Progress = Callable[[str, int, int], None]
@@ -117,6 +140,7 @@ class _Check:
         for number, name in enumerate(names, 1):
             self._progress(name, number, len(names))
             self._check_partition(name)
+        self._check_offsets_partitions()
         for name in sorted(set(self._inventory.logs) - set(names)):
             files = self._inventory.logs[name]
             self._find(name, f"the directory is missing; its log ended at offset {files.end_offset}", "none")
@@ -140,7 +164,9 @@ class _Check:
 
     def _check_catalog(self) -> None:
         content = read_file(self._disk, f"{self._data}/{CATALOG}")
-        remedy = "it is rebuilt from its good lines and from the directories of partitions"
+        remedy = (
+            f"it is rebuilt from its good lines and from the directories of partitions. {ONLY_IN_CATALOG}"
+        )
         if content is None:
             self._find(CATALOG, "it is missing", remedy)
             return
@@ -156,12 +182,27 @@ class _Check:
     def _check_identity(self) -> None:
         known = read_meta_properties(read_file(self._disk, f"{self._data}/{META_PROPERTIES}") or b"")
         state = self._catalog.state
-        wanted = {"version": "1", "cluster.id": state.cluster_id, "node.id": str(state.node_id)}
+        wanted = properties(state.cluster_id, state.node_id, state.offsets_partitions)
         for name, value in wanted.items():
-            if state.cluster_id and known.get(name) != value:
+            is_note = name == OFFSETS_PARTITIONS  # older data have none, and a start writes it
+            if state.cluster_id and known.get(name, value if is_note else None) != value:
                 what = f"{name} is {known.get(name)}, and {value} in the catalog"
-                self._find(META_PROPERTIES, what, "it is written again from the catalog")
+                remedy = "it is written again from the catalog"
+                self._find(META_PROPERTIES, what, remedy, is_damage=not is_note)
                 return
+
+    def _check_offsets_partitions(self) -> None:
+        """Where the catalog has lost the topic that groups are in: how a repair counts its partitions."""
+        is_known = CONSUMER_OFFSETS in self._catalog.state.topics
+        if is_known or not partitions_of(self._disk, self._data, CONSUMER_OFFSETS):
+            return
+        what = "the catalog does not know how many partitions it has"
+        try:
+            count, why = count_offsets_partitions(self._disk, self._data)
+            remedy = f"it gets {count}: {why}"
+        except UnknownPartitionCountError as error:
+            what, remedy = str(error.args[0]), str(error.hint)
+        self._find(CONSUMER_OFFSETS, what, remedy)
 
     # -- partitions ------------------------------------------------------------------------------------
 
@@ -181,8 +222,12 @@ class _Check:
     def _check_owner(self, name: str, path: str) -> None:
         partition = partition_named(name)
         known = self._catalog.state.topics.get(partition.topic)
+        if topic_id_in(self._disk, path) in self._catalog.state.deleted:
+            what = "the deletion of its topic was interrupted"
+            self._find(name, what, "a start finishes it", is_damage=False)
+            return
         if known is None or partition.partition >= known.partitions:
-            if has_records(self._disk, path):
+            if is_of_a_topic(self._disk, path):
                 self._find(name, "the catalog does not know this partition", "it is taken into the catalog")
             return
         try:
@@ -197,7 +242,7 @@ class _Check:
 
     def _check_segments(self, name: str, entries: list[Entry]) -> Offset | None:
         """Read all segments; returns where the log ends, ``None`` if it has none or cannot be read."""
-        place = Place(self._disk, f"{self._data}/{name}", OpenFiles(4), 4096)
+        place = SegmentFolder(self._disk, f"{self._data}/{name}", OpenFiles(4), 4096)
         found = sorted(
             (base, entry)
             for entry in entries

@@ -14,6 +14,8 @@ CLEANED_UP_TO = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
+OFFSETS_PARTITIONS = "kohort.offsets.topic.num.partitions"
+"""What Kohort notes in ``meta.properties``, beside what Kafka has there; Kafka passes over it."""
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 LOCK = ".lock"

@@ -16,7 +16,7 @@ from kohort.log.background import describe
 from kohort.log.cleaner import Cleaning, clean_batch, groups, note_keys
 from kohort.log.files.disk import File, remove_if_there
 from kohort.log.files.leftovers import CLEANED, SWAP
-from kohort.log.files.segment import INDEX, LOG, TIME_INDEX, Place, Segment
+from kohort.log.files.segment import INDEX, LOG, TIME_INDEX, Segment, SegmentFolder
 from kohort.log.log import LogConfig
 from kohort.model.ids import Offset, WallTime
 from kohort.records.batch import BatchHeader, CorruptBatchError, check_crc, read_header
@@ -38,7 +38,7 @@ _KINDS = (LOG, INDEX, TIME_INDEX)
 class Round:
     """What is to be compacted: closed segments, the first of them perhaps clean already."""
 
-    place: Place
+    place: SegmentFolder
     segments: Sequence[Segment]
     end: Offset  # where the last of them ends
     cleaned_up_to: Offset
@@ -75,7 +75,7 @@ def compact(log: Compacted, plan: Round) -> Steps:
         return
 
 
-def put_in_place(place: Place, old: Sequence[Segment], new: Segment) -> list[File]:
+def put_in_place(place: SegmentFolder, old: Sequence[Segment], new: Segment) -> list[File]:
     """Give a segment its name and remove those it replaces; returns their files, still open."""
     doomed = [segment.file() for segment in old]
     for segment in old:

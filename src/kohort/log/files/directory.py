@@ -11,6 +11,7 @@ from kohort.log.files.checkpoints import (
     CLEAN_SHUTDOWN_CONTENT,
     LOCK,
     META_PROPERTIES,
+    OFFSETS_PARTITIONS,
     PARTITION_METADATA,
     CorruptCheckpointError,
     read_meta_properties,
@@ -88,12 +89,14 @@ class DataDirectory:
                     f"if {META_PROPERTIES} is damaged, run `kohort data repair {self.path}`",
                 )
 
-    def identify(self, cluster_id: str, node_id: NodeId) -> None:
-        """Write ``meta.properties``, or check that it says the same; raises ``ForeignDirectoryError``."""
-        self.check_identity(cluster_id, node_id)
-        wanted = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id)}
-        if not wanted.keys() <= self.identity().keys():
-            replace_file(self.disk, f"{self.path}/{META_PROPERTIES}", write_meta_properties(wanted))
+    def identify(self, cluster_id: str, node_id: NodeId, offsets_partitions: int | None = None) -> bool:
+        """Have ``meta.properties`` say what the catalog says; whether it did not."""
+        known = self.identity()
+        wanted = properties(cluster_id, node_id, offsets_partitions)
+        if wanted.items() <= known.items():
+            return False
+        replace_file(self.disk, f"{self.path}/{META_PROPERTIES}", write_meta_properties({**known, **wanted}))
+        return True
 
     def read_checkpoints(self, names: Sequence[str]) -> "Checkpoints":
         """As the function below."""
@@ -128,6 +131,12 @@ class DataDirectory:
             report(f"writing {self.path}/{CLEAN_SHUTDOWN}", error, "; the next start recovers all logs")
         finally:
             self._lock.release()
+
+
+def properties(cluster_id: str, node_id: NodeId, offsets_partitions: int | None) -> dict[str, str]:
+    """What ``meta.properties`` says. Without ``__consumer_offsets`` in the catalog, a number there stays."""
+    wanted = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id)}
+    return wanted if offsets_partitions is None else {**wanted, OFFSETS_PARTITIONS: str(offsets_partitions)}
 
 
 def check_topic_id(directory: DataDirectory, path: str, topic_id: TopicId) -> bool:

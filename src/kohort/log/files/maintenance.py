@@ -25,7 +25,7 @@ _FIRST_SCRUB_MS = 60_000
 _SCRUB_EVERY_MS = 86_400_000
 
 
-class Maintenance:
+class FileMaintenance:
     """The jobs of one storage, until ``run`` is cancelled."""
 
     def __init__(

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from kohort.log.files.leftovers import CLEANED, SWAP, tidy
 from kohort.log.files.quarantine import Quarantine, copy_bytes
 from kohort.log.files.scan import Damage, Intact, salvage
-from kohort.log.files.segment import LOG, Place, Segment, file_name
+from kohort.log.files.segment import LOG, Segment, SegmentFolder, file_name
 from kohort.log.files.walk import headers
 from kohort.records.batch import BatchHeader
 
@@ -72,7 +72,7 @@ def _extend(runs: list[Run], segment: Segment, position: int, header: BatchHeade
         runs.append(Run(segment, position, end, header.base_offset, header.next_offset))
 
 
-def mend(place: Place, segments: Sequence[Segment], found: dict[int, Contents]) -> list[str]:
+def mend(place: SegmentFolder, segments: Sequence[Segment], found: dict[int, Contents]) -> list[str]:
     """Rewrite the segments that are damaged; ``found`` are those that were read, by number.
 
     Returns what was done, in words. The caller opens the directory again afterwards.
@@ -81,7 +81,7 @@ def mend(place: Place, segments: Sequence[Segment], found: dict[int, Contents]) 
 
 
 class _Mending:
-    def __init__(self, place: Place, segments: Sequence[Segment], found: dict[int, Contents]) -> None:
+    def __init__(self, place: SegmentFolder, segments: Sequence[Segment], found: dict[int, Contents]) -> None:
         self._place = place
         self._segments = segments
         self._found = found

@@ -5,8 +5,9 @@ from concurrent.futures import Executor
 from kohort.log.background import Threads
 from kohort.log.files.catalog_file import FileCatalog, Identity
 from kohort.log.files.directory import DataDirectory
+from kohort.log.files.log_files import StorageSettings
 from kohort.log.files.memory import Immediately, MemoryDisk
-from kohort.log.files.storage import LogStorage, StorageSettings
+from kohort.log.files.storage import LogStorage
 from kohort.log.files.sweep import sweep
 from kohort.log.log import SyncPolicy
 

@@ -18,7 +18,7 @@ from kohort.log.files.leftovers import base_of, tidy
 from kohort.log.files.mending import Contents, mend, read_contents
 from kohort.log.files.quarantine import Quarantine
 from kohort.log.files.scan import is_torn
-from kohort.log.files.segment import LOG, SEGMENT_SUFFIXES, SNAPSHOT, Place, Segment, file_name
+from kohort.log.files.segment import LOG, SEGMENT_SUFFIXES, SNAPSHOT, Segment, SegmentFolder, file_name
 from kohort.log.producers import CorruptSnapshotError, Producers
 from kohort.model.ids import LeaderEpoch, Offset
 from kohort.primitives.crc import crc32c
@@ -60,7 +60,7 @@ class Recovered:
     closed: bool = False  # the files are complete as they are, down to the last index and snapshot
 
 
-def recover(place: Place, trust: Trust) -> Recovered:
+def recover(place: SegmentFolder, trust: Trust) -> Recovered:
     """Open what is in the directory of a partition; an empty log if there is nothing.
 
     Raises ``LegacyFormatError`` rather than quarantine data of an old format, and ``OSError``.
@@ -82,7 +82,7 @@ def recover(place: Place, trust: Trust) -> Recovered:
 class _Recovery:
     """The steps of one recovery, in order."""
 
-    def __init__(self, place: Place, trust: Trust) -> None:
+    def __init__(self, place: SegmentFolder, trust: Trust) -> None:
         self.log = Recovered()
         self._place = place
         self._trust = trust
@@ -293,7 +293,7 @@ class _Recovery:
 
 
 def load_producers(
-    place: Place, segments: Sequence[Segment], end: Offset, snapshots: Iterable[int]
+    place: SegmentFolder, segments: Sequence[Segment], end: Offset, snapshots: Iterable[int]
 ) -> tuple[Producers, list[str]]:
     """What producers have written up to ``end``: the newest good snapshot, and the batches after it.
 
@@ -317,7 +317,9 @@ def load_producers(
     return producers, repairs
 
 
-def _newest_snapshot(place: Place, end: Offset, snapshots: Iterable[int]) -> tuple[Producers, int, list[str]]:
+def _newest_snapshot(
+    place: SegmentFolder, end: Offset, snapshots: Iterable[int]
+) -> tuple[Producers, int, list[str]]:
     repairs: list[str] = []
     for offset in sorted(snapshots, reverse=True):
         try:
@@ -331,5 +333,5 @@ def _newest_snapshot(place: Place, end: Offset, snapshots: Iterable[int]) -> tup
     return Producers(), 0, repairs
 
 
-def _snapshot_path(place: Place, offset: int) -> str:
+def _snapshot_path(place: SegmentFolder, offset: int) -> str:
     return f"{place.directory}/{file_name(offset)}{SNAPSHOT}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from kohort.log.catalog import new_cluster_id, new_topic_id
 from kohort.log.files.catalog_state import CATALOG, encode
-from kohort.log.files.check import CHECKPOINTS, CatalogLines, Progress, read_catalog
+from kohort.log.files.check import CHECKPOINTS, ONLY_IN_CATALOG, CatalogLines, Progress, read_catalog
 from kohort.log.files.checkpoints import (
     CLEANED_UP_TO,
     LEADER_EPOCHS,
@@ -19,17 +19,17 @@ from kohort.log.files.checkpoints import (
     PARTITION_METADATA,
     RECOVERY_POINTS,
     write_epochs,
-    write_meta_properties,
     write_partition_metadata,
 )
 from kohort.log.files.directory import DataDirectory
 from kohort.log.files.disk import Disk, read_file, replace_file
 from kohort.log.files.inventory import PartitionFiles, take, write_inventory
+from kohort.log.files.offsets_partitions import UnknownPartitionCountError, count_offsets_partitions
 from kohort.log.files.partition_files import snapshots, write_snapshot
 from kohort.log.files.quarantine import Quarantine
 from kohort.log.files.recovery import Recovered, Trust, recover
-from kohort.log.files.segment import SNAPSHOT, OpenFiles, Place, file_name
-from kohort.log.files.sweep import has_records, is_partition_directory, partition_named, topic_id_in
+from kohort.log.files.segment import SNAPSHOT, OpenFiles, SegmentFolder, file_name
+from kohort.log.files.sweep import is_of_a_topic, is_partition_directory, partition_named, topic_id_in
 from kohort.log.log import Repair
 from kohort.log.producers import CorruptSnapshotError, Producers
 from kohort.model.errors import KohortError
@@ -41,7 +41,6 @@ _START = Offset(0)
 _DEFAULT_NODE = 1
 _INDEX_INTERVAL = 4096
 _MOST_DAMAGED_BYTES = 2  # of an id: one wrong character of its text changes at most two
-_OFFSETS_PARTITIONS = 50
 _OFFSETS_CONFIGS = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
@@ -53,17 +52,26 @@ _KEEP_EVERYTHING = {"retention.ms": "-1", "retention.bytes": "-1"}
 _PRODUCER_IDS_AHEAD = 1_000
 
 
-def repair(disk: Disk, data: str, progress: Progress = lambda *_: None) -> list[Repair]:
-    """Repair a data directory; returns what was done. Raises ``DirectoryInUseError`` beside a broker."""
+def repair(
+    disk: Disk, data: str, progress: Progress = lambda *_: None, *, offsets_partitions: int | None = None
+) -> list[Repair]:
+    """Repair a data directory; returns what was done.
+
+    ``offsets_partitions`` is how many ``__consumer_offsets`` has, if nothing else says it. Raises
+    ``UnknownPartitionCountError`` before a change, ``DirectoryInUseError`` beside a broker.
+    """
     directory = DataDirectory(disk, data)
-    done = False
+    clean, inventory = False, None
     try:
-        work = _Repair(directory, progress)
+        work = _Repair(directory, progress, offsets_partitions)
         inventory = work.run()
-        done = True
+        clean = True
+    except UnknownPartitionCountError:
+        clean = directory.was_closed_cleanly
+        raise
     finally:
         # Where it was interrupted, the next start recovers all logs.
-        directory.close(clean=done, inventory=inventory if done else None)
+        directory.close(clean=clean, inventory=inventory)
     return work.done
 
 
@@ -72,12 +80,12 @@ class _Log:
     """One partition after its recovery."""
 
     partition: TopicPartition
-    place: Place
+    place: SegmentFolder
     found: Recovered
 
 
 class _Repair:
-    def __init__(self, directory: DataDirectory, progress: Progress) -> None:
+    def __init__(self, directory: DataDirectory, progress: Progress, offsets_partitions: int | None) -> None:
         self.done: list[Repair] = []
         self._directory = directory
         self._disk = directory.disk
@@ -89,6 +97,10 @@ class _Repair:
         self._old_catalog = read_file(self._disk, f"{self._data}/{CATALOG}") or b""
         self._catalog: CatalogLines = read_catalog(self._old_catalog)
         self._lost_topics: set[TopicName] = set()
+        self._topics = self._directories()
+        self._offsets_partitions = (0, "")
+        if CONSUMER_OFFSETS in self._topics.keys() - self._catalog.state.topics.keys():
+            self._offsets_partitions = count_offsets_partitions(self._disk, self._data, offsets_partitions)
 
     def run(self) -> bytes:
         """All steps; returns what a clean shutdown notes."""
@@ -109,12 +121,10 @@ class _Repair:
     # -- topics ----------------------------------------------------------------------------------------
 
     def _adopt_directories(self) -> None:
-        """Have the catalog know every directory with records, and every directory say its topic."""
-        for topic, numbers in sorted(self._directories().items()):
+        """Have the catalog know every directory of a topic, and every directory say its topic."""
+        for topic, numbers in sorted(self._topics.items()):
             ids = {number: topic_id_in(self._disk, f"{self._data}/{topic}-{number}") for number in numbers}
             known = self._catalog.state.topics.get(topic)
-            if known is None and any(found in self._catalog.state.deleted for found in ids.values()):
-                continue  # the next start finishes the deletion
             if known is None:
                 known = self._new_topic(topic, ids)
             elif max(numbers) >= known.partitions:
@@ -126,9 +136,13 @@ class _Repair:
                     self._claim(f"{topic}-{number}", known.topic_id, found)
 
     def _directories(self) -> dict[TopicName, list[int]]:
+        """The partitions of each topic, also empty ones; those of deleted topics are for the next start."""
         topics: dict[TopicName, list[int]] = {}
         for entry in self._disk.entries(self._data):
-            if is_partition_directory(entry) and has_records(self._disk, f"{self._data}/{entry.name}"):
+            path = f"{self._data}/{entry.name}"
+            if not is_partition_directory(entry) or not is_of_a_topic(self._disk, path):
+                continue
+            if topic_id_in(self._disk, path) not in self._catalog.state.deleted:
                 topic, number = partition_named(entry.name)
                 topics.setdefault(topic, []).append(number)
         return topics
@@ -138,18 +152,19 @@ class _Repair:
         taken = self._catalog.state.names
         found = Counter(each for each in ids.values() if each is not None and each not in taken)
         topic_id = found.most_common(1)[0][0] if found else new_topic_id()
-        partitions, configs = max(ids) + 1, _KEEP_EVERYTHING
+        partitions, why, configs = max(ids) + 1, "those that have a directory", _KEEP_EVERYTHING
         if name == JOURNAL:
             configs = _JOURNAL_CONFIGS
-        if name == CONSUMER_OFFSETS:  # groups are spread over all of them, also those without a directory
-            partitions, configs = max(partitions, _OFFSETS_PARTITIONS), _OFFSETS_CONFIGS
+        if name == CONSUMER_OFFSETS:
+            (partitions, why), configs = self._offsets_partitions, _OFFSETS_CONFIGS
         topic = Topic(name, topic_id, partitions, configs)
         self._catalog.state.apply(self._catalog.state.topic_record(topic, LeaderEpoch(0)))
         self._lost_topics.add(name)
         settings = ", ".join(f"{key}={value}" for key, value in configs.items())
         self._say(
             str(name),
-            f"taken into the catalog, partitions: {partitions}; its configs were lost and are now {settings}",
+            f"taken into the catalog, partitions: {partitions} ({why}); its configs were lost and are now "
+            f"{settings}",
         )
         return topic
 
@@ -193,8 +208,8 @@ class _Repair:
             files=files,
             everything=True,
         )
-        place = Place(self._disk, f"{self._data}/{name}", OpenFiles(4), _INDEX_INTERVAL)
-        self._drop_damaged_snapshots(place, name)
+        place = SegmentFolder(self._disk, f"{self._data}/{name}", OpenFiles(4), _INDEX_INTERVAL)
+        self._set_damaged_snapshots_aside(place, name)
         found = recover(place, trust)
         for what in found.repairs:
             self._say(name, what)
@@ -210,15 +225,15 @@ class _Repair:
             segment.close()
         return _Log(partition, place, found)
 
-    def _drop_damaged_snapshots(self, place: Place, name: str) -> None:
+    def _set_damaged_snapshots_aside(self, place: SegmentFolder, name: str) -> None:
         """Recovery reads the newest one only; all of them can be made again from the batches."""
         for offset in snapshots(place):
-            path = f"{place.directory}/{file_name(offset)}{SNAPSHOT}"
+            file = f"{name}/{file_name(offset)}{SNAPSHOT}"
             try:
-                Producers.from_snapshot(read_file(self._disk, path) or b"")
+                Producers.from_snapshot(read_file(self._disk, f"{self._data}/{file}") or b"")
             except CorruptSnapshotError as error:
-                self._disk.remove(path)
-                self._say(f"{name}/{file_name(offset)}{SNAPSHOT}", f"removed: {error}")
+                kept = self._quarantine.keep_whole(file, str(error.args[0]))
+                self._say(file, f"went to {kept}: {error.args[0]}")
 
     def _note(self, log: _Log) -> PartitionFiles:
         return take(self._disk, log.place.directory, log.found.end_offset)
@@ -256,14 +271,11 @@ class _Repair:
         if is_damaged or content != self._old_catalog:
             replace_file(self._disk, f"{self._data}/{CATALOG}", content)
         if is_damaged or self._lost_topics or not self._old_catalog:
-            self._say(CATALOG, f"rebuilt with {len(state.topics)} topics")
+            self._say(CATALOG, f"rebuilt with {len(state.topics)} topics. {ONLY_IN_CATALOG}")
 
     def _identify(self) -> None:
-        state, known = self._catalog.state, self._directory.identity()
-        wanted = {"version": "1", "cluster.id": state.cluster_id, "node.id": str(state.node_id)}
-        if state.cluster_id and any(known.get(name) != value for name, value in wanted.items()):
-            content = write_meta_properties({**known, **wanted})
-            replace_file(self._disk, f"{self._data}/{META_PROPERTIES}", content)
+        state = self._catalog.state
+        if self._directory.identify(state.cluster_id, state.node_id, state.offsets_partitions):
             self._say(META_PROPERTIES, "written again from the catalog")
 
     def _write_checkpoints(self, logs: Iterable[_Log]) -> None:

@@ -53,7 +53,7 @@ class OpenFiles:
         self._segments.pop(segment, None)
 
 
-class Place(NamedTuple):
+class SegmentFolder(NamedTuple):
     """Where the segments of a log are, and what they share."""
 
     disk: Disk
@@ -85,7 +85,7 @@ class Segment:
         "used",
     )
 
-    def __init__(self, place: Place, base_offset: Offset, size: int = 0, modified: int = 0) -> None:
+    def __init__(self, place: SegmentFolder, base_offset: Offset, size: int = 0, modified: int = 0) -> None:
         self.base_offset = base_offset
         self.path = f"{place.directory}/{file_name(base_offset)}"  # of its files, without their suffix
         self.size = size

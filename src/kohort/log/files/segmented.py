@@ -19,7 +19,7 @@ from kohort.log.files.partition_files import make_directory, rewrite, snapshots,
 from kohort.log.files.reading import View, read, readable_bytes
 from kohort.log.files.recovery import Recovered, load_producers
 from kohort.log.files.search import Elsewhere, Look, first_not_older, refusing, youngest
-from kohort.log.files.segment import OpenFiles, Place, Segment
+from kohort.log.files.segment import OpenFiles, Segment, SegmentFolder
 from kohort.log.files.syncing import SyncJob, Unsynced
 from kohort.log.log import (
     UNLIMITED,
@@ -32,6 +32,7 @@ from kohort.log.log import (
     SyncPolicy,
     TimedOffset,
 )
+from kohort.log.producers import ProducerRoom
 from kohort.log.retention import segments_to_drop
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset, WallTime
@@ -43,13 +44,14 @@ class Means(NamedTuple):
 
     look: Elsewhere  # takes a look in a thread
     checkpoint: Callable[[], Awaitable[None]]  # makes the starts of logs durable
+    producers: ProducerRoom  # of all logs
 
 
 class SegmentedLog:
     """One partition's log over a ``Disk``. Implements ``kohort.log.log.Log``."""
 
     def __init__(
-        self, place: Place, spec: LogSpec, policy: SyncPolicy, found: Recovered, means: Means
+        self, place: SegmentFolder, spec: LogSpec, policy: SyncPolicy, found: Recovered, means: Means
     ) -> None:
         self.partition = spec.partition
         self.topic_id = spec.topic_id
@@ -72,7 +74,7 @@ class SegmentedLog:
         self._active = found.segments[-1] if found.segments else None
         self._epochs = found.epochs
         self._epoch_is_new = found.epochs.begin(self.leader_epoch, self.end_offset)
-        self._producers = found.producers
+        self.producers = found.producers
         self._closed = found.end_offset if found.closed else None  # files are complete up to here
         self._unsynced = Unsynced(epochs=bool(found.segments) and not found.closed)
         self._history = 0
@@ -105,7 +107,7 @@ class SegmentedLog:
             self._meet(epoch)
         header = read_header(batch)
         if header.producer_id >= 0 and from_client:
-            original = self._producers.check(header)
+            original = self.producers.check(header)
             if original is not None:
                 base, last, time = original.base_offset, original.last_offset, original.timestamp
                 return Appended(base, last, time, self.start_offset, True)
@@ -137,7 +139,7 @@ class SegmentedLog:
             raise self._write_failed(error) from error
         self.end_offset = Offset(last + 1)
         if header.producer_id >= 0:
-            self._producers.update(header, base, timestamp)
+            self.producers.update(header, base, timestamp)
         if self._epoch_is_new:
             self._epoch_is_new, self._unsynced.epochs = False, True
         if self.policy is not SyncPolicy.COMMIT:
@@ -170,7 +172,7 @@ class SegmentedLog:
             self._unsynced.directory = True
             made.append(make_directory(self._place, self.topic_id))
         else:
-            snapshot = write_snapshot(self._place, self.end_offset, self._producers)
+            snapshot = write_snapshot(self._place, self.end_offset, self.producers)
             made += [old.file(), *old.save_indexes(), snapshot]
         new = self._begin_segment(self.end_offset)
         if old is not None:
@@ -347,7 +349,7 @@ class SegmentedLog:
             return
         try:
             end = self._cut(offset)
-            self._producers, _ = load_producers(self._place, self._segments, end, snapshots(self._place))
+            self.producers, _ = load_producers(self._place, self._segments, end, snapshots(self._place))
         except Exception as error:
             self.fail(f"{self.partition} could not be truncated to {offset}: {describe(error)}")
             raise RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, self.failure or "") from error
@@ -403,7 +405,7 @@ class SegmentedLog:
             segments=self._segments[:count],
             end=self._segments[count].base_offset,
             cleaned_up_to=self.cleaned_up_to,
-            active=self._producers.last_offsets(),
+            active=self.producers.last_offsets(),
             config=self.config,
             now=now,
         )
@@ -460,7 +462,7 @@ class SegmentedLog:
         """Write what a clean shutdown leaves; a sync must follow. Raises ``OSError``."""
         if self._active is None or self._closed == self.end_offset or self.failure is not None:
             return
-        snapshot = write_snapshot(self._place, self.end_offset, self._producers)
+        snapshot = write_snapshot(self._place, self.end_offset, self.producers)
         self._unsynced.files += [*self._active.save_indexes(), snapshot]
         self._unsynced.names = True
         self._closed = self.end_offset
@@ -473,17 +475,18 @@ class SegmentedLog:
         self.layout += 1
 
     def join(self, open_files: OpenFiles) -> None:
-        """Count among the open files of the storage, after a recovery in a thread that had its own."""
+        """Be a log of the storage, whose files and producers count among all. Not in a thread."""
         self._place = self._place._replace(open_files=open_files)
         for segment in self._segments:
             segment.join(open_files)
+        self.producers.share(self._means.producers)
 
     def reconfigure(self, config: LogConfig) -> None:
         self.config = config
 
     def expire_producers(self, now: WallTime, after_ms: int) -> None:
         """Forget the sequence numbers of producers that have been silent for ``after_ms``."""
-        self._producers.expire(now, after_ms)
+        self.producers.expire(now, after_ms)
 
     def rewrite_from(self, offset: Offset) -> None:
         """Have everything from ``offset`` on synced again. Raises ``OSError``."""

@@ -4,23 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 
 from kohort.log.background import Threads, describe, finish, in_thread, report
-from kohort.log.files.catalog_state import CATALOG
-from kohort.log.files.directory import DataDirectory, ForeignDirectoryError, check_topic_id
-from kohort.log.files.disk import read_file
+from kohort.log.files.directory import DataDirectory, ForeignDirectoryError
 from kohort.log.files.flusher import Flusher, Results, Waiting
-from kohort.log.files.inventory import take, write_inventory
+from kohort.log.files.log_files import OPEN_IN_THREAD, LogFiles, StorageSettings
 from kohort.log.files.log_offsets import LogOffsets
-from kohort.log.files.maintenance import Maintenance
-from kohort.log.files.partition_files import make_directory
-from kohort.log.files.recovery import Recovered, Trust, recover
+from kohort.log.files.maintenance import FileMaintenance
+from kohort.log.files.recovery import Recovered, Trust
 from kohort.log.files.removal import DeletedLogs
 from kohort.log.files.scrub import scrub, youngest_in
 from kohort.log.files.search import Look
-from kohort.log.files.segment import LOG, TIME_INDEX, OpenFiles, Place
+from kohort.log.files.segment import LOG, TIME_INDEX, OpenFiles
 from kohort.log.files.segmented import Means, SegmentedLog
 from kohort.log.log import (
     AdvanceListener,
@@ -33,24 +29,11 @@ from kohort.log.log import (
     TimedOffset,
     Upkeep,
 )
+from kohort.log.producers import ProducerRoom
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Partition, WallTime
 from kohort.model.topics import Topic, TopicPartition
 from kohort.records.batch import CorruptBatchError, LegacyFormatError
-
-_OPEN_IN_THREAD = 16  # segments that a recovery in a thread keeps open, besides those of the storage
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorageSettings:
-    """How a node stores its logs."""
-
-    data_policy: SyncPolicy = SyncPolicy.INTERVAL
-    internal_policy: SyncPolicy = SyncPolicy.COMMIT
-    sync_interval_ms: int = 1_000
-    sync_threads: int = 4
-    open_files: int = 256  # segments that keep their file open at one time
-    scrubs: bool = True  # reads segments again, now and then
 
 
 async def _all_is_well() -> None:
@@ -93,7 +76,8 @@ class LogStorage:
         self._noted = dict(directory.inventory.logs)  # what a clean stop has noted of each partition
         self._searching = asyncio.Lock()  # one look at a time: each may need much memory
         self._searches: Executor = Threads(1, "kohort-search")
-        self._means = Means(self._look, self.checkpoint)
+        means = Means(self._look, self.checkpoint, ProducerRoom())
+        self._files = LogFiles(directory, settings, means)
 
     # -- logs ------------------------------------------------------------------------------------------
 
@@ -116,7 +100,7 @@ class LogStorage:
         partition = spec.partition
         assert partition not in self._logs, f"{partition} is open already"
         with self._refusing(partition):
-            return self._opened(spec, self._recover(spec, self._trust(partition), self._open_files))
+            return self._opened(spec, self._files.recover(spec, self._trust(partition), self._open_files))
 
     async def _open_again(self, spec: LogSpec) -> SegmentedLog:
         """As ``open_log``, in a thread: the disk has failed, and may be slow to say so again."""
@@ -131,12 +115,10 @@ class LogStorage:
         partition = spec.partition
         try:
             with self._refusing(partition):
-                own = OpenFiles(_OPEN_IN_THREAD)
+                own = OpenFiles(OPEN_IN_THREAD)
                 found = await in_thread(
-                    self._executor, partial(self._recover, spec, self._trust(partition), own)
+                    self._executor, partial(self._files.recover, spec, self._trust(partition), own)
                 )
-                for segment in found.segments:
-                    segment.join(self._open_files)
                 return self._opened(spec, found)
         finally:
             self._recovering.pop(partition).set_result(None)
@@ -159,13 +141,15 @@ class LogStorage:
             path = self._directory.path
             raise RefusedError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"{partition} cannot be opened in {self._path(partition)!r}: {describe(error)}; "
+                f"{partition} cannot be opened in {self._files.path(partition)!r}: {describe(error)}; "
                 f"`kohort data check {path}` says what is wrong, `kohort data repair {path}` mends it",
             ) from error
 
     def _trust(self, partition: TopicPartition) -> Trust:
         """What is known about a log that is to be opened."""
-        self._deleted.set_aside(self._path(partition))  # if a deleted topic of the same name has left it
+        self._deleted.set_aside(
+            self._files.path(partition)
+        )  # if a deleted topic of the same name has left it
         clean = self._directory.was_closed_cleanly and partition not in self._released
         return Trust(
             clean,
@@ -177,7 +161,8 @@ class LogStorage:
 
     def _opened(self, spec: LogSpec, found: Recovered) -> SegmentedLog:
         partition = spec.partition
-        log, repairs = self._make_log(spec, found, self._open_files)
+        log, repairs = self._files.make(spec, found, self._open_files)
+        log.join(self._open_files)
         self._repairs += repairs
         log.cleaned_up_to = min(self._offsets.cleaned_up_to(partition), log.end_offset)
         self._released.discard(partition)
@@ -290,7 +275,7 @@ class LogStorage:
     # -- in the background -----------------------------------------------------------------------------
 
     async def maintain(self, upkeep: Upkeep) -> None:
-        await Maintenance(self, upkeep, self._recover_catalog).run(scrubs=self._settings.scrubs)
+        await FileMaintenance(self, upkeep, self._recover_catalog).run(scrubs=self._settings.scrubs)
 
     async def flush(self) -> None:
         """Sync everything that is written."""
@@ -377,7 +362,7 @@ class LogStorage:
         partition = old.partition
         try:
             with old.recovering():
-                log, repairs = await in_thread(self._executor, partial(self._recover_again, old))
+                log, repairs = await in_thread(self._executor, partial(self._files.recover_again, old))
         except (OSError, MemoryError) as error:
             raise RefusedError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} cannot be recovered: {describe(error)}"
@@ -390,22 +375,6 @@ class LogStorage:
         self._repairs += repairs
         self._logs[partition] = log
         return log
-
-    def _recover_again(self, old: SegmentedLog) -> tuple[SegmentedLog, list[Repair]]:
-        """A log made of the files of one that failed. Changes nothing of the storage: a thread calls it."""
-        spec = LogSpec(
-            partition=old.partition, topic_id=old.topic_id, leader_epoch=old.leader_epoch, config=old.config
-        )
-        own = OpenFiles(_OPEN_IN_THREAD)
-        found = self._recover(spec, Trust(False, old.recovery_point, old.start_offset), own)
-        log, repairs = self._make_log(spec, found, own)
-        if log.policy is SyncPolicy.COMMIT:
-            # Nothing beyond was acknowledged, and none of it can be trusted to be on the disk.
-            log.truncate(max(old.high_watermark, log.start_offset))
-        else:
-            log.rewrite_from(old.recovery_point)
-        self._directory.disk.sync_directory(self._directory.path)
-        return log, repairs
 
     @staticmethod
     def _deleted_meanwhile(partition: TopicPartition) -> RefusedError:
@@ -432,25 +401,12 @@ class LogStorage:
             clean = not self._unreadable and not any(log.failure for log in self._logs.values())
         if not started:  # some logs may not have been looked at
             clean &= self._directory.was_closed_cleanly
-        inventory = self._take_inventory() if clean and started else None
+        inventory = self._files.inventory(self._logs) if clean and started else None
         for log in self._logs.values():
             log.release()
         self._flusher.close()
         self._searches.shutdown(wait=False)
         self._directory.close(clean=clean, inventory=inventory)
-
-    def _take_inventory(self) -> bytes | None:
-        """What a clean shutdown notes; ``None`` if that cannot be read: the next start takes longer."""
-        disk, path = self._directory.disk, self._directory.path
-        try:
-            logs = {
-                str(partition): take(disk, self._path(partition), log.end_offset)
-                for partition, log in self._logs.items()
-                if log.end_offset
-            }
-            return write_inventory(logs, read_file(disk, f"{path}/{CATALOG}") or b"")
-        except (OSError, MemoryError):
-            return None
 
     async def _round(self) -> None:
         """Wait until everything that is asked to be synced by now is."""
@@ -464,35 +420,3 @@ class LogStorage:
 
     async def _blocking(self, work: Callable[[], None]) -> None:
         await in_thread(self._executor, work)
-
-    # -- files -----------------------------------------------------------------------------------------
-
-    def _path(self, partition: TopicPartition) -> str:
-        return f"{self._directory.path}/{partition}"
-
-    def _place(self, spec: LogSpec, open_files: OpenFiles) -> Place:
-        path = self._path(spec.partition)
-        return Place(self._directory.disk, path, open_files, spec.config.index_interval_bytes)
-
-    def _recover(self, spec: LogSpec, trust: Trust, open_files: OpenFiles) -> Recovered:
-        """Read and mend the files of a log. Changes nothing of the storage: a thread may call it."""
-        path = self._path(spec.partition)
-        is_marked = check_topic_id(self._directory, path, spec.topic_id)
-        place = self._place(spec, open_files)
-        try:
-            found = recover(place, trust)
-        except LegacyFormatError as error:
-            raise LegacyFormatError(f"{path!r}: {error.args[0]}", hint=error.hint) from error
-        if found.segments and not is_marked:
-            make_directory(place, spec.topic_id).sync()
-            found.repairs.append("did not say to which topic it belongs; now it does")
-        return found
-
-    def _make_log(
-        self, spec: LogSpec, found: Recovered, open_files: OpenFiles
-    ) -> tuple[SegmentedLog, list[Repair]]:
-        """Also what was mended. Changes nothing of the storage: a thread may call it."""
-        place, settings = self._place(spec, open_files), self._settings
-        repairs = [Repair(place.directory, what) for what in found.repairs]
-        policy = settings.internal_policy if spec.config.internal else settings.data_policy
-        return SegmentedLog(place, spec, policy, found, self._means), repairs

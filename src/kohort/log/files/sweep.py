@@ -24,7 +24,7 @@ from kohort.model.topics import Topic, TopicPartition
 _DOOMED = re.compile(r"\.[0-9a-f]{32}-delete\Z")
 _LONGEST_NAME = 255
 _BESIDE = frozenset({"archive", QUARANTINE})  # no partition is called so
-_METADATA_TOPIC = "__cluster_metadata"  # of Kafka
+METADATA_TOPIC = "__cluster_metadata"  # of Kafka
 _STRAY = "is of no topic in the catalog; left as it is"
 
 
@@ -78,7 +78,7 @@ def _judged(directory: DataDirectory, catalog: FileCatalog) -> list[tuple[str, s
 def is_partition_directory(entry: Entry) -> bool:
     """Whether a name in a data directory is that of a partition."""
     topic, _, number = entry.name.rpartition("-")
-    return entry.is_directory and number.isdecimal() and topic not in ("", _METADATA_TOPIC)
+    return entry.is_directory and number.isdecimal() and topic not in ("", METADATA_TOPIC)
 
 
 def partition_named(name: str) -> TopicPartition:
@@ -93,6 +93,18 @@ def has_records(disk: Disk, path: str) -> bool:
         entry.size and base_of(entry.name) is not None and entry.name.endswith(LOG)
         for entry in disk.entries(path)
     )
+
+
+def is_of_a_topic(disk: Disk, path: str) -> bool:
+    """Whether a directory of a partition has records, or says its topic."""
+    return has_records(disk, path) or topic_id_in(disk, path) is not None
+
+
+def partitions_of(disk: Disk, data: str, topic: TopicName) -> list[int]:
+    """The numbers of the partitions of a topic that have a directory."""
+    names = [entry.name for entry in disk.entries(data) if is_partition_directory(entry)]
+    found = [partition_named(name) for name in names if is_of_a_topic(disk, f"{data}/{name}")]
+    return sorted(each.partition for each in found if each.topic == topic)
 
 
 def _judge(

@@ -1,4 +1,4 @@
-"""The catalog of a cluster, and a node's part in it. Implements ``kohort.log.catalog.Cluster`` over tables.
+"""The catalog of a cluster, and a node's part in it: ``kohort.log.catalog.ClusterCatalog`` over tables.
 
 Every node has all of it in memory, as a view that is replaced when the tables change. A change is a
 transaction of whichever node is asked; it answers when its own view includes the change. Who leads what is
@@ -8,7 +8,7 @@ planned by ``kohort.cluster.placement`` on every node, and each carries out its 
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from uuid import UUID
@@ -78,7 +78,7 @@ class PostgresCluster:
 
     @classmethod
     async def open(cls, database: Database, address: NodeAddress, times: LeaseTimes) -> "PostgresCluster":
-        """Check the database, register, and take a first look. Raises ``DatabaseError``."""
+        """Connect, and check the database; ``register`` makes it a node. Raises ``FAULTS``."""
         slot = Slot(database, Purpose.CATALOG)
         try:
             async with slot.use() as connection:
@@ -89,24 +89,20 @@ class PostgresCluster:
                     await other.close()
                 schema = await prepare(connection, database)
             session = Session(database, slot, address, times)
-            await session.register()
-            cluster = cls(database, schema, session, slot)
-            session.listener = SessionListener(
-                cluster._polled, cluster._serving_again, cluster._lapsed, cluster._ended
-            )
-            await cluster._listen()
-            await cluster.refresh()
-            await session.step()
-        except BaseException as error:
+            await session.connect()
+        except BaseException:
             await slot.close()
-            if isinstance(error, FAULTS) and not isinstance(error, DatabaseError):
-                raise DatabaseError(
-                    f"{database} cannot be reached: {text_of(error)}",
-                    hint="check that PostgreSQL runs there and takes 7 connections from each node",
-                ) from error
             raise
-        cluster._background.keep("renewing the session", session.run)
-        return cluster
+        return cls(database, schema, session, slot)
+
+    async def register(self) -> None:
+        """Begin a session, and take a first look at the cluster. Raises ``FAULTS``."""
+        await self._session.register()
+        self._session.listener = SessionListener(self._polled, self._serving_again, self._lapsed, self._ended)
+        await self._listen()
+        await self.refresh()
+        await self._session.step()
+        self._background.keep("renewing the session", self._session.run)
 
     # -- what is known ---------------------------------------------------------------------------------
 
@@ -202,7 +198,7 @@ class PostgresCluster:
                 is_new_connection = self._connection_changed(connection)
                 if is_new_connection:
                     await connection.add_listener(self._database.schema, self._noticed)
-                version = await connection.fetchval(sql.VERSION)
+                version, balance = await connection.fetchrow(sql.VERSION)
                 sessions = await connection.fetch(sql.LIVING)
                 since = self._tables.version
                 topics = await connection.fetch(sql.TOPICS_SINCE, since)
@@ -221,6 +217,7 @@ class PostgresCluster:
                 self._publish(self.placing.masked(self._read))
                 if nodes != set(self._read.nodes):
                     self.placing.nodes_changed()
+                self.placing.balance_asked(balance)
         if is_older:
             await self.refresh()
 
@@ -315,11 +312,13 @@ class PostgresCluster:
         await self.refresh()
         return rows
 
-    async def create_topic(self, topic: Topic) -> None:
+    async def create_topic(self, topic: Topic, *, assigned: Sequence[NodeId] = ()) -> None:
         topic_id, key = UUID(bytes=topic.topic_id), collision_key(topic.name)
         configs = json.dumps(dict(topic.configs))
         try:
-            await self._change(sql.CREATE_TOPIC, topic_id, topic.name, key, topic.partitions, configs)
+            await self._change(
+                sql.CREATE_TOPIC, topic_id, topic.name, key, topic.partitions, configs, list(assigned)
+            )
         except asyncpg.UniqueViolationError:
             await self.refresh()
             other = next((each for each in self.topics if collision_key(each) == key), topic.name)
@@ -338,9 +337,9 @@ class PostgresCluster:
             raise _unknown(name)
         return topic
 
-    async def add_partitions(self, name: TopicName, total: int) -> Topic:
-        topic = self._known(name)
-        if not await self._change(sql.ADD_PARTITIONS, UUID(bytes=topic.topic_id), total):
+    async def add_partitions(self, name: TopicName, total: int, *, assigned: Sequence[NodeId] = ()) -> Topic:
+        topic_id = UUID(bytes=self._known(name).topic_id)
+        if not await self._change(sql.ADD_PARTITIONS, topic_id, total, list(assigned)):
             await self.refresh()
             raise RefusedError(
                 ErrorCode.INVALID_PARTITIONS,

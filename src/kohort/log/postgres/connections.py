@@ -18,7 +18,7 @@ from kohort.log.postgres import sql
 from kohort.model.errors import KohortError
 
 DEFAULT_SCHEMA = "kohort"
-CONNECTIONS_OF_A_NODE = 7  # lease, two lanes, two for reads, maintenance, catalog
+_CONNECTIONS_BESIDE_READS = 5  # lease, two lanes, maintenance, catalog
 _LONGEST_NAME = 63  # of anything in PostgreSQL
 
 
@@ -157,6 +157,26 @@ class Database:
             raise ClusterUrlError(f"--cluster: {self}: {error}") from error
 
     @contextmanager
+    def reached(self, *, reads: int) -> Iterator[None]:
+        """Say what a node needs of PostgreSQL when it cannot start, with so many connections for reads."""
+        needed = _CONNECTIONS_BESIDE_READS + reads
+        try:
+            yield
+        except DatabaseError:
+            raise
+        except asyncpg.TooManyConnectionsError as error:
+            raise DatabaseError(
+                f"{self} does not take the {needed} connections that a node needs: {error}",
+                hint=f"raise max_connections, or the limit of the role or database, to {needed} for each node"
+                " and those of others; kohort.cluster.read.connections is a part of them",
+            ) from error
+        except FAULTS as error:
+            raise DatabaseError(
+                f"{self} cannot be reached: {text_of(error)}",
+                hint=f"check that PostgreSQL runs there and takes {needed} connections from each node",
+            ) from error
+
+    @contextmanager
     def named(self) -> Iterator[None]:
         """Faults of the driver as one line that says which database it is."""
         try:
@@ -179,7 +199,14 @@ class Database:
         )
 
 
-FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, DatabaseError, OSError, TimeoutError)
+FAULTS = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # of a connection whose server process has just been killed
+    DatabaseError,
+    OSError,
+    TimeoutError,
+)
 """What the use of a connection fails with; anything else is a bug."""
 
 

@@ -17,7 +17,16 @@ from kohort.cluster.view import PartitionId
 from kohort.log.background import Background
 from kohort.log.postgres import sql
 from kohort.log.postgres.connections import FAULTS, Connection, text_of
-from kohort.log.postgres.resolve import Claim, Fault, Found, Led, Verdict, fault_of, judge, lost_data
+from kohort.log.postgres.resolve import (
+    Claim,
+    Found,
+    Led,
+    TransactionFault,
+    Verdict,
+    fault_of,
+    judge,
+    lost_data,
+)
 from kohort.model.ids import LeaderEpoch, Offset
 
 logger = logging.getLogger("kohort.append")
@@ -85,6 +94,10 @@ class Lane:
         self._background = Background(_pause)
         self._background.keep("appending to PostgreSQL", self._work)
 
+    async def connect(self) -> None:
+        """Open the connection before the first batch comes. Raises ``FAULTS``."""
+        self._connection = await self._owner.connect()
+
     def submit(self, proposals: Iterable[Proposal]) -> None:
         self._queue.extend(proposals)
         self._arrived.set()
@@ -143,14 +156,14 @@ class Lane:
                 stored = await self._send(proposals)
             except FAULTS as error:
                 fault = fault_of(error)
-                if fault is Fault.REFUSED:
+                if fault is TransactionFault.REFUSED:
                     logger.error("PostgreSQL refuses an append: %s", error)
-                if fault is Fault.REFUSED or not self._owner.may_wait():
+                if fault is TransactionFault.REFUSED or not self._owner.may_wait():
                     self._refuse(proposals, Refused(False, f"PostgreSQL: {text_of(error)}"))
                     return
-                if fault is Fault.UNKNOWN:
+                if fault is TransactionFault.UNKNOWN:
                     proposals = await self._resolve(proposals, error)
-                elif fault is Fault.OVERLOADED:
+                elif fault is TransactionFault.OVERLOADED:
                     logger.warning("an append is tried again: %s", error)
                     await asyncio.sleep(backoff_s)
                     backoff_s = min(2 * backoff_s, _LONGEST_BACKOFF_S)
@@ -169,7 +182,7 @@ class Lane:
                 else:
                     row = await connection.fetch(sql.APPEND_MANY, session, *_many(proposals))
         except FAULTS as error:
-            if fault_of(error) is Fault.UNKNOWN:
+            if fault_of(error) is TransactionFault.UNKNOWN:
                 connection.terminate()
             raise
         return dict(row)

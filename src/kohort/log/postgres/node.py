@@ -27,7 +27,19 @@ async def open_cluster_node(
 ) -> tuple[PostgresCluster, RowStorage]:
     """Register a node. Raises ``KohortError`` that says what to do where the database cannot be used."""
     database = Database.parse(url)
-    cluster = await PostgresCluster.open(database, address, settings.times)
+    with database.reached(reads=settings.read_connections):
+        cluster = await PostgresCluster.open(database, address, settings.times)
+        storage = _storage(database, cluster, settings)
+        try:
+            await storage.connect()
+            await cluster.register()
+        except BaseException:
+            await storage.close()
+            raise
+    return cluster, storage
+
+
+def _storage(database: Database, cluster: PostgresCluster, settings: NodeSettings) -> RowStorage:
     cluster.placing.rebalance_delay_ms = settings.rebalance_delay_ms
     node = NodeOfCluster(
         session=lambda: cluster.session,
@@ -38,4 +50,4 @@ async def open_cluster_node(
         read_connections=settings.read_connections,
         close=cluster.close,
     )
-    return cluster, RowStorage(database, node)
+    return RowStorage(database, node)

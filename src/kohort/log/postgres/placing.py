@@ -40,11 +40,18 @@ class Placing:
         self._giving: dict[PartitionId, LeaderEpoch] = {}  # not ours any more, though the tables may say so
         self._orphans: dict[PartitionId, Instant] = {}  # since when we see them without a leader
         self._nodes_changed_at = boot_clock()
+        self._balance: int | None = None  # the last time that an administrator asked for it
         self._served: dict[PartitionId, None] = {}  # the tables do not say so yet
 
     def nodes_changed(self) -> None:
         """A node has come or gone: partitions are not spread evenly for a while."""
         self._nodes_changed_at = boot_clock()
+
+    def balance_asked(self, version: int) -> None:
+        """``kohort cluster balance --now`` was run when the tables were at this version: do not wait."""
+        if self._balance is not None and version != self._balance:
+            self._nodes_changed_at = Instant(self._nodes_changed_at - self.rebalance_delay_ms)
+        self._balance = version
 
     def masked(self, view: ClusterSnapshot) -> ClusterSnapshot:
         """The view without what we must not answer for, though the tables may say that we lead it.
@@ -113,9 +120,11 @@ class Placing:
             await self.take_again(list(refused), list(refused.values()))
         await self._views.refresh()
 
-    async def take_again(self, partitions: Sequence[PartitionId], epochs: Sequence[LeaderEpoch]) -> None:
+    async def take_again(
+        self, partitions: Sequence[PartitionId], epochs: Sequence[LeaderEpoch], has_lost_data: bool = False
+    ) -> None:
         """Lead partitions at higher epochs, so that nothing proposed before can be stored; if still ours."""
-        await self._session.take_again(partitions, epochs)
+        await self._session.take_again(partitions, epochs, has_lost_data)
         await self._views.refresh()
 
     def note_served(self, partitions: Iterable[PartitionId]) -> None:

@@ -27,6 +27,11 @@ class Readers:
         self._slots = [Slot(database, Purpose.READ) for _ in range(connections)]
         self._turns = count()
 
+    async def connect(self) -> None:
+        """Open all of them. Raises ``FAULTS``."""
+        for slot in self._slots:
+            await slot.open()
+
     @asynccontextmanager
     async def use(self) -> AsyncIterator[Connection]:
         async with self._slots[next(self._turns) % len(self._slots)].use() as connection:

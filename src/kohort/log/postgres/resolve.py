@@ -72,7 +72,7 @@ def lost_data(led: Iterable[Led], found: Mapping[PartitionId, Found]) -> list[Pa
     return [each.partition_id for each in led if is_behind(each)]
 
 
-class Fault(Enum):
+class TransactionFault(Enum):
     """What an error says of the transaction it ended."""
 
     NOT_STORED = auto()  # rolled back by a conflict: once more, now
@@ -87,15 +87,15 @@ _UNIQUE_VIOLATION = "23505"  # an earlier attempt of ours was stored meanwhile
 _ENDED = ("08", "57P")  # the connection, or the server
 
 
-def fault_of(error: BaseException) -> Fault:
+def fault_of(error: BaseException) -> TransactionFault:
     """Judge an error of the driver. What is not from the server may have happened after the commit."""
     if not isinstance(error, asyncpg.PostgresError):
-        return Fault.UNKNOWN
+        return TransactionFault.UNKNOWN
     state = error.sqlstate or ""
     if state in _NOT_STORED:
-        return Fault.NOT_STORED
+        return TransactionFault.NOT_STORED
     if state in _OVERLOADED:
-        return Fault.OVERLOADED
+        return TransactionFault.OVERLOADED
     if state == _UNIQUE_VIOLATION or not state or state.startswith(_ENDED):
-        return Fault.UNKNOWN
-    return Fault.REFUSED
+        return TransactionFault.UNKNOWN
+    return TransactionFault.REFUSED

@@ -18,7 +18,7 @@ from kohort.log.postgres.cache import CachedBatch, Tail, TailCache
 from kohort.log.postgres.connections import FAULTS, Connection, text_of
 from kohort.log.postgres.lanes import Proposal, Refused, Stored
 from kohort.log.postgres.reading import PageRequest, Readers, first_not_older, read_page, slice_of, youngest
-from kohort.log.producers import Producers
+from kohort.log.producers import ProducerRoom, Producers
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset, WallTime
 from kohort.records.batch import CorruptBatchError, patch_append_time, patch_offsets, read_header
@@ -46,6 +46,7 @@ class LogOwner(NamedTuple):
     readers: Readers
     advanced: Callable[["RowLog"], None]
     failed: Callable[["RowLog"], None]
+    producers: ProducerRoom
 
 
 class AppendWaiter(NamedTuple):
@@ -71,7 +72,9 @@ class RowLog:
         self.size_bytes = 0  # of what is known here; maintenance counts the rest
         self.failure: str | None = None
         self.is_released = False
+        self.has_lost_records = False  # the database has forgotten what it had confirmed
         self.producers = rows.producers
+        self.producers.share(owner.producers)
         self.epochs = rows.epochs
         self.producers_up_to = rows.producers_up_to
         self.batches_since_snapshot = 0

@@ -1,7 +1,7 @@
 """The tables of a cluster: made and brought up to date by migrations, forward only (cluster 6).
 
-A migration is a file ``NNNN_name.sql`` in this package and runs in one transaction. Its row in ``migrations``
-comes first: two nodes that start at once wait for each other there.
+A migration is a file ``NNNN_name.sql`` in this package and runs in one transaction, those of a new cluster
+together. Its row in ``migrations`` comes first: two nodes that start at once wait for each other there.
 """
 
 import secrets
@@ -62,7 +62,10 @@ async def migrate(connection: Connection, database: Database) -> list[Migration]
     try:
         await _make_room(connection, database)
         last = await connection.fetchval(sql.LAST_MIGRATION)
-        return [each for each in migrations() if each.number > last and await _apply(connection, each)]
+        missing = [each for each in migrations() if each.number > last]
+        if not last:  # all or none: a node that starts meanwhile must not find older tables
+            return missing if await _apply(connection, missing) else []
+        return [each for each in missing if await _apply(connection, [each])]
     except asyncpg.InsufficientPrivilegeError as error:
         raise DatabaseError(
             f"{database}: the tables cannot be made: {error}",
@@ -75,9 +78,26 @@ async def prepare(connection: Connection, database: Database) -> Schema:
     """Check that a node can work with the tables; an empty schema is filled first. Raises DatabaseError."""
     if not await connection.fetchval(sql.SCHEMA_EXISTS, database.schema):
         await migrate(connection, database)
+    return await _check(connection, database)
+
+
+async def inspect(connection: Connection, database: Database) -> Schema:
+    """Check like ``prepare``, and make nothing: a mistyped name must not become a schema."""
+    if not await connection.fetchval(sql.SCHEMA_EXISTS, database.schema):
+        others = [row[0] for row in await connection.fetch(sql.CLUSTERS)]
+        raise DatabaseError(
+            f"{database}: there is no schema {database.schema!r}",
+            hint=f"clusters of this database: {', '.join(others)}; choose one with ?schema=NAME"
+            if others
+            else "no schema of this database has a cluster; `kohort serve --cluster URL` makes one",
+        )
+    return await _check(connection, database, is_filled=True)
+
+
+async def _check(connection: Connection, database: Database, *, is_filled: bool = False) -> Schema:
     await _check_usage(connection, database)
     tables = {row[0] for row in await connection.fetch(sql.TABLES, database.schema)}
-    if tables <= {"migrations"}:  # none yet, or another node is about to make them
+    if tables <= {"migrations"} and not is_filled:  # none yet, or another node is about to make them
         await migrate(connection, database)
     await _check_rights(connection, database)
     try:
@@ -105,16 +125,17 @@ async def _make_room(connection: Connection, database: Database) -> None:
             continue  # another node made it at the same moment; IF NOT EXISTS does not cover that
 
 
-async def _apply(connection: Connection, migration: Migration) -> bool:
-    """Whether it was done by us."""
+async def _apply(connection: Connection, together: list[Migration]) -> bool:
+    """Whether these were done by us, in one transaction."""
     try:
         async with connection.transaction():
-            await connection.execute(sql.BEGIN_MIGRATION, migration.number, migration.name)
-            await connection.execute(migration.script)
-            if migration.number == 1:
-                await connection.execute(sql.CREATE_CLUSTER, _new_cluster_id(), 1, 1)
-            else:
-                await connection.execute(sql.SET_SCHEMA_VERSION, migration.number)
+            for migration in together:
+                await connection.execute(sql.BEGIN_MIGRATION, migration.number, migration.name)
+                await connection.execute(migration.script)
+                if migration.number == 1:
+                    await connection.execute(sql.CREATE_CLUSTER, _new_cluster_id(), 1, 1)
+                else:
+                    await connection.execute(sql.SET_SCHEMA_VERSION, migration.number)
     except asyncpg.UniqueViolationError:
         return False
     return True

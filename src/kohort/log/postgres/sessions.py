@@ -5,6 +5,7 @@ of their own, and nothing waits behind them.
 """
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,10 +25,10 @@ from kohort.cluster.lease import (
     SeenSession,
     Serving,
     SessionId,
-    watch_of,
 )
-from kohort.cluster.view import PartitionId
+from kohort.cluster.view import ListenerAddress, PartitionId
 from kohort.log.postgres import sql
+from kohort.log.postgres.burying import NodeWatch, bury
 from kohort.log.postgres.connections import FAULTS, Connection, Database, Purpose, Slot, change, text_of
 from kohort.log.postgres.schema import code_number
 from kohort.model.ids import Instant, LeaderEpoch, NodeId
@@ -44,12 +45,17 @@ def boot_clock() -> Instant:
 
 
 class NodeAddress(NamedTuple):
-    """Where clients reach a node. ``node_id`` of ``None``: the lowest that is free."""
+    """Where clients reach a node. ``node_id`` of ``None``: the lowest that is free.
+
+    ``host`` and ``port`` are of the first listener; nodes of an older release know no other.
+    """
 
     host: str
     port: int
     rack: str | None = None
     node_id: NodeId | None = None
+    listeners: tuple[ListenerAddress, ...] = ()
+    release: str = ""
 
 
 class SessionListener(NamedTuple):
@@ -83,6 +89,7 @@ class Session:
         self._lease = Lease(times)
         self._connection: Connection | None = None
         self._is_out_of_touch = False
+        self._has_lost_data = False  # the database has, and its tables do not say so yet
         self._has_left = False  # ended by the node itself: no other session begins
 
     def may_answer(self) -> bool:
@@ -105,6 +112,10 @@ class Session:
         """When the window closed, or will close if the session is not renewed."""
         return self._lease.answers_until
 
+    async def connect(self) -> None:
+        """Open the connection for renewals; one that breaks later is replaced."""
+        self._connection = await self.database.connect(Purpose.LEASE)
+
     async def register(self) -> None:
         """Begin a session; waits while a living one has the node id that was asked for."""
         while not await self._try_to_register():
@@ -117,6 +128,8 @@ class Session:
         async with self._catalog.use() as connection:
             try:
                 async with change(connection, self.database.schema) as version:
+                    if self._has_lost_data:
+                        await connection.execute(sql.NOTE_DATA_LOSS)
                     living = {row[0] for row in await connection.fetch(sql.LIVING_NODE_IDS)}
                     node_id = address.node_id
                     if node_id is None and self.node_id >= 0 and self.node_id not in living:
@@ -133,29 +146,23 @@ class Session:
                             code_number(),
                             self._times.lease_ms,
                             version,
+                            json.dumps({name: [host, port] for name, host, port in address.listeners}),
+                            address.release,
                         )
                     )
             except asyncpg.UniqueViolationError:
                 return False
         self.node_id = node_id
+        self._has_lost_data = False
         self._lease = Lease(self._times)
         return True
 
     async def _outlive_node_id(self) -> None:
         """Wait until no living session has our node id. One that is not renewed we bury: we may be alone."""
-        watched, since = None, self._clock()
-        while True:
-            async with self._catalog.use() as connection:
-                found = await connection.fetchrow(sql.LIVING_SESSION_OF, self._address.node_id)
-            if found is None:
-                return
-            now = self._clock()
-            session, renewals, lease_ms = found
-            if watched != (session, renewals):
-                watched, since = (session, renewals), now
-            elif now - since >= watch_of(lease_ms):
-                await self._bury(session, renewals)
-            await asyncio.sleep(_LOOK_AGAIN_S)
+        assert self._address.node_id is not None, "any other number is free at once"
+        watched = NodeWatch(self._catalog, self._address.node_id, self._clock)
+        while not await watched.look():
+            await watched.pause()
 
     async def step(self) -> None:
         """Renew the session, look at the others, and do what follows from it."""
@@ -235,11 +242,12 @@ class Session:
         if burials:
             with suppress(TimeoutError):  # then the next poll, which must not be late, asks for them again
                 async with asyncio.timeout(self._times.renewal_ms / 1_000):
-                    for session, renewals in burials:
-                        await self._bury(session, renewals)
+                    for burial in burials:
+                        await self._bury(burial)
 
     async def _end(self, effect: Effect) -> None:
         if isinstance(effect, DataLost):
+            self._has_lost_data = True
             logger.error(
                 "%s has forgotten a renewal that it had confirmed: it was restored or failed over, and the"
                 " last records may be lost. All partitions of this node are taken again at a new epoch.",
@@ -257,18 +265,16 @@ class Session:
                 logger.warning("a new session could not be registered: %s", text_of(error))
                 await asyncio.sleep(_LOOK_AGAIN_S)
 
-    async def _bury(self, session: SessionId, renewals: int) -> None:
+    async def _bury(self, burial: Bury) -> None:
         """Declare a session dead, unless it was renewed meanwhile."""
         try:
-            async with self._catalog.use() as connection, change(connection, self.database.schema) as version:
-                if await connection.fetchval(sql.BURY, session, renewals, version) is None:
-                    raise _RenewedError
-        except _RenewedError:
-            return
+            async with self._catalog.use() as connection:
+                is_dead = await bury(connection, self.database.schema, burial)
         except FAULTS as error:
-            logger.warning("session %d could not be declared dead: %s", session, text_of(error))
+            logger.warning("session %d could not be declared dead: %s", burial.session, text_of(error))
             return
-        logger.warning("session %d is dead: it was not renewed", session)
+        if is_dead:
+            logger.warning("session %d is dead: it was not renewed", burial.session)
 
     async def announce_leaving(self) -> None:
         """From now on this node gives away and gets nothing."""
@@ -300,10 +306,12 @@ class Session:
         return taken
 
     async def take_again(
-        self, partitions: Sequence[PartitionId], epochs: Sequence[LeaderEpoch]
+        self, partitions: Sequence[PartitionId], epochs: Sequence[LeaderEpoch], has_lost_data: bool = False
     ) -> dict[PartitionId, LeaderEpoch]:
         """Go on leading these partitions, at epochs above all that were ever in use."""
         async with self._catalog.use() as connection, change(connection, self.database.schema) as version:
+            if has_lost_data:
+                await connection.execute(sql.NOTE_DATA_LOSS)
             if not await connection.fetchval(sql.AM_I_NOT_DEAD, self.session):
                 return {}
             rows = await connection.fetch(
@@ -322,10 +330,6 @@ class Session:
         """Let others know that these partitions are answered here."""
         async with self._catalog.use() as connection, change(connection, self.database.schema) as version:
             await connection.execute(sql.SERVE, self.session, list(partitions), version)
-
-
-class _RenewedError(Exception):
-    """The session lives after all: what was begun is rolled back."""
 
 
 def _chunks(partitions: Sequence[PartitionId], size: int) -> list[list[PartitionId]]:

@@ -11,6 +11,10 @@ are locked, it is in the order of ``partition_id``, and the row of ``cluster`` b
 SCHEMA_EXISTS = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)"
 SCHEMA_IS_USABLE = "SELECT has_schema_privilege($1, 'USAGE')"
 CREATE_SCHEMA = "CREATE SCHEMA IF NOT EXISTS {schema}"
+CLUSTERS = """
+SELECT n.nspname FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'sessions'
+JOIN pg_class b ON b.relnamespace = n.oid AND b.relname = 'batches' ORDER BY 1 LIMIT 20
+"""
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = $1 ORDER BY tablename"
 CREATE_MIGRATIONS = """
 CREATE TABLE IF NOT EXISTS migrations
@@ -34,10 +38,12 @@ WHO_AM_I = "SELECT current_user::text"
 NEXT_VERSION = "UPDATE cluster SET version = version + 1 RETURNING version"
 NOTIFY = "SELECT pg_notify($1, $2)"
 LIVING_NODE_IDS = "SELECT node_id FROM sessions WHERE state <> 'dead'"
-LIVING_SESSION_OF = "SELECT session, renewals, ttl_ms FROM sessions WHERE node_id = $1 AND state <> 'dead'"
+LIVING_SESSION_OF = """
+SELECT session, renewals, ttl_ms, expires_at < clock_timestamp() FROM sessions WHERE node_id = $1 AND state <> 'dead'
+"""
 REGISTER = """
-INSERT INTO sessions (node_id, host, port, rack, code, ttl_ms, expires_at, version)
-VALUES ($1, $2, $3, $4, $5, $6::int, clock_timestamp() + $6::int * interval '1 ms', $7)
+INSERT INTO sessions (node_id, host, port, rack, code, ttl_ms, expires_at, version, listeners, release)
+VALUES ($1, $2, $3, $4, $5, $6::int, clock_timestamp() + $6::int * interval '1 ms', $7, $8::text::jsonb, $9)
 RETURNING session
 """
 RENEW_AND_POLL = """
@@ -50,15 +56,24 @@ SELECT (SELECT renewals FROM mine) AS mine, (SELECT version FROM cluster) AS ver
 FROM (SELECT 1) AS always LEFT JOIN sessions s ON s.state <> 'dead'
 """
 BURY = """
-UPDATE sessions SET state = 'dead', version = $3
+UPDATE sessions SET state = 'dead', version = $3, ended = $4, ended_at = clock_timestamp()
  WHERE session = $1 AND renewals = $2 AND state <> 'dead' AND expires_at < clock_timestamp() RETURNING session
 """
 LEAVE = "UPDATE sessions SET state = 'leaving', version = $2 WHERE session = $1 AND state = 'alive'"
-END_SESSION = "UPDATE sessions SET state = 'dead', version = $2 WHERE session = $1 AND state <> 'dead'"
+END_SESSION = """
+UPDATE sessions SET state = 'dead', version = $2, ended = 'left', ended_at = clock_timestamp()
+ WHERE session = $1 AND state <> 'dead'
+"""
 AM_I_ALIVE = "SELECT true FROM sessions WHERE session = $1 AND state = 'alive' FOR SHARE"
 AM_I_NOT_DEAD = "SELECT true FROM sessions WHERE session = $1 AND state <> 'dead' FOR SHARE"
 TAKE = """
-UPDATE partitions SET leader = $1, leader_epoch = leader_epoch + 1, version = $3
+UPDATE partitions SET leader = $1, leader_epoch = leader_epoch + 1, version = $3, changed_at = clock_timestamp(),
+       assigned = CASE WHEN assigned = (SELECT node_id FROM sessions WHERE session = $1) THEN assigned END,
+       (came_from, reason, silent_ms) = (
+         SELECT max(s.node_id), coalesce(max(CASE s.ended WHEN 'left' THEN 'handover' WHEN 'forgotten' THEN 'forgotten' ELSE 'death' END), 'new'),
+                max(greatest(0, extract(epoch FROM clock_timestamp() - CASE WHEN s.ended = 'left' THEN s.ended_at
+                                        ELSE s.expires_at - s.ttl_ms * interval '1 ms' END) * 1000))::bigint
+         FROM sessions s WHERE s.session = partitions.leader)
  WHERE partition_id IN (SELECT partition_id FROM partitions p WHERE partition_id = ANY($2::bigint[])
                           AND (leader IS NULL OR leader NOT IN (SELECT session FROM sessions WHERE state <> 'dead'))
                         ORDER BY partition_id FOR UPDATE)
@@ -66,11 +81,13 @@ RETURNING partition_id, leader_epoch
 """
 TAKE_AGAIN = """
 UPDATE partitions SET leader_epoch = greatest(leader_epoch, ($4::int[])[array_position($2::bigint[], partition_id)]) + 1,
-       version = $3
+       version = $3, changed_at = clock_timestamp(), reason = 'again', silent_ms = 0,
+       came_from = (SELECT node_id FROM sessions WHERE session = $1)
  WHERE partition_id IN (SELECT partition_id FROM partitions p WHERE partition_id = ANY($2::bigint[]) AND leader = $1
                         ORDER BY partition_id FOR UPDATE)
 RETURNING partition_id, leader_epoch
 """
+NOTE_DATA_LOSS = "UPDATE cluster SET data_lost_at = clock_timestamp()"
 NOTE_EPOCHS = """
 INSERT INTO leader_epochs (partition_id, leader_epoch, start_offset)
 SELECT p.partition_id, p.leader_epoch, greatest(p.start_offset, coalesce((SELECT b.last_offset + 1 FROM batches b
@@ -79,13 +96,18 @@ FROM partitions p WHERE p.partition_id = ANY($1::bigint[]) AND p.leader = $2
 ON CONFLICT DO NOTHING
 """
 HAND_OVER = """
-UPDATE partitions SET leader = $3, leader_epoch = leader_epoch + 1, version = $4
- WHERE leader = $1 AND partition_id = ANY($2::bigint[])
-   AND EXISTS (SELECT 1 FROM sessions WHERE session = $3 AND state = 'alive')
-RETURNING partition_id, leader_epoch
+UPDATE partitions p SET leader = $3, leader_epoch = p.leader_epoch + 1, version = $4, changed_at = clock_timestamp(),
+       came_from = giver.node_id, silent_ms = 0,
+       reason = CASE WHEN giver.state = 'leaving' THEN 'handover' WHEN p.assigned = receiver.node_id THEN 'move' ELSE 'balance' END,
+       assigned = CASE WHEN p.assigned = receiver.node_id THEN p.assigned END
+FROM sessions giver, sessions receiver
+ WHERE p.leader = $1 AND p.partition_id = ANY($2::bigint[])
+   AND giver.session = $1 AND receiver.session = $3 AND receiver.state = 'alive'
+RETURNING p.partition_id, p.leader_epoch
 """
 PARTITIONS_SINCE = """
-SELECT partition_id, topic_id, partition, leader, leader_epoch, served_epoch FROM partitions WHERE version > $1
+SELECT partition_id, topic_id, partition, leader, leader_epoch, served_epoch, assigned, reason, came_from, silent_ms
+FROM partitions WHERE version > $1
 """
 SERVE = """
 UPDATE partitions SET served_epoch = leader_epoch, version = $3
@@ -96,20 +118,46 @@ UPDATE partitions SET served_epoch = leader_epoch, version = $3
 
 OVERVIEW = """
 SELECT current_setting('server_version'), current_setting('synchronous_standby_names') <> '',
+       (SELECT coalesce(extract(epoch FROM max(clock_timestamp() - xact_start)), 0)::float8 FROM pg_stat_activity
+         WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()),
        (SELECT count(*) FROM topics WHERE NOT deleted), count(*),
-       count(*) FILTER (WHERE s.session IS NULL)
+       count(*) FILTER (WHERE s.session IS NULL), count(*) FILTER (WHERE s.session IS NOT NULL AND p.served_epoch < p.leader_epoch),
+       count(*) FILTER (WHERE s.state = 'leaving' OR p.assigned <> s.node_id AND EXISTS (
+         SELECT 1 FROM sessions w WHERE w.node_id = p.assigned AND w.state = 'alive')),
+       count(*) FILTER (WHERE p.changed_at > clock_timestamp() - interval '1 hour' AND p.reason <> 'new'),
+       (SELECT data_lost_at FROM cluster)
 FROM partitions p JOIN topics t ON t.topic_id = p.topic_id AND NOT t.deleted
 LEFT JOIN sessions s ON s.session = p.leader AND s.state <> 'dead'
 """
 NODES = """
-SELECT s.node_id, s.session, s.host || ':' || s.port, s.state,
-       greatest(0, extract(epoch FROM s.expires_at - clock_timestamp()) * 1000)::int, s.code,
-       count(t.topic_id)::int, count(t.topic_id) FILTER (WHERE p.served_epoch < p.leader_epoch)::int
+SELECT s.node_id, s.session, s.host, s.port, s.listeners::text, s.state, s.ended,
+       greatest(0, extract(epoch FROM s.expires_at - clock_timestamp()) * 1000)::int, s.started_at, s.release, s.code,
+       count(t.topic_id)::int, count(t.topic_id) FILTER (WHERE p.served_epoch < p.leader_epoch)::int,
+       count(t.topic_id) FILTER (WHERE t.name = '__consumer_offsets')::int,
+       count(t.topic_id) FILTER (WHERE t.name NOT IN ('__consumer_offsets', '__kohort_journal'))::int,
+       count(t.topic_id) FILTER (WHERE p.assigned = s.node_id)::int
 FROM sessions s LEFT JOIN partitions p ON p.leader = s.session
 LEFT JOIN topics t ON t.topic_id = p.topic_id AND NOT t.deleted
-WHERE s.state <> 'dead' GROUP BY s.session ORDER BY s.node_id
+WHERE s.state <> 'dead' OR NOT EXISTS (SELECT 1 FROM sessions o WHERE o.node_id = s.node_id AND o.session > s.session)
+GROUP BY s.session ORDER BY s.node_id
 """
 DRAIN = "UPDATE sessions SET state = 'leaving', version = $2 WHERE node_id = $1 AND state = 'alive' RETURNING session"
+PLACES = """
+SELECT t.name, p.partition, s.node_id, p.leader_epoch, p.served_epoch >= p.leader_epoch, p.assigned
+FROM partitions p JOIN topics t ON t.topic_id = p.topic_id AND NOT t.deleted
+LEFT JOIN sessions s ON s.session = p.leader AND s.state <> 'dead'
+WHERE t.name = ANY($1::text[]) ORDER BY t.name, p.partition
+"""
+MOVE = """
+UPDATE partitions p SET assigned = $2, version = $1 FROM topics t, unnest($3::text[], $4::int[]) AS w (name, partition)
+WHERE t.topic_id = p.topic_id AND NOT t.deleted AND t.name = w.name AND p.partition = w.partition
+"""
+FORGET_MOVES = "UPDATE partitions SET assigned = NULL, version = $1 WHERE assigned IS NOT NULL"
+BALANCE_NOW = "UPDATE cluster SET balance = version"
+FORGET_SESSIONS = """
+DELETE FROM sessions s WHERE s.state = 'dead' AND coalesce(s.ended_at, s.expires_at) < clock_timestamp() - $1::int * interval '1 ms'
+  AND NOT EXISTS (SELECT 1 FROM partitions p WHERE p.leader = s.session)
+"""
 
 # --- appending (cluster 3) --------------------------------------------------------------------------------
 
@@ -274,8 +322,10 @@ FORGET_TOPIC = "DELETE FROM topics WHERE topic_id = $1 AND deleted"
 
 # --- catalog (cluster 1, 2.3) -----------------------------------------------------------------------------
 
-VERSION = "SELECT version FROM cluster"
-LIVING = "SELECT session, node_id, host, port, rack, state FROM sessions WHERE state <> 'dead'"
+VERSION = "SELECT version, balance FROM cluster"
+LIVING = (
+    "SELECT session, node_id, host, port, rack, state, listeners::text FROM sessions WHERE state <> 'dead'"
+)
 TOPICS_SINCE = "SELECT topic_id, name, partitions, configs::text, deleted FROM topics WHERE version > $1"
 CONFIGS_SINCE = "SELECT resource, configs::text FROM broker_configs WHERE version > $1"
 CONFIGS_OF = "SELECT configs::text FROM broker_configs WHERE resource = $1"
@@ -283,7 +333,8 @@ CREATE_TOPIC = """
 WITH created AS (
   INSERT INTO topics (topic_id, name, collision_key, partitions, configs, version)
   VALUES ($2, $3, $4, $5::int, $6::text::jsonb, $1))
-INSERT INTO partitions (topic_id, partition, version) SELECT $2, n, $1 FROM generate_series(0, $5::int - 1) AS n
+INSERT INTO partitions (topic_id, partition, version, assigned)
+SELECT $2, n, $1, ($7::int[])[n + 1] FROM generate_series(0, $5::int - 1) AS n
 """
 DELETE_TOPIC = (
     "UPDATE topics SET deleted = true, version = $1 WHERE topic_id = $2 AND NOT deleted RETURNING topic_id"
@@ -291,8 +342,8 @@ DELETE_TOPIC = (
 ADD_PARTITIONS = """
 WITH old AS (SELECT topic_id, partitions FROM topics WHERE topic_id = $2 AND NOT deleted AND partitions < $3::int FOR UPDATE),
 raised AS (UPDATE topics t SET partitions = $3::int, version = $1 FROM old WHERE t.topic_id = old.topic_id)
-INSERT INTO partitions (topic_id, partition, version)
-SELECT old.topic_id, n, $1 FROM old, generate_series(old.partitions, $3::int - 1) AS n RETURNING partition
+INSERT INTO partitions (topic_id, partition, version, assigned)
+SELECT old.topic_id, n, $1, ($4::int[])[n - old.partitions + 1] FROM old, generate_series(old.partitions, $3::int - 1) AS n RETURNING partition
 """
 SET_TOPIC_CONFIGS = """
 UPDATE topics SET configs = $3::text::jsonb, version = $1 WHERE topic_id = $2 AND NOT deleted RETURNING topic_id

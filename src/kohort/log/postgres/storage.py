@@ -20,7 +20,7 @@ from kohort.log.postgres.maintenance import Maintenance
 from kohort.log.postgres.reading import READ_CONNECTIONS, Readers
 from kohort.log.postgres.resolve import Led
 from kohort.log.postgres.row_log import LogOwner, OpenedRows, RowLog
-from kohort.log.producers import CorruptSnapshotError, Producers
+from kohort.log.producers import CorruptSnapshotError, ProducerRoom, Producers
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset
 from kohort.model.topics import INTERNAL_TOPICS, Topic, TopicPartition
@@ -30,8 +30,11 @@ logger = logging.getLogger("kohort.log")
 
 Results = list[Appended | RefusedError]
 
-TakeAgain = Callable[[Sequence[PartitionId], Sequence[LeaderEpoch]], Awaitable[object]]
-"""Lead partitions at epochs above these; the view shows them, and who follows it opens the logs again."""
+TakeAgain = Callable[[Sequence[PartitionId], Sequence[LeaderEpoch], bool], Awaitable[object]]
+"""Lead partitions at epochs above these; the view shows them, and who follows it opens the logs again.
+
+The last argument says whether the database has forgotten records of them.
+"""
 
 
 class _Waiting:
@@ -82,9 +85,17 @@ class RowStorage:
             node.append_timeout_s,
         )
         self._lanes = {is_internal: Lane(owner) for is_internal in (True, False)}
+        cache = TailCache(node.cache_bytes)
         self._owner = LogOwner(
-            node.session, TailCache(node.cache_bytes), self._readers, self._notify, self._failed.add
+            node.session, cache, self._readers, self._notify, self._failed.add, ProducerRoom()
         )
+
+    async def connect(self) -> None:
+        """Open all connections: a limit is met at the start of a node. Raises ``FAULTS``."""
+        for lane in self._lanes.values():
+            await lane.connect()
+        await self._readers.connect()
+        await self._slot.open()
 
     # -- logs ------------------------------------------------------------------------------------------
 
@@ -235,6 +246,7 @@ class RowStorage:
                     " now, and clients may find that the last records are gone",
                     log.partition,
                 )
+                log.has_lost_records = True
                 log.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{log.partition}: the database lost records")
 
     # -- in the background -----------------------------------------------------------------------------
@@ -244,7 +256,9 @@ class RowStorage:
         failed = [log for log in self._failed if not log.is_released]
         if failed:
             await self._node.take_again(
-                [log.partition_id for log in failed], [log.leader_epoch for log in failed]
+                [log.partition_id for log in failed],
+                [log.leader_epoch for log in failed],
+                any(log.has_lost_records for log in failed),
             )
             self._failed.difference_update(failed)
 

@@ -6,13 +6,25 @@ from json import loads
 from typing import Any
 
 from kohort.cluster.lease import SessionId
-from kohort.cluster.view import ClusterSnapshot, Kind, Node, PartitionId, Placed, PlacedTopic
+from kohort.cluster.view import (
+    ChangeReason,
+    ClusterSnapshot,
+    LeaderChange,
+    ListenerAddress,
+    PartitionId,
+    PartitionKind,
+    Placed,
+    PlacedNode,
+    PlacedTopic,
+)
 from kohort.log.catalog import UserKey
 from kohort.log.security_records import read_acl, read_credential
 from kohort.model.ids import LeaderEpoch, NodeId, TopicId, TopicName
 from kohort.model.topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, JOURNAL, Topic
 from kohort.security.acls import Acl
 from kohort.security.scram import ScramCredential
+
+_REASONS = frozenset(each.value for each in ChangeReason)
 
 
 class Secrets:
@@ -110,10 +122,12 @@ class Tables:
                 changed.add(name)
                 self._placed[topic_id][row["partition"]] = Placed(
                     PartitionId(row["partition_id"]),
-                    Kind.SHARD if name in INTERNAL_TOPICS else Kind.DATA,
+                    PartitionKind.SHARD if name in INTERNAL_TOPICS else PartitionKind.DATA,
                     None if row["leader"] is None else SessionId(row["leader"]),
                     LeaderEpoch(row["leader_epoch"]),
                     LeaderEpoch(row["served_epoch"]),
+                    assigned=None if row["assigned"] is None else NodeId(row["assigned"]),
+                    change=_change(row),
                 )
         return changed
 
@@ -149,12 +163,21 @@ def without_leader(view: ClusterSnapshot, hidden: Collection[PartitionId]) -> Cl
     return replace(view, topics=topics, partitions=partitions)
 
 
-def _node(row: Any) -> Node:  # noqa: ANN401 - a row of the driver
-    return Node(
+def _node(row: Any) -> PlacedNode:  # noqa: ANN401 - a row of the driver
+    return PlacedNode(
         SessionId(row["session"]),
         NodeId(row["node_id"]),
         row["state"] == "leaving",
         row["host"],
         row["port"],
         row["rack"],
+        tuple(ListenerAddress(name, *where) for name, where in loads(row["listeners"]).items()),
     )
+
+
+def _change(row: Any) -> LeaderChange | None:  # noqa: ANN401 - a row of the driver
+    """``None`` before the first, and for a reason that only other releases know."""
+    if row["reason"] not in _REASONS:
+        return None
+    from_node = None if row["came_from"] is None else NodeId(row["came_from"])
+    return LeaderChange(ChangeReason(row["reason"]), from_node, row["silent_ms"] or 0)

@@ -7,39 +7,40 @@ from pathlib import Path
 
 import pytest
 from tests.unit.log.bench import PARTITION, TOPIC_ID
-from tests.unit.log.contract.subject import Place, Subject
+from tests.unit.log.contract.subject import StoragePlace, Subject
 
 from kohort.cluster.lease import SessionId
 from kohort.log.files.directory import DataDirectory
 from kohort.log.files.disk import Disk, RealDisk
+from kohort.log.files.log_files import StorageSettings
 from kohort.log.files.memory import Immediately, MemoryDisk
-from kohort.log.files.storage import LogStorage, StorageSettings
+from kohort.log.files.storage import LogStorage
 from kohort.log.log import Storage, SyncPolicy, Upkeep
 from kohort.model.ids import WallTime
 
-Backend = Callable[[Path, pytest.FixtureRequest], AbstractAsyncContextManager[Place]]
+Backend = Callable[[Path, pytest.FixtureRequest], AbstractAsyncContextManager[StoragePlace]]
 
 
 @asynccontextmanager
-async def on_files(tmp_path: Path, _request: pytest.FixtureRequest) -> AsyncIterator[Place]:
+async def on_files(tmp_path: Path, _request: pytest.FixtureRequest) -> AsyncIterator[StoragePlace]:
     yield _place(RealDisk(), str(tmp_path / "data"), SyncPolicy.COMMIT)
 
 
 @asynccontextmanager
-async def in_memory(_tmp_path: Path, _request: pytest.FixtureRequest) -> AsyncIterator[Place]:
+async def in_memory(_tmp_path: Path, _request: pytest.FixtureRequest) -> AsyncIterator[StoragePlace]:
     yield _place(MemoryDisk(), "data", SyncPolicy.NEVER)
 
 
-def _place(disk: Disk, path: str, policy: SyncPolicy) -> Place:
+def _place(disk: Disk, path: str, policy: SyncPolicy) -> StoragePlace:
     async def open_storage() -> Storage:
         settings = StorageSettings(data_policy=policy, internal_policy=policy)
         return LogStorage(DataDirectory(disk, path), settings, Immediately())
 
-    return Place(open_storage)
+    return StoragePlace(open_storage)
 
 
 @asynccontextmanager
-async def on_postgres(_tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Place]:
+async def on_postgres(_tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[StoragePlace]:
     """Rows that one session leads; what the catalog does elsewhere is done by hand."""
     from uuid import UUID
 
@@ -65,7 +66,7 @@ async def on_postgres(_tmp_path: Path, request: pytest.FixtureRequest) -> AsyncI
         )
 
     async def open_storage() -> Storage:
-        async def take_again(_partitions: object, _epochs: object) -> None:
+        async def take_again(_partitions: object, _epochs: object, _has_lost: bool) -> None:
             """Not before the test opens it."""
 
         node = NodeOfCluster(session=lambda: SessionId(1), is_in_touch=lambda: True, take_again=take_again)
@@ -87,7 +88,7 @@ async def on_postgres(_tmp_path: Path, request: pytest.FixtureRequest) -> AsyncI
 
     await create()
     try:
-        yield Place(open_storage, lead, delete)
+        yield StoragePlace(open_storage, lead, delete)
     finally:
         await admin.close()
 

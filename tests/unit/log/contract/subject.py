@@ -16,7 +16,7 @@ async def _nothing(*_arguments: object) -> None:
     """Files have nothing to do for it."""
 
 
-class Place(NamedTuple):
+class StoragePlace(NamedTuple):
     """Where a backend stores, and what its catalog does there: give an epoch, remove a deleted topic."""
 
     open_storage: Callable[[], Awaitable[Storage]]
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 class Subject:
     """The log under test and its storage."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: StoragePlace) -> None:
         self._place = place
         self.storage: Storage
         self.log: Log
@@ -68,10 +68,17 @@ class Subject:
         assert isinstance(result, RefusedError), result
         return result.code
 
-    async def read(self, offset: int = 0, max_bytes: int = 1 << 20, *, at_least_one: bool = True) -> Slice:
-        found = self.log.read(
-            Offset(offset), max_bytes, limit=self.log.high_watermark, at_least_one=at_least_one
-        )
+    async def read(
+        self,
+        offset: int = 0,
+        max_bytes: int = 1 << 20,
+        *,
+        limit: int | None = None,
+        at_least_one: bool = True,
+    ) -> Slice:
+        """Up to ``limit``, or all that consumers may read."""
+        end = self.log.high_watermark if limit is None else Offset(limit)
+        found = self.log.read(Offset(offset), max_bytes, limit=end, at_least_one=at_least_one)
         return found if isinstance(found, Slice) else await found
 
     async def records(self, offset: int = 0) -> list[Record]:

@@ -7,18 +7,21 @@ import pytest
 
 from kohort.cluster.lease import LeaseTimes
 from kohort.cluster.view import ClusterSnapshot, PartitionId
-from kohort.log.catalog import Cluster, new_topic_id
+from kohort.log.catalog import new_topic_id
 from kohort.log.postgres.catalog import PostgresCluster
 from kohort.log.postgres.connections import Database, DatabaseError
+from kohort.log.postgres.node import NodeSettings, open_cluster_node
+from kohort.log.postgres.overview import connected
 from kohort.log.postgres.sessions import NodeAddress
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import TopicName
 from kohort.model.topics import CONSUMER_OFFSETS, JOURNAL, Topic, TopicPartition
-from kohort.security.acls import Acl, Operation, PatternType, Permission, ResourceType
+from kohort.security.acls import Acl, AclResourceType, Operation, PatternType, Permission
 from kohort.security.scram import ScramCredential, ScramMechanism
 
 NAME = TopicName("events")
-ACL = Acl(ResourceType.TOPIC, "t", PatternType.LITERAL, "User:u", "*", Operation.READ, Permission.ALLOW)
+ADDRESS = NodeAddress("localhost", 9092)
+ACL = Acl(AclResourceType.TOPIC, "t", PatternType.LITERAL, "User:u", "*", Operation.READ, Permission.ALLOW)
 CREDENTIAL = ScramCredential(b"salt", b"stored", b"server", 4096)
 USER = ("u", ScramMechanism.SHA_256)
 
@@ -35,12 +38,12 @@ class Nodes:
         self.all: list[PostgresCluster] = []
 
     async def join(self) -> PostgresCluster:
-        node: Cluster = await PostgresCluster.open(
+        node = await PostgresCluster.open(
             self._database, NodeAddress("localhost", 9092 + len(self.all)), LeaseTimes(1_000, 100)
         )
-        assert isinstance(node, PostgresCluster)
-        node.placing.rebalance_delay_ms = 200
         self.all.append(node)
+        await node.register()
+        node.placing.rebalance_delay_ms = 200
         return node
 
     async def kill(self, node: PostgresCluster) -> None:
@@ -311,10 +314,33 @@ def test_a_partition_of_the_journal_has_the_leader_of_its_shard(database: Databa
 
 
 def test_a_database_that_cannot_be_reached_says_what_to_do() -> None:
-    nowhere = Database.parse("postgresql://postgres@127.0.0.1:1/postgres")
+    async def main() -> None:
+        with pytest.raises(DatabaseError, match="cannot be reached") as refused:
+            await open_cluster_node("postgresql://postgres@127.0.0.1:1/postgres", ADDRESS, NodeSettings())
+        assert "takes 7 connections" in str(refused.value.hint)
+
+    asyncio.run(main())
+
+
+def test_a_node_that_does_not_get_all_its_connections_does_not_start(database: Database) -> None:
+    role = f"{database.schema}_node"
+    url = f"{database.url.replace('postgres@', f'{role}@')}?schema={database.schema}"
+    settings = NodeSettings(read_connections=3)
 
     async def main() -> None:
-        with pytest.raises(DatabaseError, match="cannot be reached"):
-            await PostgresCluster.open(nowhere, NodeAddress("localhost", 9092), LeaseTimes())
+        async with connected(database) as admin:
+            await admin.execute(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 7")
+            await admin.execute(f"GRANT CREATE ON DATABASE postgres TO {role}")
+            with pytest.raises(DatabaseError, match="does not take the 8 connections") as refused:
+                await open_cluster_node(url, ADDRESS, settings)
+            assert "to 8 for each node" in str(refused.value.hint)
+            assert not await admin.fetchval("SELECT count(*) FROM sessions"), "no other node sees it"
+            await admin.execute(f"ALTER ROLE {role} CONNECTION LIMIT 8")
+            used = f"SELECT count(*) FROM pg_stat_activity WHERE usename = '{role}'"
+            while await admin.fetchval(used):
+                pass  # the server notices late that connections are gone
+            _, storage = await open_cluster_node(url, ADDRESS, settings)
+            assert await admin.fetchval(used) == 8
+            await storage.close()
 
     asyncio.run(main())

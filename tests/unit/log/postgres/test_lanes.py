@@ -11,7 +11,7 @@ from kohort.log.postgres.connections import Database, Purpose
 from kohort.log.postgres.lanes import LARGE_BATCH, Refused, Stored
 from kohort.log.postgres.resolve import Led
 from kohort.model.ids import LeaderEpoch, Offset
-from kohort.testing.proxy import AsyncProxy, Way
+from kohort.testing.proxy import AsyncProxy, Direction
 
 Story = Callable[[Bench], Awaitable[None]]
 
@@ -147,6 +147,7 @@ def test_the_connection_may_break_at_every_statement(database: Database, at: int
         asyncpg.AdminShutdownError("terminated"),
         TimeoutError(),
         ConnectionResetError(),
+        asyncpg.InternalClientError("another operation is in progress"),  # the server was killed
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -255,7 +256,7 @@ def test_a_reply_that_the_network_loses_is_not_stored_twice(database: Database) 
             through = Database(database.url.replace(address, proxy.bootstrap), database.schema)
             bench = Bench(stage, session, lambda: through.connect(Purpose.LANE))
             await bench.append(*WORKLOAD[0])
-            proxy.drop(Way.BACK)
+            proxy.drop(Direction.BACK)
             lost = asyncio.create_task(bench.append(*WORKLOAD[1]))
             await proxy.until(lambda: proxy.lost > 0)
             await proxy.heal()

@@ -8,7 +8,8 @@ import pytest
 from tests.unit.log.postgres.stage import Stage, on_stage
 
 from kohort.cluster.lease import Effect, Fenced, LeaseTimes, SessionId
-from kohort.log.postgres import sessions
+from kohort.log.postgres import burying
+from kohort.log.postgres.burying import NodeWatch
 from kohort.log.postgres.connections import Database, Purpose, Slot
 from kohort.log.postgres.sessions import NodeAddress, Session, SessionListener
 from kohort.model.ids import Instant, LeaderEpoch, NodeId
@@ -197,6 +198,7 @@ def test_a_database_that_forgot_a_renewal_ends_the_session(database: Database) -
         await node.session.step()
         assert node.said[-1] == "data lost"
         assert node.session.session != before
+        assert await world.stage.admin.fetchval("SELECT data_lost_at FROM cluster") is not None
 
     in_a_world(database, story)
 
@@ -218,22 +220,48 @@ def test_a_node_id_in_use_is_waited_for(database: Database) -> None:
 def test_a_node_alone_outlives_the_session_of_its_id(
     database: Database, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "_LOOK_AGAIN_S", 0)
-
     async def story(world: World) -> None:
-        old = await world.join(7)
-        waiting = asyncio.create_task(world.join(7))
-        while not waiting.done():
+        async def pause(_watch: NodeWatch) -> None:
             await world.pass_time(500)
-        assert (await waiting).session.node_id == 7
+
+        monkeypatch.setattr(NodeWatch, "pause", pause)
+        old = await world.join(7)
+        assert (await world.join(7)).session.node_id == 7
         assert old.session.session not in await world.living()
         assert caplog.text.count("is alive; waiting") == 1
 
     in_a_world(database, story)
 
 
+def test_who_waits_for_an_id_buries_no_session_that_it_sees_too_seldom(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(world: World) -> None:
+        looks = 0
+        enough, over = asyncio.Event(), asyncio.Event()
+
+        async def pause(_watch: NodeWatch) -> None:
+            nonlocal looks
+            looks += 1
+            if looks > 10:
+                enough.set()
+                await over.wait()
+            await world.pass_time(1_500)
+
+        monkeypatch.setattr(NodeWatch, "pause", pause)
+        old = await world.join(7)
+        waiting = asyncio.create_task(world.join(7))
+        await enough.wait()
+        assert await world.living() == [old.session.session], "15 s without a renewal, and never watched"
+        await old.session.end()
+        over.set()
+        await waiting
+
+    in_a_world(database, story)
+
+
 def test_a_node_that_renews_keeps_its_id(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "_LOOK_AGAIN_S", 0)
+    monkeypatch.setattr(burying, "_LOOK_AGAIN_S", 0)
 
     async def story(world: World) -> None:
         old = await world.join(7)

@@ -41,6 +41,7 @@ class Bench:
         self.session = session
         self.now = WallTime(10_000)
         self.taken_again: list[PartitionId] = []
+        self.has_lost_data = False
         self.advanced: list[TopicPartition] = []
         node = NodeOfCluster(
             session=lambda: self.session,
@@ -54,8 +55,11 @@ class Bench:
         upkeep = Upkeep(lambda: self.now, lambda _ms: asyncio.sleep(0), lambda name: NUMBERS[name])
         self.maintenance = Maintenance(self.storage, self.slot, lambda: self.session, upkeep)
 
-    async def _take_again(self, partitions: Sequence[PartitionId], epochs: Sequence[LeaderEpoch]) -> None:
+    async def _take_again(
+        self, partitions: Sequence[PartitionId], epochs: Sequence[LeaderEpoch], has_lost_data: bool
+    ) -> None:
         self.taken_again += partitions
+        self.has_lost_data = has_lost_data
         await self.stage.admin.execute(
             "UPDATE partitions SET leader_epoch = leader_epoch + 1 WHERE partition_id = ANY($1)",
             list(partitions),
@@ -149,19 +153,6 @@ def test_what_is_appended_is_read_back(database: Database, cache_bytes: int, is_
     on_a_bench(database, story, cache_bytes=cache_bytes)
 
 
-@pytest.mark.parametrize("cache_bytes", [1 << 20, 0])
-def test_a_page_is_as_large_as_asked_and_has_one_batch_at_least(database: Database, cache_bytes: int) -> None:
-    async def story(bench: Bench) -> None:
-        one = batch(b"x" * 100)
-        await bench.append(*[one] * 10)
-        assert (await bench.read(0, 3 * len(one) + 5)).next_offset == 3
-        assert (await bench.read(4, 1)).next_offset == 5
-        assert (await bench.read(4, 1, at_least_one=False)).size == 0
-        assert (await bench.read(9)).next_offset == 10
-
-    on_a_bench(database, story, cache_bytes=cache_bytes)
-
-
 def test_many_small_batches_come_in_large_pages(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "_FIRST_ROWS", 5)
 
@@ -172,17 +163,6 @@ def test_many_small_batches_come_in_large_pages(database: Database, monkeypatch:
         assert (await bench.read(0)).next_offset == 1
 
     on_a_bench(database, story, cache_bytes=0)
-
-
-@pytest.mark.parametrize("offset", [-1, 5])
-def test_what_is_out_of_range_is_refused(database: Database, offset: int) -> None:
-    async def story(bench: Bench) -> None:
-        await bench.append(batch(b"a"))
-        with pytest.raises(RefusedError) as refused:
-            await bench.read(offset)
-        assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
-
-    on_a_bench(database, story)
 
 
 def test_a_leader_that_was_replaced_does_not_say_out_of_range(database: Database) -> None:
@@ -210,12 +190,33 @@ def test_a_fenced_leader_refuses_all_and_takes_again_at_a_higher_epoch(database:
         assert bench.advanced[-1] == ZERO, "those who wait look again"
         await bench.storage.take_failed_again()
         assert bench.taken_again == [old.partition_id]
+        assert not bench.has_lost_data
         log = await bench.open_again()
         assert log.leader_epoch == 2
         await bench.append(batch(b"d"))
         assert [each.value for each in await bench.records()] == [b"a", b"d"]
         assert log.end_offset_for_epoch(LeaderEpoch(0)).end_offset == 1
         assert log.epoch_at(Offset(1)) == 2
+
+    on_a_bench(database, story)
+
+
+def test_records_that_the_database_has_forgotten_are_said_when_their_partition_is_taken_again(
+    database: Database,
+) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.append(batch(b"a"))
+        await bench.append(batch(b"b"), to=ONE)
+        await bench.stage.admin.execute("DELETE FROM batches")
+        await bench.stage.admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+        (refused,) = await bench.append(batch(b"c"))
+        assert isinstance(refused, RefusedError)
+        await bench.storage.take_failed_again()
+        assert sorted(bench.taken_again) == sorted(bench.stage.partitions)
+        assert bench.has_lost_data
 
     on_a_bench(database, story)
 
