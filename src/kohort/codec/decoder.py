@@ -133,7 +133,7 @@ class _Compiler:
             for number, field in enumerate(tagged):
                 with source.block(f"{'el' if number else ''}if {tag} == {field.tag}:"):
                     target, within = f"{holder}.{field.name}", _join(path, field.name)
-                    self._value(field.type, target, within, self._nullable(field))
+                    self._value(field.type, target, within, self._nullable(field), null_below=1)
                     self._flush()
                     with source.block(f"if p != {stop}:"):
                         source.add(f"raise wrong_tag_size({self._where(within)!r})")
@@ -142,7 +142,7 @@ class _Compiler:
 
     # Values.
 
-    def _value(self, of: FieldType, target: str, path: str, is_nullable: bool) -> None:
+    def _value(self, of: FieldType, target: str, path: str, is_nullable: bool, null_below: int = 0) -> None:
         if isinstance(of, Array):
             self._array(of.of, target, path, is_nullable)
         elif isinstance(of, Primitive):
@@ -151,15 +151,16 @@ class _Compiler:
             else:
                 self._sized(of, target, path, is_nullable)
         elif is_nullable:
-            self._nullable_struct(of, target, path)
+            self._nullable_struct(of, target, path, null_below)
         else:
             self._source.add(f"{target} = {self._struct(of, path)}")
 
-    def _nullable_struct(self, of: type[Struct], target: str, path: str) -> None:
+    def _nullable_struct(self, of: type[Struct], target: str, path: str, null_below: int) -> None:
+        """The marker before a struct is 1; that of null is -1, and 0 in a tag."""
         marker = self._source.fresh("n")
         self._read("b", marker)
         self._flush()
-        with self._source.block(f"if {marker} < 0:"):
+        with self._source.block(f"if {marker} < {null_below}:"):
             self._source.add(f"{target} = None")
         with self._source.block("else:"):
             holder = self._struct(of, path)

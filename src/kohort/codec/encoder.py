@@ -13,6 +13,7 @@ from struct import pack
 from kohort.codec.errors import TooManyElementsError
 from kohort.codec.schema import (
     BOOL,
+    NEVER,
     RECORDS,
     STRING,
     UUID,
@@ -139,7 +140,7 @@ class _Compiler:
     def _differs(self, field: Field, value: str) -> str:
         """An expression: whether a tagged field is to be written, because it is not what absence means."""
         struct = struct_type(field)
-        if struct is None:
+        if struct is None or self._nullable(field):
             return _is_set(field, value)
         plain, tagged, _ = fields_in(struct, self._version)
         parts = [self._differs(inner, f"{value}.{inner.name}") for inner in plain + tagged]
@@ -153,7 +154,7 @@ class _Compiler:
         elif isinstance(field.type, Primitive):
             self._primitive(field.type, value, self._nullable(field))
         elif self._nullable(field):
-            self._nullable_struct(field.type, value)
+            self._nullable_struct(field.type, value, "\\xff" if field.tag is None else "\\0")
         else:
             holder = self._held(value)
             self._struct(field.type, holder)
@@ -166,11 +167,11 @@ class _Compiler:
         self._source.add(f"{holder} = {value}")
         return holder
 
-    def _nullable_struct(self, struct: type[Struct], value: str) -> None:
+    def _nullable_struct(self, struct: type[Struct], value: str, null: str) -> None:
         self._flush()
         holder = self._held(value)
         with self._source.block(f"if {holder} is None:"):
-            self._source.add(f"{self._out}.append(b'\\xff')")
+            self._source.add(f"{self._out}.append(b'{null}')")
         with self._source.block("else:"):
             self._piece("b'\\1'")
             self._struct(struct, holder)
@@ -266,6 +267,8 @@ def _is_set(field: Field, value: str) -> str:
     """An expression: whether a tagged field may differ from its default. Exact for all but structs."""
     if isinstance(field.type, Array):
         return value
+    if struct_type(field) is not None and field.nullable != NEVER:
+        return "True"  # absent, it would be an empty struct: null is written too
     default = field.make_default()
     if default is None:
         return f"{value} is not None"

@@ -160,6 +160,7 @@ class Field(NamedTuple):
 
     A field with a ``tag`` is a tagged field in every version that has it. A tagged struct is None when
     absent, though the wire knows no null there: most are absent, and an object for each would be waste.
+    One that is nullable is always written, as null too, because Kafka reads an absent one as an empty one.
     """
 
     name: str

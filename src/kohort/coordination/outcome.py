@@ -25,7 +25,7 @@ class BatchProducer(NamedTuple):
     is_control: bool = False  # the batch is the marker that ends the transaction
 
 
-class Append(NamedTuple):
+class PositionedAppend(NamedTuple):
     """Records for the log, to be appended in order of position."""
 
     position: int
@@ -36,7 +36,7 @@ class Append(NamedTuple):
     size: int = 0  # of a batch of these records, at most
 
 
-class Outcome(Generic[E, R]):
+class CommandOutcome(Generic[E, R]):
     """Collects while a command is handled; read by the runtime afterwards.
 
     Events are applied when they are emitted, so the next decision sees them. What they store gets one
@@ -61,7 +61,7 @@ class Outcome(Generic[E, R]):
         self.events: list[E] = []
         self.replies: list[Reply[R]] = []
         self.effects: list[object] = []  # what the shell is to do and to answer with a command
-        self.append: Append | None = None
+        self.append: PositionedAppend | None = None
         self.position = NOTHING  # of what this outcome stores; ``NOTHING`` as long as that is nothing
         self.is_atomic = True
         self.producer: BatchProducer | None = None
@@ -100,7 +100,9 @@ class Outcome(Generic[E, R]):
         if self._records:
             records = tuple(self._records)
             size = HEADER_SIZE + size_at_most(records)
-            self.append = Append(self.position, records, self.now.wall, self.is_atomic, self.producer, size)
+            self.append = PositionedAppend(
+                self.position, records, self.now.wall, self.is_atomic, self.producer, size
+            )
 
 
 def size_at_most(records: Iterable[KeyValue]) -> int:

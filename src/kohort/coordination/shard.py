@@ -6,7 +6,7 @@ what it wants stored, and lets replies go; it knows nothing of what they mean.
 
 from typing import Protocol, TypeVar
 
-from kohort.coordination.outcome import Outcome
+from kohort.coordination.outcome import CommandOutcome
 from kohort.coordination.positions import Reply
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Instant, Now
@@ -18,10 +18,10 @@ E = TypeVar("E")
 R = TypeVar("R")
 
 
-class Shard(Protocol[C, E, R]):
+class CoordinatorShard(Protocol[C, E, R]):
     """The tenant of a partition runtime. Does no I/O, reads no clock, is never called twice at a time."""
 
-    def handle(self, command: C, now: Now) -> Outcome[E, R]:
+    def handle(self, command: C, now: Now) -> CommandOutcome[E, R]:
         """Decide a command: change the state at once, say what is to be stored and who is answered."""
         ...
 
@@ -29,7 +29,7 @@ class Shard(Protocol[C, E, R]):
         """When ``advance`` is to be called next; ``None`` if no timer runs."""
         ...
 
-    def advance(self, now: Now) -> Outcome[E, R]:
+    def advance(self, now: Now) -> CommandOutcome[E, R]:
         """Fire the timers that are due."""
         ...
 
@@ -37,7 +37,7 @@ class Shard(Protocol[C, E, R]):
         """The log has stored everything up to ``position``: the replies that have waited for it."""
         ...
 
-    def unload(self, now: Now, refused: ErrorCode | None) -> Outcome[E, R]:
+    def unload(self, now: Now, refused: ErrorCode | None) -> CommandOutcome[E, R]:
         """The shard goes, because its log has ``refused`` an append or because it moves: answer who waits."""
         ...
 
@@ -49,11 +49,11 @@ class Shard(Protocol[C, E, R]):
         """Take one batch of the log, in order. Raises a ``KohortError`` for contents that cannot be used."""
         ...
 
-    def load_more(self, now: Now) -> Outcome[E, R] | None:
+    def load_more(self, now: Now) -> CommandOutcome[E, R] | None:
         """Do a few milliseconds of what follows the last batch; ``None`` when all of it is done."""
         ...
 
-    def finish_load(self, now: Now) -> Outcome[E, R]:
+    def finish_load(self, now: Now) -> CommandOutcome[E, R]:
         """Loading is over: timers start, commands may come."""
         ...
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kohort.groups.field_names import FieldNames
+from kohort.groups.takeover import takeover_sentence
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, InstanceId, MemberId, TopicName
 
@@ -414,15 +415,26 @@ class TopicGone:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLoaded:
-    """The group was read from the log."""
+    """The group was read from the log: after a start, or by a node that took over from another one.
+
+    ``node`` took over from ``from_node`` for ``reason``, a value of ``ChangeReason``. No node answered for
+    ``silent_ms`` at most: since the last sign of the node before until now.
+    """
 
     members: int
     max_size: int
+    node: int | None = None
+    from_node: int | None = None
+    reason: str | None = None
+    silent_ms: int = 0
 
     def __str__(self) -> str:
+        text = f"loaded with {self.members} members"
         if self.members > self.max_size:
-            return f"loaded with {self.members} members, group.max.size is {self.max_size}"
-        return f"loaded with {self.members} members"
+            text += f", group.max.size is {self.max_size}"
+        if self.reason is None:
+            return text
+        return f"{takeover_sentence(self.node, self.from_node, self.reason, self.silent_ms)}; {text}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from kohort.groups.offsets.state import OffsetAddress, OffsetTable, StoredOffset
 from kohort.groups.outcome import Outcome
 from kohort.groups.sessions import arm_session
 from kohort.groups.state import State
+from kohort.groups.takeover import Takeover
 from kohort.model.errors import KohortError
 from kohort.model.ids import GroupId, Partition, ProducerId, TopicName
 from kohort.primitives.buffers import Buffer
@@ -48,7 +49,7 @@ class LoadFailedError(KohortError):
     """The partition cannot be served: answer NOT_COORDINATOR for it until it is elected again."""
 
 
-class _Places(dict[bytes, dict[Partition, StoredOffset] | None]):
+class _OffsetsByKey(dict[bytes, dict[Partition, StoredOffset] | None]):
     """Where the offsets of a topic in a group are kept, by what their keys begin with.
 
     Only as long as nothing is dropped: a place may go with its last offset, and a group with its record.
@@ -79,13 +80,24 @@ class Loader:
     a million of them load in two seconds.
     """
 
-    __slots__ = ("_decoding", "_groups", "_offsets", "_places", "_state", "_too_large", "_waking", "skipped")
+    __slots__ = (
+        "_decoding",
+        "_groups",
+        "_offsets",
+        "_places",
+        "_state",
+        "_too_large",
+        "_waking",
+        "skipped",
+        "takeover",
+    )
 
     def __init__(self, state: State) -> None:
         self._state = state
+        self.takeover: Takeover | None = None  # what made us read the log
         offsets = self._offsets = state.offsets
         self._groups: dict[GroupId, StoredGroup] = {}
-        self._places = _Places(offsets, self._groups)
+        self._places = _OffsetsByKey(offsets, self._groups)
         self._decoding: Iterator[GroupId] | None = None
         self._waking: Iterator[tuple[GroupId, StoredGroup]] | None = None  # those that are not alive yet
         self._too_large: list[tuple[Group, PartitionLoaded]] = []
@@ -200,20 +212,31 @@ class Loader:
             for group_id in tuple(self._offsets.groups):
                 if group_id not in self._groups and group_id not in self._state.groups:
                     del self._offsets.groups[group_id]  # its group was deleted, they were forgotten
+            consumer_max_size = out.state.settings.consumer_max_size
             consumers = [group for group in self._state.groups.values() if isinstance(group, ConsumerGroup)]
             for consumer in consumers:
                 self._groups.pop(consumer.group_id, None)
-                _wake_consumer_group(consumer, out)
+                _wake_consumer_group(
+                    consumer, self._cause(len(consumer.members), consumer_max_size, out), out
+                )
             self._waking = iter(self._groups.items())
         max_size = out.state.settings.max_size
         for group_id, image in islice(self._waking, most):
             assert not isinstance(image, bytes), "a group was not decoded"
-            cause = PartitionLoaded(0 if image is None else len(image.members), max_size)
+            cause = self._cause(0 if image is None else len(image.members), max_size, out)
             out.emit(GroupLoaded(group_id, image, cause))
             group = out.state.classic(group_id)
             _start_sessions(group, out)
             if len(group.members) > max_size:
                 self._too_large.append((group, cause))
+
+    def _cause(self, members: int, max_size: int, out: Outcome) -> PartitionLoaded:
+        takeover = self.takeover
+        if takeover is None:
+            return PartitionLoaded(members, max_size)
+        node, change, begun = takeover
+        silent_ms = change.silent_ms + max(0, out.now.instant - begun)
+        return PartitionLoaded(members, max_size, node, change.from_node, change.reason.value, silent_ms)
 
     def finish(self, out: Outcome) -> None:
         """Bring the rest of the groups to life; those that are too large rebalance."""
@@ -230,8 +253,7 @@ def _start_sessions(group: Group, out: Outcome) -> None:
         arm_session(out.state, group.group_id, member.member_id, member.session_timeout_ms, out.now.instant)
 
 
-def _wake_consumer_group(group: ConsumerGroup, out: Outcome) -> None:
-    cause = PartitionLoaded(len(group.members), out.state.settings.consumer_max_size)
+def _wake_consumer_group(group: ConsumerGroup, cause: PartitionLoaded, out: Outcome) -> None:
     image = tuple(
         LoadedMember(each.member_id, each.details, each.current, group.target_of(each.member_id))
         for each in group.members.values()

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from kohort.coordination.outcome import KeyValue
-from kohort.coordination.outcome import Outcome as AnyOutcome
+from kohort.coordination.outcome import CommandOutcome, KeyValue
 from kohort.groups.apply import apply
 from kohort.groups.commands import Fired
 from kohort.groups.encoding import encode
@@ -14,7 +13,7 @@ from kohort.groups.state import State
 from kohort.model.ids import GroupId, Now
 
 
-class Outcome(AnyOutcome[Event, ReplyBody]):
+class Outcome(CommandOutcome[Event, ReplyBody]):
     """Collects while a command is handled. Every event is true for the next line that decides."""
 
     __slots__ = ("_measured", "fired", "state")

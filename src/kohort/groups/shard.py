@@ -38,6 +38,7 @@ from kohort.groups.outcome import Outcome
 from kohort.groups.replies import ReplyBody
 from kohort.groups.settings import GroupSettings
 from kohort.groups.state import State
+from kohort.groups.takeover import Takeover
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, InstanceId, Instant, MemberId, Now, ProducerId
 from kohort.model.steady_time import SteadyTime
@@ -76,6 +77,10 @@ class Shard:
             self.state.topics.put(topics.topics, topics.version)
         self.state.configs.update((each.group_id, each) for each in configs)
         self._loader = Loader(self.state)
+
+    def take_over(self, takeover: Takeover) -> None:
+        """Before the load: another node coordinated these groups. It is the cause of what is loaded."""
+        self._loader.takeover = takeover
 
     def handle(self, command: Command, now: Now) -> Outcome:
         """Do what ``command`` asks for."""

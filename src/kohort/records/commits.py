@@ -22,13 +22,13 @@ _VALUE_VERSION = 3
 _LONGEST_KEY = 0x4000  # a length of more than two bytes, which no plain commit is worth
 
 
-class Place(Protocol):
+class CommitSink(Protocol):
     """Where the values of one topic in one group go."""
 
     def __setitem__(self, partition: Partition, value: bytes, /) -> None: ...
 
 
-Places = Mapping[bytes, Place | None]
+CommitSinks = Mapping[bytes, CommitSink | None]
 """By a key without its last four bytes, the partition."""
 
 
@@ -46,7 +46,7 @@ _ENDINGS = _Endings()
 
 
 def take_commits(
-    payload: bytes, header: BatchHeader, places: Places, other: Callable[[Record], None]
+    payload: bytes, header: BatchHeader, places: CommitSinks, other: Callable[[Record], None]
 ) -> None:
     """Put every plain commit into its place; hand any other record to ``other``. All in their order.
 
@@ -64,7 +64,7 @@ def take_commits(
         )
 
 
-def _take(payload: bytes, header: BatchHeader, places: Places, other: Callable[[Record], None]) -> int:
+def _take(payload: bytes, header: BatchHeader, places: CommitSinks, other: Callable[[Record], None]) -> int:
     """Where the records end. One loop, as in ``decode_records``: calls would cost more than what they do."""
     one, endings, whole = header._replace(records_count=1), _ENDINGS, len(payload)
     end = 0

@@ -31,7 +31,7 @@ class NoHeaderError(KohortError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
+class RecordColumns:
     """Records to be written, one in each row; ``headers`` as ``encode_headers`` makes them.
 
     Keys and values are Arrow arrays of type binary. A column that is None is null in every row.
@@ -45,10 +45,10 @@ class Columns:
     def __len__(self) -> int:
         return len(self.timestamps)
 
-    def take(self, rows: Int64s) -> "Columns":
+    def take(self, rows: Int64s) -> "RecordColumns":
         """These rows, in this order."""
         chosen = index_array(rows)
-        return Columns(
+        return RecordColumns(
             timestamps=self.timestamps[rows],
             values=self.values.take(chosen),
             keys=None if self.keys is None else self.keys.take(chosen),
@@ -168,7 +168,7 @@ def encode_headers(column: pa.Array) -> pa.Array:
     return _joined(_written(_varints(counts)), binary_array(data, by_row))
 
 
-def sizes_at_most(columns: Columns) -> Int64s:
+def sizes_at_most(columns: RecordColumns) -> Int64s:
     """How many bytes each record takes in a batch, at most."""
     sizes = np.maximum(lengths(columns.values), 0) + _RECORD_OVERHEAD
     if columns.keys is not None:
@@ -190,7 +190,9 @@ def cut(sizes: Int64s, limit: int) -> list[int]:
     return starts
 
 
-def encode_payloads(columns: Columns, starts: Sequence[int], codec: Codec = Codec.NONE) -> Iterator[Payload]:
+def encode_payloads(
+    columns: RecordColumns, starts: Sequence[int], codec: Codec = Codec.NONE
+) -> Iterator[Payload]:
     """The payload of each batch; one begins at each of the rows ``starts``, of which 0 is the first.
 
     All rows together must have less than 2 GiB.
@@ -212,7 +214,7 @@ def encode_payloads(columns: Columns, starts: Sequence[int], codec: Codec = Code
         )
 
 
-def _encode(columns: Columns, batch_start: Int64s) -> pa.Array:
+def _encode(columns: RecordColumns, batch_start: Int64s) -> pa.Array:
     """All records, each with its length in front; ``batch_start`` is the first row of the batch it is in."""
     rows = len(columns)
     key_lengths = np.full(rows, NULL) if columns.keys is None else lengths(columns.keys)

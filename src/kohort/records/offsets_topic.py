@@ -70,6 +70,15 @@ def decode_key(key: bytes | None) -> RecordKey | UnknownKey:
     return UnknownKey(record_type) if declared is None else _decode(declared, 0, key)
 
 
+def group_named(key: bytes | None) -> str | None:
+    """The group that a key is about, which is the first thing every declared key names; else ``None``."""
+    try:
+        decoded = decode_key(key)
+    except MalformedRecordError:
+        return None
+    return None if isinstance(decoded, UnknownKey) else getattr(decoded, decoded.fields[0].name)
+
+
 def encode_value(value: RecordValue) -> bytes:
     """A value in the version that is written. Raises ``MalformedRecordError`` for what cannot be stored."""
     version = 0

@@ -7,7 +7,7 @@ from kohort.groups.commands import DeleteGroups, DeleteOffsets, DescribeGroup, L
 from kohort.model.ids import GroupId, Partition, ReplyTo, TopicName
 
 
-class Requests(Protocol):
+class AdminChannel(Protocol):
     """Where an administrator sends requests: a scenario."""
 
     def send(self, request: Request) -> ReplyTo:
@@ -26,7 +26,7 @@ class Requests(Protocol):
 class Administrator:
     """Sends the requests of Kafka's admin tools; each returns the name of its request."""
 
-    def __init__(self, requests: Requests) -> None:
+    def __init__(self, requests: AdminChannel) -> None:
         self._requests = requests
 
     def describe(self, group: str | None = None, version: int = 6) -> ReplyTo:

@@ -5,7 +5,7 @@ from kohort.model.ids import Instant, Now, WallTime
 EPOCH = WallTime(1_700_000_000_000)  # what the wall shows when a simulation starts
 
 
-class VirtualClock:
+class SimulatedClock:
     """Milliseconds since the start of a simulation, and what the wall shows then."""
 
     __slots__ = ("instant",)
@@ -24,7 +24,7 @@ class VirtualClock:
         self.instant = instant
 
 
-class StandingWall(VirtualClock):
+class StandingWall(SimulatedClock):
     """What is stored does not tell states apart by the time of day."""
 
     __slots__ = ()

@@ -1,8 +1,12 @@
 """A world of one consumer group to explore: members of both protocols, a topic that grows, restarts.
 
 Clients behave as real ones do. They go on with the partitions that they own until they have taken the
-assignment that they were told, and report what they own. So what is checked is what counts for users: no
+assignment in their replies, and report what they own. So what is checked is what counts for users: no
 two members ever own one partition, and everyone gets its share when all go on.
+
+The classic member is a cooperative one beside a member and a static member of the consumer protocol. With
+``eager`` there are two classic members beside one of the consumer protocol, and they give up everything
+before each JoinGroup.
 
 With ``slow_log`` the log stores a batch when it likes to and refuses one once, and clients commit what they
 have read: what was acknowledged is never lost, and no offset goes back.
@@ -11,7 +15,6 @@ have read: what was acknowledged is never lost, and no offset goes back.
 import pickle
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
@@ -22,8 +25,8 @@ from kohort.assign.protocol import (
     encode_assignment,
     encode_subscription,
 )
+from kohort.groups.classic.state import Group
 from kohort.groups.commands import (
-    NO_MEMBER,
     CommitOffsets,
     CommitRow,
     ConsumerHeartbeat,
@@ -39,87 +42,51 @@ from kohort.groups.commands import (
 from kohort.groups.consumer.assignment import JOINING, LEAVING, LEFT_FOR_A_WHILE
 from kohort.groups.consumer.state import ConsumerGroup
 from kohort.groups.offsets.retention import SWEEP_KEY
-from kohort.groups.replies import (
-    CommitReply,
-    ConsumerHeartbeatReply,
-    HeartbeatReply,
-    JoinReply,
-    ReplyBody,
-    SyncReply,
-)
+from kohort.groups.replies import CommitReply, SyncReply
 from kohort.groups.settings import GroupSettings
 from kohort.groups.shard import Shard
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Generation, GroupId, InstanceId, MemberId, Partition, ReplyTo, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.sim.clock import StandingWall
+from kohort.sim.mixed_client import NOT_A_MEMBER, MixedClient, acknowledged, learn
 from kohort.sim.node import SimulatedNode
 
 GROUP = GroupId("g")
 TOPIC = TopicName("t")
-NOT_A_MEMBER = -9
 _PARTITIONS, _MOST_PARTITIONS = 3, 4
 _MOST_COMMITS = 2  # of one partition
-_AGAIN = (
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-)
 _ROUNDS = 30  # of heartbeats in which everyone must have its share
 _SETTINGS = GroupSettings(initial_rebalance_delay_ms=0)
-
-
-@dataclass(slots=True)
-class MixedClient:
-    """What a client knows: its epoch, what it owns, and what it was told to own."""
-
-    name: str
-    is_classic: bool = False
-    instance_id: InstanceId | None = None
-    member_id: MemberId = NO_MEMBER
-    epoch: int = NOT_A_MEMBER
-    owned: frozenset[int] = frozenset()
-    told: frozenset[int] | None = None
-    must_sync: bool = False
-    must_join: bool = False
-    must_say_everything: bool = False  # the last heartbeat failed: the next one is a full one
-    is_waiting: bool = False
-    positions: dict[int, int] = field(default_factory=dict)  # of what it owns: the next offset to read
-
-    def take(self, committed: Callable[[int], int]) -> None:
-        """Own what it was told, and read new partitions from their committed offsets on."""
-        assert self.told is not None
-        self.owned = self.told
-        self.positions = {n: self.positions.get(n, committed(n)) for n in sorted(self.owned)}
-
-    def lose_everything(self) -> None:
-        self.epoch, self.owned, self.told, self.positions = NOT_A_MEMBER, frozenset(), None, {}
-        self.must_sync = self.must_join = self.must_say_everything = self.is_waiting = False
 
 
 class ConsumerWorld:
     """Frozen at every fork of a history."""
 
-    def __init__(self, *, slow_log: bool = False) -> None:
+    def __init__(self, *, slow_log: bool = False, eager: bool = False) -> None:
         self.node = SimulatedNode(_SETTINGS, StandingWall())
         self.has_slow_log = slow_log
         self.committed: dict[int, int] = {}  # by partition, the highest offset that was acknowledged
         self._stop_sweeping()
         self.topic_id = self.node.put_topic(TOPIC, _PARTITIONS)
-        self.clients = [
-            MixedClient("a", member_id=MemberId("a")),
-            MixedClient("s", instance_id=InstanceId("i"), member_id=MemberId("s")),
-            MixedClient("c", is_classic=True),
-        ]
+        self.clients = [MixedClient("a", member_id=MemberId("a"))]
+        if eager:
+            self.clients += [MixedClient(name, is_classic=True, is_eager=True) for name in "cd"]
+        else:
+            self.clients += [
+                MixedClient("s", instance_id=InstanceId("i"), member_id=MemberId("s")),
+                MixedClient("c", is_classic=True),
+            ]
         self.waiting: dict[ReplyTo, MixedClient] = {}
         self.requests = 0
+        self.is_consumer_group = False
         if slow_log:
             self.node.hold_appends()
 
     @classmethod
-    def settled(cls, *, slow_log: bool = False) -> "ConsumerWorld":
+    def settled(cls, *, slow_log: bool = False, eager: bool = False) -> "ConsumerWorld":
         """A world whose three clients share the partitions."""
-        world = cls(slow_log=slow_log)
+        world = cls(slow_log=slow_log, eager=eager)
         world.node.release_appends()
         for client in world.clients:
             world._join(client)
@@ -136,8 +103,8 @@ class ConsumerWorld:
         """The shard's, and what the clients know."""
         known = tuple(
             (
-                *(c.member_id, c.epoch, c.owned, c.told, tuple(c.positions.items())),
-                *(c.must_sync, c.must_join, c.must_say_everything, c.is_waiting),
+                *(c.member_id, c.epoch, c.owned, c.target, c.leads, tuple(c.positions.items())),
+                *(c.lost, c.must_sync, c.must_join, c.must_say_everything, c.is_waiting),
             )
             for c in self.clients
         )
@@ -178,14 +145,17 @@ class ConsumerWorld:
         if client.epoch != NOT_A_MEMBER:
             yield "goes on", ConsumerWorld._go_on
             yield "leaves", ConsumerWorld._leave
-            if client.told is not None and client.told != client.owned:
-                yield "takes what it was told", ConsumerWorld._take
+            if client.target is not None and client.target != client.owned:
+                yield "takes what it shall own", ConsumerWorld._take
             if client.instance_id is not None:
                 yield "leaves for a while", ConsumerWorld._pause
-            if self.has_slow_log and any(each < _MOST_COMMITS for each in client.positions.values()):
+            has_read = any(each < _MOST_COMMITS for each in client.positions.values())
+            if self.has_slow_log and has_read and not client.must_sync:
                 yield "commits", ConsumerWorld._commit
 
     def _join(self, client: MixedClient) -> None:
+        if client.is_eager:
+            client.give_up_everything()
         if client.is_classic:
             owned = tuple(TopicPartition(TOPIC, Partition(number)) for number in sorted(client.owned))
             metadata = encode_subscription(Subscription((TOPIC,), owned=owned), 1)
@@ -193,7 +163,7 @@ class ConsumerWorld:
                 reply_to=self._new_request(client),
                 group_id=GROUP,
                 member_id=client.member_id,
-                protocols=(Protocol("cooperative-sticky", metadata),),
+                protocols=(Protocol(client.protocol, metadata),),
                 session_timeout_ms=10_000,
                 rebalance_timeout_ms=30_000,
                 fresh_id=f"fresh{self.requests}",
@@ -221,9 +191,11 @@ class ConsumerWorld:
             )
 
     def _sync(self, client: MixedClient) -> None:
-        # It is the only classic member: if it leads a classic group, it assigns everything to itself.
         everything = [TopicPartition(TOPIC, Partition(n)) for n in range(self.node.topics[TOPIC].partitions)]
-        from_leader = ((client.member_id, _assignment(everything)),)
+        count = len(client.leads)
+        from_leader = tuple(
+            (member, _assignment(everything[index::count])) for index, member in enumerate(client.leads)
+        )
         self._send(
             Sync(
                 reply_to=self._new_request(client),
@@ -287,9 +259,9 @@ class ConsumerWorld:
 
     def _let_time_pass(self) -> None:
         """Until a timer fires; those whom it removed learn of it with their next request."""
-        told = len(self.node.events)
+        before = len(self.node.events)
         deadline = self.node.shard.next_deadline()
-        while deadline is not None and len(self.node.events) == told:
+        while deadline is not None and len(self.node.events) == before:
             self.node.sleep(max(deadline - self.node.clock.instant, 0))
             deadline = self.node.shard.next_deadline()
         self._learn()
@@ -321,13 +293,19 @@ class ConsumerWorld:
         self._learn()
 
     def _learn(self) -> None:
+        classic = self.node.shard.group(GROUP)
+        if classic is not None and self.is_consumer_group:
+            self._downgraded(classic)
+        self.is_consumer_group = self.node.shard.consumer_group(GROUP) is not None
         for reply in self.node.sent:
             client = self.waiting.pop(reply.reply_to)
             client.is_waiting = False
             if isinstance(reply.body, CommitReply):
-                for topic_partition, offset in _acknowledged(client, reply.body):
+                for topic_partition, offset in acknowledged(client, reply.body):
                     self.committed[topic_partition] = max(self.committed.get(topic_partition, 0), offset)
-            _learn(client, reply.body)
+            learn(client, reply.body)
+            if client.is_classic and client.target is not None and isinstance(reply.body, SyncReply):
+                self._take(client)  # before it does anything else
         self.node.sent.clear()
         self.node.replies.clear()
         self.node.events.clear()
@@ -341,15 +319,24 @@ class ConsumerWorld:
         if self.has_slow_log:
             yield from self._lost()
         group = shard.consumer_group(GROUP)
-        if group is None:
-            return
-        yield from _about(group)
+        if group is not None:
+            yield from _about(group)
+        found = shard.state.groups.get(GROUP)
         owners: dict[int, str] = {}
         for client in self.clients:
-            if client.member_id in group.members and client.epoch != NOT_A_MEMBER:
-                for number in client.owned:
+            is_member = found is not None and client.member_id in found.members
+            if is_member and client.epoch != NOT_A_MEMBER and not client.must_sync:
+                for number in client.owned - client.lost:
                     if owners.setdefault(number, client.name) != client.name:
                         yield f"{client.name} and {owners[number]} both own t-{number}"
+
+    def _downgraded(self, group: Group) -> None:
+        """The group knows its members' targets (modern-groups 14.3), not what they have yet to revoke."""
+        for client in self.clients:
+            member = group.members.get(client.member_id)
+            if member is not None:
+                kept = {number for _, number in decode_assignment(member.assignment).partitions}
+                client.lost = client.owned - kept
 
     def _went_back(self, shard: Shard, verb: str) -> Iterator[str]:
         for number, offset in self.committed.items():
@@ -357,25 +344,25 @@ class ConsumerWorld:
                 yield f"t-{number} {verb} {_offset(shard, number)}, but {offset} was acknowledged"
 
     def _lost(self) -> Iterator[str]:
-        """What clients were told, and a shard that is loaded now would not know."""
+        """What clients know from replies, and a shard that is loaded now would not know."""
         loaded = Shard(_SETTINGS, self.node.clock.instant)
         loaded.replay(self.node.log)
         loaded.finish_load(self.node.clock.now)
         yield from self._went_back(loaded, "would be loaded as")
         group = loaded.consumer_group(GROUP)
-        # The generation of a classic group is stored with its assignment, after the members are told of it.
+        # The generation of a classic group is stored with its assignment, after the members know it.
         for client in (each for each in self.clients if not each.is_classic):
             member = None if group is None else group.members.get(client.member_id)
             if member is not None and JOINING < member.current.member_epoch < client.epoch:
-                yield f"{client.name} was told epoch {client.epoch}, stored is {member.current.member_epoch}"
+                yield f"{client.name} has epoch {client.epoch}, stored is {member.current.member_epoch}"
 
     def fall_silent(self) -> None:
-        """Everyone goes on, does as it is told, and nothing else happens; so it gets its share."""
+        """Everyone goes on, follows its replies, and nothing else happens; so it gets its share."""
         self.node.release_appends()
         self._learn()
         for _ in range(_ROUNDS):
             for client in self.clients:
-                if client.told is not None:
+                if client.target is not None:
                     self._take(client)
                 if client.is_waiting:
                     self.node.sleep(1)
@@ -411,56 +398,6 @@ def _assignment(partitions: list[TopicPartition]) -> bytes:
 def _offset(shard: Shard, number: int) -> int:
     row = shard.state.offsets.get(GROUP, TOPIC, Partition(number))
     return 0 if row is None else row.offset
-
-
-def _acknowledged(client: MixedClient, reply: CommitReply) -> Iterator[tuple[int, int]]:
-    return (
-        (row.partition, client.positions[row.partition])
-        for row in reply.rows
-        if not row.error and row.partition in client.positions
-    )
-
-
-def _learn(client: MixedClient, reply: ReplyBody) -> None:
-    """React as clients do."""
-    match reply:
-        case HeartbeatReply() | ConsumerHeartbeatReply() | JoinReply() | SyncReply() if reply.error in _AGAIN:
-            client.must_say_everything = True
-            if isinstance(reply, JoinReply) and client.epoch != NOT_A_MEMBER:
-                client.must_join = True
-        case ConsumerHeartbeatReply():
-            _learn_heartbeat(client, reply)
-        case JoinReply(error=ErrorCode.NONE):
-            client.member_id, client.epoch = reply.member_id, reply.generation
-            client.must_sync, client.must_join = True, False
-        case HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS):
-            client.must_join = True
-        case SyncReply():
-            _learn_assignment(client, reply)
-        case JoinReply() | HeartbeatReply() if reply.error:
-            client.lose_everything()
-            client.member_id = NO_MEMBER
-        case _:
-            pass
-
-
-def _learn_heartbeat(client: MixedClient, reply: ConsumerHeartbeatReply) -> None:
-    if reply.error:
-        client.lose_everything()
-    elif reply.member_epoch > JOINING:
-        client.epoch, client.must_say_everything = reply.member_epoch, False
-        if reply.assignment is not None:
-            client.told = frozenset(number for _, numbers in reply.assignment for number in numbers)
-
-
-def _learn_assignment(client: MixedClient, reply: SyncReply) -> None:
-    client.must_sync = False
-    client.must_join = reply.error is ErrorCode.REBALANCE_IN_PROGRESS
-    if reply.error is ErrorCode.NONE:
-        client.told = frozenset(number for _, number in decode_assignment(reply.assignment).partitions)
-    elif reply.error is not ErrorCode.REBALANCE_IN_PROGRESS:
-        client.lose_everything()
-        client.member_id = NO_MEMBER
 
 
 def _about(group: ConsumerGroup) -> Iterator[str]:

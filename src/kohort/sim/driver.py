@@ -45,14 +45,14 @@ from kohort.model.ids import (
 )
 from kohort.records.record import Record
 from kohort.sim.admin import Administrator
-from kohort.sim.members import CommitOptions, Identity, JoinOptions, SimulatedMember, SyncOptions
+from kohort.sim.members import CommitOptions, JoinOptions, SenderFields, SimulatedMember, SyncOptions
 from kohort.sim.node import SimulatedNode
 
 _ROUNDS = 100  # of waiting for a generation, in ``settle``
 
 
 class Scenario:
-    """One story about a group (``"g"`` unless said otherwise), told with virtual time."""
+    """One story about a group (``"g"`` unless said otherwise), in virtual time."""
 
     def __init__(self, settings: GroupSettings | None = None, group: str = "g") -> None:
         self.node = SimulatedNode(settings or GroupSettings())
@@ -286,7 +286,7 @@ class Scenario:
         )
         return self.send(request)
 
-    def heartbeat(self, name: str, **identity: Unpack[Identity]) -> ErrorCode:
+    def heartbeat(self, name: str, **identity: Unpack[SenderFields]) -> ErrorCode:
         """Send a heartbeat; the answer never waits."""
         member = self.member(name, identity.get("group"))
         group_id, member_id, generation, instance_id = self._identity(member, identity)
@@ -390,7 +390,7 @@ class Scenario:
         return self.group_id if group is None else GroupId(group)
 
     def _identity(
-        self, member: SimulatedMember, given: Identity
+        self, member: SimulatedMember, given: SenderFields
     ) -> tuple[GroupId, MemberId, Generation, InstanceId | None]:
         instance = given.get("instance", member.instance_id)
         return (

@@ -33,7 +33,7 @@ Visit: TypeAlias = tuple[bytes, tuple[str, ...]]  # a world, frozen, and how it 
 
 
 class ExplorationError(AssertionError):
-    """A history that breaks an invariant, told step by step."""
+    """A history that breaks an invariant, step by step."""
 
     def __init__(self, path: tuple[str, ...], complaint: str) -> None:
         super().__init__(f"{complaint}\nafter: " + ", ".join(path))

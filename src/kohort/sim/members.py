@@ -33,7 +33,7 @@ class JoinOptions(TypedDict, total=False):
     changed: bool  # metadata differs from the last join
 
 
-class Identity(TypedDict, total=False):
+class SenderFields(TypedDict, total=False):
     """How a request names its sender, where that differs from what the member knows of itself."""
 
     group: str
@@ -42,7 +42,7 @@ class Identity(TypedDict, total=False):
     instance: str | None
 
 
-class SyncOptions(Identity, total=False):
+class SyncOptions(SenderFields, total=False):
     """What a SyncGroup of a scenario may say."""
 
     protocol_type: str | None
@@ -50,7 +50,7 @@ class SyncOptions(Identity, total=False):
     version: int
 
 
-class CommitOptions(Identity, total=False):
+class CommitOptions(SenderFields, total=False):
     """What an OffsetCommit of a scenario may say."""
 
     version: int

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Any
 
-from kohort.coordination.outcome import Append
+from kohort.coordination.outcome import PositionedAppend
 from kohort.coordination.positions import Reply
 from kohort.groups.commands import (
     Command,
@@ -22,7 +22,7 @@ from kohort.groups.shard import Shard
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Instant, ReplyTo, TopicId, TopicName
 from kohort.records.record import Record
-from kohort.sim.clock import VirtualClock
+from kohort.sim.clock import SimulatedClock
 
 _MOST_TIMERS = 1_000_000  # a simulation that fires more than this in one sleep does not end by itself
 
@@ -30,8 +30,8 @@ _MOST_TIMERS = 1_000_000  # a simulation that fires more than this in one sleep 
 class SimulatedNode:
     """Drives a shard as a broker would: appends, confirms, sends replies, fires timers."""
 
-    def __init__(self, settings: GroupSettings, clock: VirtualClock | None = None) -> None:
-        self.clock = clock or VirtualClock()
+    def __init__(self, settings: GroupSettings, clock: SimulatedClock | None = None) -> None:
+        self.clock = clock or SimulatedClock()
         self.settings = settings
         self.log: list[Record] = []  # what survives a restart
         self.replies: dict[ReplyTo, Any] = {}  # bodies by request, as they were sent
@@ -42,7 +42,7 @@ class SimulatedNode:
         self.effects: list[object] = []  # what the shard has asked for
         self.topics: dict[TopicName, TopicImage] = {}
         self._topic_changes = 0
-        self.unsettled: deque[Append] = deque()  # handed to the log, not yet written
+        self.unsettled: deque[PositionedAppend] = deque()  # handed to the log, not yet written
         self._holding = False
         self._failures: deque[ErrorCode] = deque()
         self.shard = self._load()
@@ -155,7 +155,7 @@ class SimulatedNode:
         while self.unsettled and not self._holding:
             self._write(self.unsettled.popleft())
 
-    def _write(self, append: Append) -> None:
+    def _write(self, append: PositionedAppend) -> None:
         if self._failures:
             self._fail(self._failures.popleft())
             return

@@ -70,7 +70,7 @@ class Client:
 
 
 class Acknowledged(NamedTuple):
-    """The newest of what clients were told is done: it must never be lost."""
+    """The newest of what the replies to clients say is done: it must never be lost."""
 
     assignment: int = -1  # a generation whose assignment a member has
     commit: int = -1  # an offset
@@ -232,9 +232,9 @@ class World:
 
     def _let_time_pass(self) -> None:
         """Until something happens; a wheel that only turns is nothing."""
-        told = len(self.node.events)
+        before = len(self.node.events)
         deadline = self.node.shard.next_deadline()
-        while deadline is not None and len(self.node.events) == told:
+        while deadline is not None and len(self.node.events) == before:
             self.node.sleep(max(deadline - self.node.clock.instant, 0))
             deadline = self.node.shard.next_deadline()
         self._learn()
@@ -292,7 +292,7 @@ class World:
         yield from self._lost()
 
     def _lost(self) -> Iterator[str]:
-        """What clients were told is done and a shard that is loaded now would not know."""
+        """What replies say is done and a shard that is loaded now would not know."""
         if self._loadable[0] != len(self.node.log):
             self._loadable = len(self.node.log), self._load()
         assignment, commit = self._loadable[1]

@@ -81,7 +81,7 @@ class ClassicFollower:
             members = ((one["member_id"], one["assignment"]) for one in image["members"])
             self._plot.owners.begin(self._assigned(members), orphans)
         self._plot.drop_draft()
-        what = "this is a classic group now" if has_changed_kind else "the coordinator started"
+        what = "this is a classic group now" if has_changed_kind else coordinator_loaded(cause)
         self._plot.mention(at, "GroupLoaded", f"{what}: {cause['sentence']}")
 
     def group_died(self, at: int, details: Details, cause: Cause) -> None:
@@ -248,6 +248,11 @@ class ClassicFollower:
         if cause["kind"] == "InstanceReturned" and self._plot.running is None:
             self._plot.drop_draft()
             self._plot.mention(at, "MemberReplaced", f"{cause['sentence']}; no rebalance was needed")
+
+
+def coordinator_loaded(cause: Cause) -> str:
+    """How a group came to the node that has read it from the log."""
+    return "the coordinator started" if cause.get("reason") is None else "the coordinator moved"
 
 
 def how_lost(at: int, cause: Cause) -> tuple[Lost, int]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kohort.model.topics import TopicPartition
-from kohort.story.classic import how_lost
+from kohort.story.classic import coordinator_loaded, how_lost
 from kohort.story.names import show_span
 from kohort.story.owners import Orphan
 from kohort.story.plot import Details, Plot
@@ -75,7 +75,7 @@ class ConsumerFollower:
     def group_loaded(self, at: int, details: Details, cause: Cause) -> None:
         """The log is right: the coordinator goes on with what it has, and so does a running rebalance."""
         plot = self._plot
-        plot.mention(at, "ConsumerGroupLoaded", f"the coordinator started: {cause['sentence']}")
+        plot.mention(at, "ConsumerGroupLoaded", f"{coordinator_loaded(cause)}: {cause['sentence']}")
         self._members, self._target_epoch = {}, details["target_epoch"]
         plot.generation = int(details["epoch"])
         plot.roll.clear()

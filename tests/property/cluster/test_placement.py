@@ -8,7 +8,7 @@ import pytest
 
 from kohort.cluster.lease import SessionId
 from kohort.cluster.placement import MOVES_AT_A_TIME, plan
-from kohort.cluster.view import ClusterSnapshot, Kind, Node, PartitionId, Placed
+from kohort.cluster.view import ClusterSnapshot, PartitionId, PartitionKind, Placed, PlacedNode
 from kohort.model.ids import LeaderEpoch, NodeId
 
 
@@ -43,7 +43,7 @@ class Tables:
         partitions[partition] = known._replace(leader=leader, leader_epoch=epoch, served_epoch=epoch)
         self.moves += 1
 
-    def counts(self, kind: Kind) -> Counter[SessionId | None]:
+    def counts(self, kind: PartitionKind) -> Counter[SessionId | None]:
         living: Counter[SessionId | None] = Counter(
             {session: 0 for session, each in self.view.nodes.items() if not each.is_leaving}
         )
@@ -55,8 +55,8 @@ class Tables:
         return living
 
 
-def node(number: int, *, is_leaving: bool = False) -> Node:
-    return Node(SessionId(100 + number), NodeId(number), is_leaving)
+def node(number: int, *, is_leaving: bool = False) -> PlacedNode:
+    return PlacedNode(SessionId(100 + number), NodeId(number), is_leaving)
 
 
 def cluster(dice: Random) -> ClusterSnapshot:
@@ -66,11 +66,11 @@ def cluster(dice: Random) -> ClusterSnapshot:
     chosen = dice.sample(leaders, dice.randint(1, len(leaders)))
     partitions: list[Placed] = []
     for _ in range(dice.randint(0, 40)):
-        kind = dice.choice(list(Kind))
+        kind = dice.choice(list(PartitionKind))
         leader = dice.choice(chosen)
         number = PartitionId(len(partitions))
         partitions.append(Placed(number, kind, leader))
-        if kind is Kind.SHARD:
+        if kind is PartitionKind.SHARD:
             partitions.append(Placed(PartitionId(number + 1), kind, leader, moves_with=number))
     return ClusterSnapshot(
         0, {each.session: each for each in nodes}, {each.partition_id: each for each in partitions}
@@ -78,7 +78,7 @@ def cluster(dice: Random) -> ClusterSnapshot:
 
 
 def assert_even(tables: Tables) -> None:
-    for kind in Kind:
+    for kind in PartitionKind:
         counts = tables.counts(kind)
         assert set(counts) <= set(tables.view.nodes)
         assert max(counts.values()) - min(counts.values()) <= 1, counts
@@ -115,7 +115,7 @@ def test_orphans_of_one_dead_node_are_taken_in_one_round_but_for_a_few(seed: int
     """The rank of a partition depends on no other: nodes with different lists agree."""
     nodes = [node(number) for number in range(3)]
     partitions = {
-        PartitionId(number): Placed(PartitionId(number), Kind.DATA, nodes[number % 3].session)
+        PartitionId(number): Placed(PartitionId(number), PartitionKind.DATA, nodes[number % 3].session)
         for number in range(seed * 1_000, seed * 1_000 + 99)
     }
     tables = Tables(ClusterSnapshot(0, {each.session: each for each in nodes[:2]}, partitions))
@@ -134,19 +134,19 @@ def test_orphans_of_one_dead_node_are_taken_in_one_round_but_for_a_few(seed: int
 def test_a_node_that_leaves_gives_everything_away_and_gets_nothing() -> None:
     nodes = [node(0, is_leaving=True), node(1), node(2)]
     partitions = {
-        PartitionId(number): Placed(PartitionId(number), Kind.DATA, nodes[number % 2].session)
+        PartitionId(number): Placed(PartitionId(number), PartitionKind.DATA, nodes[number % 2].session)
         for number in range(20)
     }
     tables = Tables(ClusterSnapshot(0, {each.session: each for each in nodes}, partitions))
     assert tables.carry_out(tables.view, nodes[0].session, 0) == 10
-    assert tables.counts(Kind.DATA) == {nodes[1].session: 10, nodes[2].session: 10}
+    assert tables.counts(PartitionKind.DATA) == {nodes[1].session: 10, nodes[2].session: 10}
     assert tables.carry_out(tables.view, nodes[1].session, 10_000) == 0
 
 
 def test_at_most_five_moves_are_made_at_a_time_and_none_before_the_last_ones_are_served() -> None:
     nodes = [node(0), node(1)]
-    loading = Placed(PartitionId(0), Kind.DATA, nodes[1].session, LeaderEpoch(3), LeaderEpoch(2))
-    others = [Placed(PartitionId(number), Kind.DATA, nodes[0].session) for number in range(1, 40)]
+    loading = Placed(PartitionId(0), PartitionKind.DATA, nodes[1].session, LeaderEpoch(3), LeaderEpoch(2))
+    others = [Placed(PartitionId(number), PartitionKind.DATA, nodes[0].session) for number in range(1, 40)]
     view = ClusterSnapshot(
         0, {each.session: each for each in nodes}, {each.partition_id: each for each in [loading, *others]}
     )
@@ -155,6 +155,68 @@ def test_at_most_five_moves_are_made_at_a_time_and_none_before_the_last_ones_are
 
 
 def test_a_session_that_is_not_in_its_own_view_does_nothing() -> None:
-    orphan = Placed(PartitionId(0), Kind.DATA, None)
+    orphan = Placed(PartitionId(0), PartitionKind.DATA, None)
     view = ClusterSnapshot(0, {}, {orphan.partition_id: orphan})
     assert plan(view, SessionId(9), orphaned_ms=lambda _: 9_999, is_settled=True).take == []
+
+
+def assigned(view: ClusterSnapshot, number: int, to: PlacedNode | None) -> ClusterSnapshot:
+    placed = view.partitions[PartitionId(number)]._replace(assigned=None if to is None else to.node_id)
+    return replace(view, partitions={**view.partitions, placed.partition_id: placed})
+
+
+def test_what_is_moved_by_hand_goes_to_its_node_and_stays_there() -> None:
+    nodes = [node(0), node(1)]
+    partitions = {
+        PartitionId(number): Placed(PartitionId(number), PartitionKind.DATA, nodes[0].session)
+        for number in range(4)
+    }
+    view = ClusterSnapshot(0, {each.session: each for each in nodes}, partitions)
+    for number in range(4):
+        view = assigned(view, number, nodes[1])
+    tables = Tables(view)
+    assert tables.carry_out(tables.view, nodes[0].session, 0, is_settled=False) == 4
+    assert tables.counts(PartitionKind.DATA) == {nodes[0].session: 0, nodes[1].session: 4}
+    assert tables.carry_out(tables.view, nodes[1].session, 10_000) == 0, "no surplus: it was chosen"
+    for number in range(4):
+        tables.view = assigned(tables.view, number, None)
+    assert tables.carry_out(tables.view, nodes[1].session, 10_000) == 2
+
+
+def test_an_orphan_that_has_a_node_is_taken_by_that_node_first_and_by_any_other_later() -> None:
+    nodes = [node(0), node(1)]
+    for chosen, other in (nodes, nodes[::-1]):
+        orphan = Placed(PartitionId(5), PartitionKind.DATA, None, assigned=chosen.node_id)
+        view = ClusterSnapshot(0, {each.session: each for each in nodes}, {orphan.partition_id: orphan})
+        assert Tables(view).carry_out(view, other.session, 0) == 0
+        assert Tables(view).carry_out(view, chosen.session, 0) == 1
+        assert Tables(view).carry_out(view, other.session, 1_000) == 1
+
+
+def test_a_node_that_leads_only_what_was_chosen_does_not_keep_others_from_sharing() -> None:
+    nodes = [node(0), node(1), node(2)]
+    leaders = [nodes[0]] * 6 + [nodes[1]] * 4
+    partitions = {
+        PartitionId(number): Placed(
+            PartitionId(number),
+            PartitionKind.DATA,
+            leader.session,
+            assigned=leader.node_id if leader is nodes[0] else None,
+        )
+        for number, leader in enumerate(leaders)
+    }
+    tables = Tables(ClusterSnapshot(0, {each.session: each for each in nodes}, partitions))
+    assert tables.carry_out(tables.view, nodes[0].session, 0) == 0
+    assert tables.carry_out(tables.view, nodes[1].session, 0) == 2
+
+
+def test_a_partition_of_the_journal_that_another_node_leads_follows_its_shard() -> None:
+    nodes = [node(0), node(1)]
+    shard = Placed(PartitionId(0), PartitionKind.SHARD, nodes[0].session)
+    journal = Placed(PartitionId(1), PartitionKind.SHARD, nodes[1].session, moves_with=shard.partition_id)
+    view = ClusterSnapshot(
+        0, {each.session: each for each in nodes}, {each.partition_id: each for each in (shard, journal)}
+    )
+    assert plan(view, nodes[1].session, orphaned_ms=lambda _: 0, is_settled=False).give == {
+        journal.partition_id: nodes[0].session
+    }

@@ -36,7 +36,7 @@ class Batch:
 
 
 @dataclass
-class Part:
+class ModelSegment:
     """A segment."""
 
     base: int
@@ -58,7 +58,7 @@ class Part:
         return newest if newest >= 0 else self.modified
 
 
-Condition = Callable[[Part, Part | None], bool]
+Condition = Callable[[ModelSegment, ModelSegment | None], bool]
 
 
 class Model:
@@ -66,18 +66,18 @@ class Model:
 
     def __init__(self, config: LogConfig) -> None:
         self.config = config
-        self.parts: list[Part] = []
+        self.parts: list[ModelSegment] = []
         self.start = self.end = self.cleaned = 0
 
     def append(self, batch: Batch, now: int) -> None:
         if not self.parts or self._must_roll(self.parts[-1], batch, now):
-            self.parts.append(Part(self.end, now, now))
+            self.parts.append(ModelSegment(self.end, now, now))
         part = self.parts[-1]
         part.batches.append(batch)
         part.modified = now
         self.end = batch.last + 1
 
-    def _must_roll(self, part: Part, batch: Batch, now: int) -> bool:
+    def _must_roll(self, part: ModelSegment, batch: Batch, now: int) -> bool:
         if not part.batches:
             return False
         if part.size > self.config.segment_bytes - batch.size:
@@ -98,7 +98,7 @@ class Model:
         if self.config.retention_bytes >= 0:
             surplus = sum(part.size for part in self.parts) - self.config.retention_bytes
 
-            def is_surplus(part: Part, _: Part | None) -> bool:
+            def is_surplus(part: ModelSegment, _: ModelSegment | None) -> bool:
                 nonlocal surplus
                 surplus -= part.size
                 return surplus >= 0
@@ -114,7 +114,7 @@ class Model:
                 break
             gone += 1
         if gone and gone == len(self.parts):
-            self.parts.append(Part(self.end, 0, now))
+            self.parts.append(ModelSegment(self.end, 0, now))
         del self.parts[:gone]
         if gone:
             self.start = max(self.start, self.parts[0].base)
@@ -135,7 +135,7 @@ class Model:
         young = [part.base for part in self._dirty() if lag > 0 and part.largest_timestamp > now - lag]
         return min([*young, self.parts[-1].base])
 
-    def _dirty(self) -> list[Part]:
+    def _dirty(self) -> list[ModelSegment]:
         return [part for part, following in pairwise(self.parts) if following.base > self.first_dirty]
 
     def is_due(self, now: int) -> bool:
@@ -161,17 +161,17 @@ class Model:
             for batch in part.batches
             for record in batch.records
         }
-        cleaned: list[Part] = []
+        cleaned: list[ModelSegment] = []
         for group in self._groups([part for part in self.parts if part.base < end]):
-            made = Part(group[0].base, group[-1].modified, None)
+            made = ModelSegment(group[0].base, group[-1].modified, None)
             for batch in (batch for part in group for batch in part.batches):
                 made.batches += self._cleaned(batch, newest, end, now)
             cleaned.append(made)
         self.parts = [*cleaned, *(part for part in self.parts if part.base >= end)]
         self.cleaned = end
 
-    def _groups(self, parts: list[Part]) -> list[list[Part]]:
-        groups: list[list[Part]] = []
+    def _groups(self, parts: list[ModelSegment]) -> list[list[ModelSegment]]:
+        groups: list[list[ModelSegment]] = []
         for part in parts:
             if groups and sum(each.size for each in groups[-1]) + part.size <= self.config.segment_bytes:
                 groups[-1].append(part)

@@ -8,7 +8,7 @@ from pyarrow import lib as pa
 from kohort.records.batch import BatchFields, NewRecord, build_batch
 from kohort.records.build import frame_payload
 from kohort.records.compression import Codec
-from kohort.records.from_columns import Columns, cut, encode_headers, encode_payloads, sizes_at_most
+from kohort.records.from_columns import RecordColumns, cut, encode_headers, encode_payloads, sizes_at_most
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -19,9 +19,9 @@ timestamps = st.integers(0, 2**41) | st.integers(0, 2**62)
 records = st.builds(NewRecord, timestamps, contents, contents, header_lists)
 
 
-def columns_of(rows: list[NewRecord]) -> Columns:
+def columns_of(rows: list[NewRecord]) -> RecordColumns:
     headers = [[{"key": name, "value": value} for name, value in row.headers] or None for row in rows]
-    return Columns(
+    return RecordColumns(
         timestamps=np.array([row.timestamp for row in rows], np.int64),
         keys=pa.array([row.key for row in rows], pa.binary()),
         values=pa.array([row.value for row in rows], pa.binary()),
@@ -58,7 +58,7 @@ def test_rows_are_taken_in_the_order_asked_for_also_from_a_slice(
 ) -> None:
     chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1))
     columns = columns_of([rows[-1], *rows])
-    sliced = Columns(
+    sliced = RecordColumns(
         timestamps=columns.timestamps[1:],
         keys=columns.keys and columns.keys.slice(1),
         values=columns.values.slice(1),

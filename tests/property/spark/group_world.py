@@ -6,10 +6,10 @@ from itertools import count
 from kohort.client.errors import BrokerError, CommitFailedError, CommitTimeoutError
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
-from kohort.spark.group_checkpoint import Notes
-from kohort.spark.group_offsets import GroupOffsetJson, from_json, ranges_of
-from kohort.spark.group_plan import NOT_ASSIGNED, GroupAssignment
-from kohort.spark.group_query import GroupQuery, QueryInputs
+from kohort.spark.group.checkpoint import Notes
+from kohort.spark.group.offsets import GroupOffsetJson, from_json, ranges_of
+from kohort.spark.group.plan import NOT_ASSIGNED, GroupAssignment
+from kohort.spark.group.query import GroupQuery, QueryInputs
 from kohort.spark.offsets import Earliest, Offsets, SubscribeTo, topic_partition
 from kohort.spark.options import SourceOptions
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.property.spark.group_world import PARTITIONS, Job, World
 
-from kohort.spark.group_checkpoint import Checkpoint
+from kohort.spark.group.checkpoint import Checkpoint
 
 JOBS = 3
 which = st.integers(0, JOBS - 1)

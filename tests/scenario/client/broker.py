@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from kohort.codec.schema import Message
 from kohort.groups.commands import CommitOffsets, Heartbeat, Join, Leave, Request, Sync
 from kohort.groups.replies import CommitReply, HeartbeatReply, JoinReply, LeaveReply, SyncReply
-from kohort.groups.translation import heartbeat, join_group, leave_group, offset_commit, sync_group
+from kohort.groups.translation import classic, offsets
 from kohort.model.ids import ReplyTo, TopicName
 from kohort.sim.node import SimulatedNode
 from kohort.wire.messages.heartbeat import HeartbeatRequest
@@ -53,20 +53,20 @@ class _Sender(NamedTuple):
 def _command(name: ReplyTo, client_id: str, request: Message) -> Request:
     match request:
         case JoinGroupRequest():
-            return join_group.command(request, _Sender(9, client_id), name, f"{name:04d}")
+            return classic.join_command(request, _Sender(9, client_id), name, f"{name:04d}")
         case SyncGroupRequest():
-            return sync_group.command(request, 5, name)
+            return classic.sync_command(request, 5, name)
         case HeartbeatRequest():
-            return heartbeat.command(request, name)
+            return classic.heartbeat_command(request, name)
         case LeaveGroupRequest():
-            return leave_group.command(request, 5, name)
+            return classic.leave_command(request, 5, name)
         case OffsetCommitRequest():
             rows = [
-                offset_commit.commit_row(TopicName(topic.name), topic, part)
+                offsets.commit_row(TopicName(topic.name), topic, part)
                 for topic in request.topics
                 for part in topic.partitions
             ]
-            return offset_commit.command(request, 9, rows, name)
+            return offsets.commit_command(request, 9, rows, name)
         case _:
             raise AssertionError(f"no consumer sends {request}")
 
@@ -74,15 +74,15 @@ def _command(name: ReplyTo, client_id: str, request: Message) -> Request:
 def _response(request: Request, body: Any) -> Message:  # noqa: ANN401 - one of the replies of the core
     match request, body:
         case Join(), JoinReply():
-            return join_group.response(body, 9)
+            return classic.join_response(body, 9)
         case Sync(), SyncReply():
-            return sync_group.response(body)
+            return classic.sync_response(body)
         case Heartbeat(), HeartbeatReply():
-            return heartbeat.response(body)
+            return classic.heartbeat_response(body)
         case Leave(), LeaveReply():
-            return leave_group.response(body)
+            return classic.leave_response(body)
         case CommitOffsets(rows=rows), CommitReply():
             results = [(row, result.error) for row, result in zip(rows, body.rows, strict=True)]
-            return offset_commit.response(OffsetCommitResponse(), results, 9)
+            return offsets.commit_response(OffsetCommitResponse(), results, 9)
         case _:
             raise AssertionError(f"no consumer is answered with {body}")

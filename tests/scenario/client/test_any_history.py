@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.rounds import ROUNDS
-from tests.scenario.client.world import GROUP, Consumer, Told, World
+from tests.scenario.client.world import GROUP, CallbackRun, Consumer, World
 
 from kohort.assign.assignor import RebalanceProtocol
 from kohort.client.membership.commands import CallbackKind
@@ -140,7 +140,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     # --- what must hold -----------------------------------------------------------------------
 
-    def check_told(self, consumer: Consumer, told: Told) -> None:
+    def check_told(self, consumer: Consumer, told: CallbackRun) -> None:
         """Callbacks fit together: nothing comes twice, nothing goes that was not there."""
         has, moved = self.has[consumer.name], set(told.partitions)
         is_eager = consumer.membership.protocol is RebalanceProtocol.EAGER

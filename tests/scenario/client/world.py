@@ -61,7 +61,7 @@ _MOST_STEPS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CallbackRun:
     """A callback a member ran: what, when, in which generation."""
 
     kind: CallbackKind
@@ -91,7 +91,7 @@ class Consumer:
             settings, choose_assignors(assignors), self.subscriptions, dice=lambda: 0.5, now=world.now
         )
         self.connection = Connection()
-        self.told: list[Told] = []
+        self.told: list[CallbackRun] = []
         self.raised: list[BaseException] = []
         self.is_polling = True  # the application comes back in time
         self.is_alive = True
@@ -178,7 +178,7 @@ class Consumer:
 
     def _call_back(self, effect: RunCallback) -> None:
         generation = self.membership.generation.generation_id
-        self.told.append(Told(effect.kind, effect.partitions, self.world.now, generation))
+        self.told.append(CallbackRun(effect.kind, effect.partitions, self.world.now, generation))
         self.world.on_told(self, self.told[-1])
         done = CallbackDone(effect.callback_id)
         self.world.after(self.callback_ms, lambda: self.handle(done))
@@ -199,7 +199,7 @@ class World:
         self.version = 1
         self.fate: Fate = lambda _: delay
         self.cut_off: set[str] = set()  # consumers whose packets get lost
-        self.on_told: Callable[[Consumer, Told], None] = lambda consumer, told: None
+        self.on_told: Callable[[Consumer, CallbackRun], None] = lambda consumer, told: None
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
 

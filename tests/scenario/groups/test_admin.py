@@ -91,7 +91,7 @@ def test_an_empty_group_is_described_by_its_type() -> None:
 
 @pytest.mark.parametrize("version", [0, 4, 5])
 def test_a_group_that_is_not_there_is_dead(version: int) -> None:
-    """Scenario 119. Unknown group is ``Dead`` with error 0."""
+    """Scenario 119. Unknown group is ``Dead`` without an error."""
     scenario = Scenario()
     for group in ("g", ""):
         reply = scenario.replies[scenario.admin.describe(group, version=version)]

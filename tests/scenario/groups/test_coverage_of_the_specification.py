@@ -1,4 +1,7 @@
-"""Every scenario of the specification has its test here, or says where else it is tested."""
+"""Every scenario of the specification has its test here, or says where else it is tested.
+
+Every trap of modern groups has a test that claims it, here or elsewhere.
+"""
 
 import ast
 import re
@@ -8,6 +11,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+TESTS = HERE.parents[1]
 CLASSIC = range(1, 132)  # classic-groups 12
 OFFSETS = range(1, 24)  # offsets-and-log 17, as far as it is about groups and offsets
 
@@ -40,19 +44,28 @@ MODERN_ELSEWHERE = {
 
 
 @cache
-def _docstrings() -> list[str]:
+def _docstrings(below: Path, word: str) -> list[str]:
     found: list[str] = []
-    for path in sorted(HERE.rglob("test_*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        tests = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    for path in sorted(below.rglob("test_*.py")):
+        source = path.read_text(encoding="utf-8")
+        if word not in source:
+            continue
+        tests = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
         found += [ast.get_docstring(test) or "" for test in tests if test.name.startswith("test_")]
     return found
 
 
-def numbers(word: str) -> set[int]:
+def numbers(word: str, below: Path = HERE) -> set[int]:
     """The scenarios that docstrings claim with this word, at the beginning of a line."""
     claims = re.compile(rf"^ *{word} (\d+)\. ", re.MULTILINE)
-    return {int(number) for docstring in _docstrings() for number in claims.findall(docstring)}
+    return {int(number) for docstring in _docstrings(below, word) for number in claims.findall(docstring)}
+
+
+def test_every_trap_of_modern_groups_has_a_test() -> None:
+    contract = (TESTS.parent / "docs/spec/modern-groups.md").read_text(encoding="utf-8")
+    traps = re.findall(r"^(\d+)\. ", contract.partition("## 19. Traps")[2], re.MULTILINE)
+    assert [int(number) for number in traps] == list(range(1, 11))
+    assert numbers("Modern trap", TESTS) == set(range(1, 11))
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_an_older_leave_has_one_error(version: int) -> None:
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_a_newer_leave_has_an_error_for_each_member(version: int) -> None:
-    """Scenario 101. Given v3, then top-level 0 and member error 25."""
+    """Scenario 101. Given v3, then top-level NONE and member error UNKNOWN_MEMBER_ID."""
     scenario = stable("a", "b")
     request = scenario.leave_as(NOBODY, version=version)
     assert scenario.replies[request] == LeaveReply(

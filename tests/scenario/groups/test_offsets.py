@@ -179,7 +179,7 @@ def test_the_offset_of_a_topic_that_was_made_anew_is_not_its_offset() -> None:
 
 def test_a_group_that_is_not_there_has_no_offsets() -> None:
     """Offsets scenario 12. Given no such group, when OffsetFetch v8 asks two partitions → two entries -1,
-    error 0; with null topics → no topics, error 0."""
+    no error; with null topics → no topics, no error."""
     scenario = Scenario()
     reply = scenario.replies[scenario.fetch(("t", 0), ("u", 1))]
     assert (reply.error, reply.rows) == (NONE, (fetched("t", 0), fetched("u", 1)))

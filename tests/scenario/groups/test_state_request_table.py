@@ -155,7 +155,7 @@ def test_every_request_gets_its_answer_in_every_state(row: str, state: str, cell
 @pytest.mark.parametrize(("state", "offset"), [("∅", -1), ("E", 7), ("P", 7), ("C", -1), ("S", 7), ("D", -1)])
 @pytest.mark.parametrize("require_stable", [False, True])
 def test_a_fetch_of_offsets_depends_on_no_state(state: str, offset: int, require_stable: bool) -> None:
-    """Table classic-groups 2.3, OffsetFetch: data; offset -1 and error 0 for a group that is absent or Dead.
+    """Table classic-groups 2.3, OffsetFetch: data; offset -1 and no error for a group that is absent or Dead.
     (The group that completes its first rebalance has committed nothing yet.)"""
     scenario = in_state(state)
     reply = scenario.replies[scenario.fetch(("t", 0), require_stable=require_stable)]
@@ -179,7 +179,7 @@ def test_a_fetch_of_offsets_depends_on_no_state(state: str, offset: int, require
     ],
 )
 def test_a_group_is_described_in_every_state(state: str, name: str) -> None:
-    """Table classic-groups 2.3, DescribeGroups: described; ``Dead`` with error 0 where there is none."""
+    """Table classic-groups 2.3, DescribeGroups: described; ``Dead`` without an error where there is none."""
     scenario = in_state(state)
     reply = scenario.replies[scenario.admin.describe(version=5)]
     assert (reply.error, reply.state, reply.group_id) == (ErrorCode.NONE, name, GroupId("g"))

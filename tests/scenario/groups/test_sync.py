@@ -129,7 +129,7 @@ def test_who_syncs_twice_before_the_leader_is_answered_once() -> None:
 
 
 def test_a_member_the_leader_forgot_gets_nothing() -> None:
-    """Scenario 82. Given the leader omits a member, then that member gets empty assignment and error 0."""
+    """Scenario 82. Given the leader omits a member, then that member gets empty assignment and no error."""
     scenario = completing("a", "b")
     of_b = scenario.sync("b")
     scenario.sync("a", {"a": b"all"})

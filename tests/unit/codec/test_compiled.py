@@ -62,6 +62,7 @@ def test_an_empty_array_is_one_and_a_null_one_is_zero_in_flexible_versions() -> 
 
 
 def test_a_nullable_struct_has_a_marker_before_it() -> None:
+    """Modern trap 2. The assignment of a heartbeat begins with 01, or is ff."""
     base = b"\0\0\0\0" + b"\0\0" + b"\0" + b"\2m" + b"\0\0\0\1" + b"\0\0\0\5"
     reply = ConsumerGroupHeartbeatResponse(
         member_id="m", member_epoch=1, heartbeat_interval_ms=5, error_message=None

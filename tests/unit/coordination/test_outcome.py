@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordination.outcome import BatchProducer, Outcome, size_at_most
+from kohort.coordination.outcome import BatchProducer, CommandOutcome, size_at_most
 from kohort.coordination.positions import Positions
 from kohort.model.ids import Instant, Now, ProducerId, ReplyTo, WallTime
 from kohort.records.build import build_batch
@@ -13,8 +13,8 @@ NOW = Now(Instant(5), WallTime(1_700_000_000_000))
 RECORD = (b"key", b"value")
 
 
-def outcome() -> Outcome[str, str]:
-    return Outcome(Positions[str](), NOW)
+def outcome() -> CommandOutcome[str, str]:
+    return CommandOutcome(Positions[str](), NOW)
 
 
 def test_what_is_written_shares_one_position_and_one_append() -> None:
@@ -35,13 +35,13 @@ def test_who_writes_nothing_has_no_position() -> None:
 
 def test_a_reply_leaves_when_what_it_rests_on_is_stored() -> None:
     positions = Positions[str]()
-    out: Outcome[str, str] = Outcome(positions, NOW)
+    out: CommandOutcome[str, str] = CommandOutcome(positions, NOW)
     out.write("g", [RECORD])
     out.reply(ReplyTo(1), "at once")
     out.reply(ReplyTo(2), "later", out.position)
     assert [reply.body for reply in out.replies] == ["at once"]
     assert [reply.body for reply in positions.store(1)] == ["later"]
-    after: Outcome[str, str] = Outcome(positions, NOW)
+    after: CommandOutcome[str, str] = CommandOutcome(positions, NOW)
     after.reply(ReplyTo(3), "stored long ago", 1)
     assert [reply.body for reply in after.replies] == ["stored long ago"]
 

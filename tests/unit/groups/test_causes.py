@@ -108,6 +108,18 @@ SENTENCES: list[tuple[Cause, str]] = [
     (KindChanged(M, "consumer"), "the group became a consumer group with m"),
     (PartitionLoaded(2, 9), "loaded with 2 members"),
     (PartitionLoaded(10, 9), "loaded with 10 members, group.max.size is 9"),
+    (
+        PartitionLoaded(2, 9, 2, 1, "death", 3_120),
+        "node 2 took over from node 1: its lease ended; no coordinator for 3.1 s; loaded with 2 members",
+    ),
+    (
+        PartitionLoaded(2, 9, 2, 1, "move", 12),
+        "node 2 took over from node 1: it was moved by hand; no coordinator for 12 ms; loaded with 2 members",
+    ),
+    (
+        PartitionLoaded(0, 9, 1, 1, "death", 60_000),
+        "node 1 is back after its lease had ended; no coordinator for 60.0 s; loaded with 0 members",
+    ),
     (PartitionUnloaded(), "the coordinator of this group moved away"),
 ]
 

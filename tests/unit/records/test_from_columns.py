@@ -9,13 +9,13 @@ from pyarrow import lib as pa
 
 from kohort.records.batch import NewRecord, build_batch
 from kohort.records.build import frame_payload
-from kohort.records.from_columns import Columns, NoHeaderError, cut, encode_headers, encode_payloads
+from kohort.records.from_columns import NoHeaderError, RecordColumns, cut, encode_headers, encode_payloads
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def test_a_column_that_is_absent_is_null_in_every_row() -> None:
-    columns = Columns(timestamps=np.array([5, 3, 9]), values=pa.array([b"a", None, b""], pa.binary()))
+    columns = RecordColumns(timestamps=np.array([5, 3, 9]), values=pa.array([b"a", None, b""], pa.binary()))
     [payload] = encode_payloads(columns, [0])
     rows = [NewRecord(5, None, b"a"), NewRecord(3, None, None), NewRecord(9, None, b"")]
     assert frame_payload(payload) == build_batch(rows)
@@ -25,7 +25,7 @@ def test_a_column_that_is_absent_is_null_in_every_row() -> None:
 def test_offset_deltas_of_three_bytes_are_written_whole() -> None:
     count = 9_000
     values = pa.array([b"v"] * count, pa.binary())
-    [payload] = encode_payloads(Columns(timestamps=np.zeros(count, np.int64), values=values), [0])
+    [payload] = encode_payloads(RecordColumns(timestamps=np.zeros(count, np.int64), values=values), [0])
     assert frame_payload(payload) == build_batch([NewRecord(0, None, b"v")] * count)
 
 
@@ -63,9 +63,9 @@ def test_encoding_does_not_load_pandas() -> None:
     code = """
 import sys
 import numpy as np
-from kohort.records.from_columns import Columns, binary_array, encode_payloads
+from kohort.records.from_columns import RecordColumns, binary_array, encode_payloads
 values = binary_array(b"abc", np.array([0, 1, 3], np.int32))
-columns = Columns(timestamps=np.zeros(2, np.int64), values=values, keys=values)
+columns = RecordColumns(timestamps=np.zeros(2, np.int64), values=values, keys=values)
 [payload] = encode_payloads(columns.take(np.array([1, 0])), [0])
 sys.exit("pandas" in sys.modules)
 """

@@ -318,7 +318,7 @@ MEMBER_HEX = "0000 00 00 0263 0b2f3132372e302e302e31 02 0274 01 0000afc8 00"
             ConsumerGroupMemberMetadataKey("g", "m1"),
             "0005 0001 67 0002 6d31",
             MEMBER_VALUE,
-            f"{MEMBER_HEX} 00",
+            f"{MEMBER_HEX} 01 00 01 00",
         ),
         (
             ConsumerGroupMemberMetadataKey("g", "m1"),
@@ -361,6 +361,11 @@ def test_records_of_consumer_groups_are_the_bytes_kafka_writes(
     assert decode_key(bytes.fromhex(key_hex)) == key
     assert encode_value(value) == bytes.fromhex(value_hex)
     assert decode_value(VALUES[type(key)], bytes.fromhex(value_hex)) == value
+
+
+def test_a_member_that_says_nothing_of_the_classic_protocol_is_of_the_consumer_protocol() -> None:
+    """Kafka writes a null, and reads a value without it as an empty struct: a classic member."""
+    assert decode_value(ConsumerGroupMemberMetadataValue, bytes.fromhex(f"{MEMBER_HEX} 00")) == MEMBER_VALUE
 
 
 def test_tags_that_a_newer_kafka_adds_are_skipped() -> None:

@@ -13,15 +13,19 @@ from kohort.model.ids import ReplyTo
 from kohort.sim.consumer_world import ConsumerWorld
 from kohort.sim.explore import ExplorationError, explore
 
-
-@pytest.mark.slow
-def test_no_short_history_from_nothing_gives_a_partition_two_owners() -> None:
-    assert explore(4, ConsumerWorld()).states > 400
+both_ways = pytest.mark.parametrize("eager", [False, True], ids=["cooperative", "eager"])
 
 
 @pytest.mark.slow
-def test_no_short_history_of_a_settled_group_gives_a_partition_two_owners() -> None:
-    world = ConsumerWorld.settled()
+@both_ways
+def test_no_short_history_from_nothing_gives_a_partition_two_owners(eager: bool) -> None:
+    assert explore(4, ConsumerWorld(eager=eager)).states > 450
+
+
+@pytest.mark.slow
+@both_ways
+def test_no_short_history_of_a_settled_group_gives_a_partition_two_owners(eager: bool) -> None:
+    world = ConsumerWorld.settled(eager=eager)
     assert sorted(number for client in world.clients for number in client.owned) == [0, 1, 2]
     assert explore(3, world).states > 150
 
@@ -34,16 +38,18 @@ def test_no_short_history_with_a_failing_log_loses_what_was_acknowledged() -> No
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-def test_no_long_history_with_a_failing_log_loses_what_was_acknowledged() -> None:
-    assert explore(6, ConsumerWorld(slow_log=True)).states > 2_500
-    assert explore(4, ConsumerWorld.settled(slow_log=True)).states > 3_000
+@both_ways
+def test_no_long_history_with_a_failing_log_loses_what_was_acknowledged(eager: bool) -> None:
+    assert explore(6, ConsumerWorld(slow_log=True, eager=eager)).states > 3_000
+    assert explore(4, ConsumerWorld.settled(slow_log=True, eager=eager)).states > 2_200
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-def test_no_long_history_gives_a_partition_two_owners() -> None:
-    assert explore(6, ConsumerWorld()).states > 8_000
-    assert explore(5, ConsumerWorld.settled()).states > 3_000
+@both_ways
+def test_no_long_history_gives_a_partition_two_owners(eager: bool) -> None:
+    assert explore(6, ConsumerWorld(eager=eager)).states > 8_000
+    assert explore(5, ConsumerWorld.settled(eager=eager)).states > 2_500
 
 
 def test_a_coordinator_that_forgets_owners_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +60,7 @@ def test_a_coordinator_that_forgets_owners_is_found_out(monkeypatch: pytest.Monk
 
 def test_a_group_that_does_not_hand_out_everything_is_found_out() -> None:
     world = ConsumerWorld.settled()
-    world.clients[0].told = world.clients[0].owned = frozenset()
+    world.clients[0].target = world.clients[0].owned = frozenset()
     assert any("have an owner" in complaint for complaint in world.end_complaints())
 
 

@@ -13,7 +13,7 @@ IsOwned = Callable[[TopicId, Partition], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
+class ReconcileInput:
     """What reconciliation takes from the group and from the member's heartbeat.
 
     ``owned`` are the partitions that the member says it has now; ``None`` says nothing and acknowledges no
@@ -28,7 +28,7 @@ class Heartbeat:
     is_owned: IsOwned
 
 
-def reconcile(member: CurrentAssignment, beat: Heartbeat) -> CurrentAssignment | ErrorCode:
+def reconcile(member: CurrentAssignment, beat: ReconcileInput) -> CurrentAssignment | ErrorCode:
     """The member after this heartbeat; the same object if nothing changes."""
     match member.state:
         case MemberState.STABLE:
@@ -59,7 +59,7 @@ class _Step:
     is_blocked: bool = False  # another member owns a partition that this one is to have
 
 
-def _advance(member: CurrentAssignment, beat: Heartbeat) -> CurrentAssignment:
+def _advance(member: CurrentAssignment, beat: ReconcileInput) -> CurrentAssignment:
     """The step towards the newest target. While something must be revoked, nothing new is handed out."""
     step = _compare(member, beat)
     if step.revoke and _still_owns(step.revoke, beat):
@@ -81,7 +81,7 @@ def _advance(member: CurrentAssignment, beat: Heartbeat) -> CurrentAssignment:
     return _settled(member, CurrentAssignment(beat.target_epoch, member.member_epoch, state, assigned))
 
 
-def _compare(member: CurrentAssignment, beat: Heartbeat) -> _Step:
+def _compare(member: CurrentAssignment, beat: ReconcileInput) -> _Step:
     step = _Step({}, {}, {})
     for topic in (*beat.target, *(topic for topic in member.assigned if topic not in beat.target)):
         assigned = member.assigned.get(topic, frozenset())
@@ -101,7 +101,7 @@ def _compare(member: CurrentAssignment, beat: Heartbeat) -> _Step:
     return step
 
 
-def _trim(member: CurrentAssignment, beat: Heartbeat) -> CurrentAssignment:
+def _trim(member: CurrentAssignment, beat: ReconcileInput) -> CurrentAssignment:
     """The subscription shrank, and the epoch does not move: what is not subscribed to any more must go."""
     gone = {topic: numbers for topic, numbers in member.assigned.items() if topic not in beat.subscribed}
     if not gone:
@@ -117,7 +117,7 @@ def _trim(member: CurrentAssignment, beat: Heartbeat) -> CurrentAssignment:
     )
 
 
-def _still_owns(partitions: TopicPartitions, beat: Heartbeat) -> bool:
+def _still_owns(partitions: TopicPartitions, beat: ReconcileInput) -> bool:
     return beat.owned is None or overlaps(partitions, beat.owned)
 
 

@@ -33,7 +33,7 @@ from kohort.groups.consumer.events import (
     TargetDropped,
     TargetStored,
 )
-from kohort.groups.consumer.reconcile import Heartbeat, reconcile
+from kohort.groups.consumer.reconcile import ReconcileInput, reconcile
 from kohort.groups.consumer.state import ConsumerGroup, ConsumerMember
 from kohort.groups.consumer.target import (
     MemberChange,
@@ -101,7 +101,7 @@ def update_member(update: MemberUpdate, out: Outcome) -> CurrentAssignment | Err
     target, target_epoch = found
     settled = reconcile(
         current,
-        Heartbeat(
+        ReconcileInput(
             target=target,
             target_epoch=target_epoch,
             owned=update.owned,

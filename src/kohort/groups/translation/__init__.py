@@ -1,7 +1,9 @@
-"""Between the messages of the wire and the commands and replies of the core: pure, one module for an API.
+"""Between the messages of the wire and the commands and replies of the core: pure.
 
-``command(request, …)`` makes the command of a request, ``response(reply, …)`` the message of its reply. The
-broker uses them, and so does everything else that speaks to a shard in messages.
+``join_command(request, …)`` makes the command of a JoinGroup, ``join_response(reply, …)`` the message of its
+reply, and so for each API of groups. Where a message names many groups or partitions there is a function for
+one of them, so that a broker may do other work in between. The broker uses them, and so does everything else
+that speaks to a shard in messages.
 """
 
 from typing import Protocol

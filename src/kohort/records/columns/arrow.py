@@ -27,14 +27,14 @@ _MICROS = 1_000
 _LARGEST_MILLIS = ((1 << 63) - 1) // _MICROS
 
 
-class Place(NamedTuple):
+class PieceOrigin(NamedTuple):
     """What all records of a piece have in common."""
 
     topic: str
     partition: int
 
 
-class Wanted(NamedTuple):
+class ColumnSelection(NamedTuple):
     """Which of the records, which fields of them, and how many at most in one Arrow batch."""
 
     names: Sequence[str]
@@ -48,7 +48,7 @@ def schema(names: Sequence[str]) -> pa.Schema:
     return pa.schema([FIELDS[name] for name in names])
 
 
-def record_batches(columns: Columns, place: Place, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def record_batches(columns: Columns, place: PieceOrigin, wanted: ColumnSelection) -> Iterator[pa.RecordBatch]:
     """The records from ``wanted.start`` to before ``wanted.end``, in Arrow batches that own their memory."""
     offsets = columns.offsets
     chosen = np.flatnonzero((offsets >= wanted.start) & (offsets < wanted.end))
@@ -65,7 +65,7 @@ def record_batches(columns: Columns, place: Place, wanted: Wanted) -> Iterator[p
 class _Writer:
     """Makes the columns of chosen rows."""
 
-    def __init__(self, columns: Columns, place: Place) -> None:
+    def __init__(self, columns: Columns, place: PieceOrigin) -> None:
         self._columns = columns
         self._place = place
         self._spans = _binary(columns.bounds, columns.data)

@@ -65,20 +65,20 @@ def _decode(section: Section) -> _Spans:
     return _fields(data, _hop(section, data))
 
 
-class _Places(NamedTuple):
+class _RecordBounds(NamedTuple):
     """Where each record begins, behind its length, and where it ends."""
 
     begins: Ints
     ends: Ints
 
 
-def _hop(section: Section, data: Bytes) -> _Places:
+def _hop(section: Section, data: Bytes) -> _RecordBounds:
     """Find the records; each payload must hold exactly as many as its header says."""
     spotted = spot(section, data) if _has_few_lanes(section.counts) else None
     starts, ends = spotted or _walk(section, data)
     lengths, begins = _uvarints(data, starts)
     _require((lengths & 1) == 0, "the length of a record is negative")
-    return _Places(begins, ends)
+    return _RecordBounds(begins, ends)
 
 
 def _has_few_lanes(counts: Ints) -> bool:
@@ -190,7 +190,7 @@ def _step(data: memoryview, position: int, count: int) -> list[int]:
     return ends
 
 
-def _fields(data: Bytes, places: _Places) -> _Spans:
+def _fields(data: Bytes, places: _RecordBounds) -> _Spans:
     total = len(places.begins)
     timestamps, positions = _varlongs(data, places.begins + 1)
     offsets, positions = _uvarints(data, positions)
@@ -219,7 +219,7 @@ def _bytes(data: Bytes, positions: Ints, begins: Bounds, ends: Bounds) -> tuple[
     return ~null, positions
 
 
-def _headers(data: Bytes, rows: Ints, positions: Ints, places: _Places) -> HeaderSpans | None:
+def _headers(data: Bytes, rows: Ints, positions: Ints, places: _RecordBounds) -> HeaderSpans | None:
     """The headers of the records ``rows``, whose number stands at ``positions``."""
     ends = places.ends[rows]
     doubled, positions = _uvarints(data, positions)

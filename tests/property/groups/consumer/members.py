@@ -7,7 +7,7 @@ from tests.property.assign.server.groups import read_shares, topic_id, written_s
 
 from kohort.assign.server.group import NO_PARTITIONS, TopicPartitions
 from kohort.groups.consumer.assignment import CurrentAssignment, MemberState
-from kohort.groups.consumer.reconcile import Heartbeat, reconcile
+from kohort.groups.consumer.reconcile import ReconcileInput, reconcile
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Partition, TopicId
 
@@ -33,7 +33,7 @@ class Case(NamedTuple):
 
         return reconcile(
             self.member,
-            Heartbeat(
+            ReconcileInput(
                 self.target,
                 self.target_epoch,
                 self.owned,

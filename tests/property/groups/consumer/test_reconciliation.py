@@ -12,7 +12,7 @@ from tests.property.groups.consumer.members import read, shown
 from kohort.assign.server.group import GroupSpec, Targets, TopicPartitions
 from kohort.assign.server.uniform import ServerUniformAssignor
 from kohort.groups.consumer.assignment import CurrentAssignment, MemberState, each_partition
-from kohort.groups.consumer.reconcile import Heartbeat, reconcile
+from kohort.groups.consumer.reconcile import ReconcileInput, reconcile
 from kohort.model.ids import MemberId, Partition, TopicId
 
 RECORDED = Path(__file__).with_name("java_results.tsv").read_text().splitlines()
@@ -53,7 +53,7 @@ class AnyHistory(RuleBasedStateMachine):
     def beat(self, name: MemberId, owned: TopicPartitions | None, changed: bool = False) -> None:
         after = reconcile(
             self.members[name],
-            Heartbeat(
+            ReconcileInput(
                 self.targets.get(name, {}), self.epoch, owned, self.topics[name], changed, self.is_owned
             ),
         )

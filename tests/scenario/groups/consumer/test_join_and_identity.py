@@ -11,6 +11,8 @@ from kohort.groups.commands import (
 from kohort.groups.settings import GroupSettings
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Partition, TopicName
+from kohort.records.group_records import ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue
+from kohort.records.offsets_topic import decode_value, encode_key
 from kohort.sim.consumers import Beat, BeatOptions, ConsumerScenario
 
 
@@ -61,11 +63,23 @@ def test_version_0_is_given_an_id() -> None:
 def test_invalid_requests_change_nothing(wrong: BeatOptions) -> None:
     """Modern scenario 3. Given v1 and id "", or v0 with epoch 3 and id "", then INVALID_REQUEST.
     Modern scenario 4. Given a join without timeout, with owned partitions, or without topics, likewise.
-    Modern scenario 5. Given epoch -3, -2 without instance id, or empty instance and rack ids, likewise."""
+    Modern scenario 5. Given epoch -3, -2 without instance id, or empty instance and rack ids, likewise.
+    Modern trap 1. A join says that it owns nothing; null is not nothing."""
     group = ConsumerScenario(t=2)
     assert group.join("a", **wrong).error is ErrorCode.INVALID_REQUEST
     assert not group.node.shard.state.groups
     assert not group.node.log
+
+
+def test_a_member_is_stored_with_sorted_names() -> None:
+    """Modern trap 9. The names in a record 5 are sorted, and each is there once."""
+    group = ConsumerScenario(t=2)
+    group.join("a", names=["u", "t", "u"])
+    key = encode_key(ConsumerGroupMemberMetadataKey("g", "a"))
+    (stored,) = [record.value for record in group.node.log if record.key == key]
+    assert stored is not None
+    value = decode_value(ConsumerGroupMemberMetadataValue, stored)
+    assert (value.client_host, value.subscribed_topic_names) == ("/127.0.0.1", ["t", "u"])
 
 
 def test_no_topics_is_a_subscription() -> None:

@@ -21,10 +21,11 @@ from kohort.groups.commands import (
     Protocol,
     Sync,
 )
+from kohort.groups.consumer.timers import DelayedClassicRequest
 from kohort.groups.replies import JoinReply, SyncReply
 from kohort.groups.settings import GroupSettings, MigrationPolicy
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import Generation, InstanceId, MemberId, Partition, TopicName
+from kohort.model.ids import Generation, InstanceId, MemberId, Partition, ReplyTo, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.sim.consumers import ConsumerScenario
 
@@ -65,6 +66,34 @@ class Mixed(ConsumerScenario):
         reply = self.node.replies[join.reply_to]
         assert isinstance(reply, JoinReply)
         return reply
+
+    def send_join(self, member_id: str) -> ReplyTo:
+        """A classic JoinGroup that may wait."""
+        join = Join(
+            reply_to=self.next_request(),
+            group_id=self.group_id,
+            member_id=MemberId(member_id),
+            protocols=(Protocol("cooperative-sticky", encode_subscription(Subscription((T,)), 1)),),
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=30_000,
+            client_id="classic",
+            fresh_id=f"{self._requests}",
+            version=3,
+        )
+        self.node.handle(join)
+        return join.reply_to
+
+    def send_sync(self, member_id: str, generation: int) -> ReplyTo:
+        """A SyncGroup of a follower, which waits for the leader's."""
+        sync = Sync(
+            reply_to=self.next_request(),
+            group_id=self.group_id,
+            member_id=MemberId(member_id),
+            generation=Generation(generation),
+            version=3,
+        )
+        self.node.handle(sync)
+        return sync.reply_to
 
     def sync(self, member_id: str, generation: int, shares: dict[str, list[int]] | None = None) -> SyncReply:
         reply = self.ask(
@@ -112,20 +141,7 @@ def partitions(reply: SyncReply) -> list[int]:
 def classic_pair(policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL) -> tuple[Mixed, str, str]:
     """A stable classic group of two members, in generation 1, that share four partitions."""
     group = Mixed(GroupSettings(consumer_migration_policy=policy), t=4)
-    joins = []
-    for _ in range(2):
-        join = Join(
-            reply_to=group.next_request(),
-            group_id=group.group_id,
-            protocols=(Protocol("cooperative-sticky", encode_subscription(Subscription((T,)), 1)),),
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=30_000,
-            client_id="classic",
-            fresh_id=f"{group._requests}",
-            version=3,
-        )
-        group.node.handle(join)
-        joins.append(join.reply_to)
+    joins = [group.send_join("") for _ in range(2)]
     group.node.sleep(6_000)
     one, two = (group.node.replies[each].member_id for each in joins)
     assert partitions(group.sync(one, 1, {one: [0, 1], two: [2, 3]})) == [0, 1]
@@ -175,6 +191,41 @@ def test_classic_members_are_served_at_once() -> None:
     owned_by = {each: group.assigned(each)["t"] for each in (one, two, "new")}
     assert sorted(number for numbers in owned_by.values() for number in numbers) == [0, 1, 2, 3]
     assert group.group.state_name == "Stable"
+
+
+def test_classic_members_that_wait_are_sent_back_to_join_when_the_group_is_upgraded() -> None:
+    """Modern-groups 14. Given a member that waits in JoinGroup, and then one that waits in SyncGroup, when a
+    consumer-protocol member joins, then each is answered REBALANCE_IN_PROGRESS at once, and is a member."""
+    group, one, two = classic_pair()
+    waiting = group.send_join(one)
+    group.join("new")
+    assert group.node.replies[waiting] == JoinReply(
+        error=ErrorCode.REBALANCE_IN_PROGRESS, member_id=MemberId(one)
+    )
+    assert set(group.group.members) == {one, two, "new"}
+
+    group, one, two = classic_pair()
+    joins = {each: group.send_join(each) for each in (one, two)}
+    generation = group.node.replies[joins[one]].generation
+    follower = two if group.node.replies[joins[one]].leader == one else one
+    waiting = group.send_sync(follower, generation)
+    assert waiting not in group.node.replies
+    group.join("new")
+    assert group.node.replies[waiting] == SyncReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
+    assert set(group.group.members) == {one, two, "new"}
+
+
+def test_no_timer_of_the_consumer_group_is_left_when_it_is_classic_again() -> None:
+    """Modern-groups 14. Given classic members that were asked to join again, when the last consumer-protocol
+    member leaves, then they have as long as the classic protocol gives them."""
+    group, one, two = upgraded()
+    for each in (one, two):
+        group.classic_beat(each, 1)
+    assert [each for each in group.node.shard.state.rebalances if isinstance(each, DelayedClassicRequest)]
+    group.beat("new", epoch=-1)
+    assert group.phase is Phase.PREPARING_REBALANCE
+    rebalances = group.node.shard.state.rebalances
+    assert not [each for each in rebalances if isinstance(each, DelayedClassicRequest)]
 
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.DOWNGRADE, MigrationPolicy.DISABLED])

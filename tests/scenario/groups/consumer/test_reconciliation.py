@@ -16,7 +16,8 @@ def test_two_members_share_four_partitions() -> None:
     Modern scenario 22. Then A heartbeats without owned: epoch 1, two partitions, and the group reconciles.
     Modern scenario 23. Then A heartbeats again without owned: no change.
     Modern scenario 25. When B heartbeats before A acknowledges: still nothing.
-    Modern scenario 24. Then A reports what it kept: epoch 2; B's next heartbeat brings the others."""
+    Modern scenario 24. Then A reports what it kept: epoch 2; B's next heartbeat brings the others.
+    Modern trap 1. A list acknowledges a revocation, null does not."""
     group = ConsumerScenario(t=4)
     group.join("a")
     joined = group.join("b")
@@ -73,7 +74,8 @@ def test_who_has_given_up_already_need_not_do_it_again() -> None:
 
 def test_free_partitions_are_handed_out_before_blocked_ones() -> None:
     """Modern scenario 30. Given two free and one blocked target partition, then the member gets what is
-    free at the target epoch, and the third later without another epoch."""
+    free at the target epoch, and the third later without another epoch.
+    Modern trap 5. A member has the target epoch before it has all its partitions."""
     group = ConsumerScenario(t=6)
     group.join("a")
     group.join("b")

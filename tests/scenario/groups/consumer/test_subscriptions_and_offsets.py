@@ -5,6 +5,7 @@ import pytest
 from kohort.groups.commands import (
     CommitOffsets,
     CommitRow,
+    DeleteOffsets,
     DescribeConsumerGroup,
     DescribeGroup,
     FetchOffsets,
@@ -111,6 +112,21 @@ def test_commits_have_the_epoch_of_the_member(
     assert _commit(group, member, epoch, version) is error
 
 
+def test_a_member_that_revokes_commits_with_its_old_epoch() -> None:
+    """Modern trap 3. Given a member has to revoke, then its last commits count at the old epoch, until it
+    has acknowledged and received the new one."""
+    group = ConsumerScenario(t=2)
+    group.join("a")
+    group.join("b")
+    told = group.beat("a")
+    assert (told.epoch, group.group.epoch, group.pending("a")) == (1, 2, {"t": [1]})
+    assert _commit(group, "a", 1, 9) is ErrorCode.NONE
+    assert _commit(group, "a", 2, 9) is ErrorCode.STALE_MEMBER_EPOCH
+    assert group.acknowledge("a").epoch == 2
+    assert _commit(group, "a", 1, 9) is ErrorCode.STALE_MEMBER_EPOCH
+    assert _commit(group, "a", 2, 9) is ErrorCode.NONE
+
+
 def test_an_administrator_commits_to_an_empty_group() -> None:
     """Modern scenario 70. Given the group is Empty, an admin commit with epoch -1 is accepted; with members
     it gets UNKNOWN_MEMBER_ID."""
@@ -135,6 +151,56 @@ def test_offsets_expire_by_their_own_age() -> None:
     group.sleep(2 * 600_000)
     assert not group.node.shard.state.offsets.partitions(group.group_id)
     assert not group.node.shard.state.groups
+
+
+def test_a_group_with_members_does_not_expire() -> None:
+    """Modern trap 6. Given a member whose group has no offset left, or never had one, then the group stays
+    as long as the member does; a member that joins is never refused for want of a group."""
+    day = 24 * 60 * 60 * 1_000
+    group = ConsumerScenario(GroupSettings(consumer_session_timeout_ms=30 * day), t=1, u=1)
+    group.join("a", names=["u"])
+    assert _commit(group, "a", 1, 9) is ErrorCode.NONE  # of t, which it does not subscribe to
+    group.sleep(8 * day)
+    assert not group.node.shard.state.offsets.partitions(group.group_id)
+    group.sleep(8 * day)
+    assert group.beat("a").error is ErrorCode.NONE
+    group.beat("a", epoch=-1)
+    group.sleep(600_000)
+    assert not group.node.shard.state.groups
+    assert group.join("a").epoch == 1
+
+
+def test_what_an_expression_matches_is_subscribed_to() -> None:
+    """Modern trap 10. Given a topic that only an expression matches, then its offsets cannot be deleted, and
+    do not expire; when the expression is given up, they can and they do."""
+    day = 24 * 60 * 60 * 1_000
+    group = ConsumerScenario(GroupSettings(consumer_session_timeout_ms=30 * day), t=1, x=1)
+    group.join("a", names=["x"], expression="t.*")
+    assert not group.group.is_subscribed_to(TopicName("t"))  # there is no record 16 yet
+    group.resolve()
+    group.beat("a")
+    assert _commit(group, "a", 2, 9) is ErrorCode.NONE
+    assert _delete_offset(group) is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    group.sleep(8 * day)
+    assert group.node.shard.state.offsets.partitions(group.group_id)
+    group.beat("a", names=["x"], expression="")
+    assert group.acknowledge("a").epoch == 3
+    group.sleep(600_000)
+    assert not group.node.shard.state.offsets.partitions(group.group_id)
+    assert _commit(group, "a", 3, 9) is ErrorCode.NONE
+    assert _delete_offset(group) is ErrorCode.NONE
+    assert not group.node.shard.state.offsets.partitions(group.group_id)
+
+
+def _delete_offset(group: ConsumerScenario) -> ErrorCode:
+    delete = DeleteOffsets(
+        reply_to=group.next_request(),
+        group_id=group.group_id,
+        partitions=((TopicName("t"), Partition(0)),),
+    )
+    error = group.ask(delete).rows[0].error
+    assert isinstance(error, ErrorCode)
+    return error
 
 
 def _commit(group: ConsumerScenario, member: str, epoch: int, version: int) -> ErrorCode:

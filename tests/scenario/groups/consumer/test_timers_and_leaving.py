@@ -36,7 +36,8 @@ def static() -> ConsumerScenario:
 
 def test_a_silent_member_goes() -> None:
     """Modern scenario 34. Given no heartbeat for the session timeout, then the member is removed, the epoch
-    grows, and the group is Assigning until another member heartbeats."""
+    grows, and the group is Assigning until another member heartbeats.
+    Modern trap 4. No timer computes a target: only a heartbeat does."""
     group = two_members()
     group.sleep(30_000)
     group.beat("a")
@@ -146,7 +147,8 @@ def test_a_static_member_comes_back_with_other_topics() -> None:
 
 
 def test_a_static_member_that_stays_away_goes() -> None:
-    """Modern scenario 44. Given 41 and the session timeout passes, then it is removed with a new epoch."""
+    """Modern scenario 44. Given 41 and the session timeout passes, then it is removed with a new epoch.
+    Modern trap 8. The session counts from the last heartbeat, not from the -2."""
     group = static()
     group.sleep(44_000)
     group.beat("m1", epoch=-2, instance="i1")
@@ -167,6 +169,16 @@ def test_an_instance_id_is_used_once() -> None:
     assert group.beat("m1", epoch=1, instance="i1").error is ErrorCode.FENCED_INSTANCE_ID
     assert group.beat("m1", epoch=-1, instance="i1").error is ErrorCode.FENCED_INSTANCE_ID
     assert group.beat("m1", epoch=1, instance="i9").error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_static_member_that_crashed_blocks_its_instance_id_until_its_session_ends() -> None:
+    """Modern trap 7. Given no -2 came before, then the instance id is in use until the session timeout."""
+    group = static()
+    group.sleep(44_999)
+    assert group.join("m2", instance="i1").error is ErrorCode.UNRELEASED_INSTANCE_ID
+    group.sleep(2)
+    beat = group.join("m2", instance="i1")
+    assert (beat.error, beat.epoch, beat.assignment) == (ErrorCode.NONE, 3, {"t": [0, 1]})
 
 
 def test_leaving_for_a_while_releases_what_was_to_be_revoked() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from kohort.assign.server.group import TopicPartitions
 from kohort.groups.consumer.assignment import LEFT_FOR_A_WHILE, CurrentAssignment, MemberState, contains
-from kohort.groups.consumer.reconcile import Heartbeat, reconcile
+from kohort.groups.consumer.reconcile import ReconcileInput, reconcile
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Partition, TopicId
 
@@ -28,9 +28,9 @@ def beat(
     others: TopicPartitions | None = None,
     subscribed: frozenset[TopicId] = frozenset({T}),
     changed: bool = False,
-) -> Heartbeat:
+) -> ReconcileInput:
     taken = others or {}
-    return Heartbeat(
+    return ReconcileInput(
         target, epoch, owned, subscribed, changed, lambda topic, number: number in taken.get(topic, ())
     )
 

@@ -5,7 +5,7 @@ import pytest
 from kohort.primitives.crc import crc32c
 from kohort.records.batch import BatchFields, CorruptBatchError, NewRecord, build_batch
 from kohort.records.columns import read, sections
-from kohort.records.columns.arrow import Place, Wanted, record_batches
+from kohort.records.columns.arrow import ColumnSelection, PieceOrigin, record_batches
 from kohort.records.columns.read import read_columns
 from kohort.records.columns.spans import Columns
 from kohort.records.columns.table import Sifting, find_batches
@@ -29,8 +29,8 @@ def patched(good: bytes, place: int, content: bytes) -> bytes:
 
 
 def rows(columns: Columns) -> list[dict[str, object]]:
-    wanted = Wanted(NAMES, 2, 0, 1 << 60)
-    return [row for one in record_batches(columns, Place("t", 0), wanted) for row in one.to_pylist()]
+    wanted = ColumnSelection(NAMES, 2, 0, 1 << 60)
+    return [row for one in record_batches(columns, PieceOrigin("t", 0), wanted) for row in one.to_pylist()]
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
@@ -133,8 +133,8 @@ def test_header_keys_that_are_no_text_are_mended_and_far_times_brought_near() ->
         NewRecord(1 << 62, b"", None),
     ]
     (columns,) = read_columns(build_batch(records))
-    wanted = Wanted(("key", "value", "headers"), 10, 0, 9)
-    (found,) = record_batches(columns, Place("t", 0), wanted)
+    wanted = ColumnSelection(("key", "value", "headers"), 10, 0, 9)
+    (found,) = record_batches(columns, PieceOrigin("t", 0), wanted)
     assert found.to_pylist() == [
         {
             "key": None,
@@ -143,13 +143,13 @@ def test_header_keys_that_are_no_text_are_mended_and_far_times_brought_near() ->
         },
         {"key": b"", "value": None, "headers": None},
     ]
-    (times,) = record_batches(columns, Place("t", 0), wanted._replace(names=("timestamp",)))
+    (times,) = record_batches(columns, PieceOrigin("t", 0), wanted._replace(names=("timestamp",)))
     assert times.column("timestamp").cast("int64").to_pylist() == [((1 << 63) - 1) // 1_000 * 1_000] * 2
 
 
 def test_rows_come_in_portions_and_only_those_of_the_range() -> None:
     (columns,) = read_columns(batch(0, 9))
-    found = list(record_batches(columns, Place("t", 0), Wanted(("offset",), 2, 2, 7)))
+    found = list(record_batches(columns, PieceOrigin("t", 0), ColumnSelection(("offset",), 2, 2, 7)))
     assert [one.column("offset").to_pylist() for one in found] == [[2, 3], [4, 5], [6]]
-    assert list(record_batches(columns, Place("t", 0), Wanted(("offset",), 2, 20, 70))) == []
+    assert list(record_batches(columns, PieceOrigin("t", 0), ColumnSelection(("offset",), 2, 20, 70))) == []
     assert [row["value"] for row in rows(columns)][:2] == [b"0", b"1"]
