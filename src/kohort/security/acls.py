@@ -13,7 +13,7 @@ ANY_HOST = "*"
 _MOST_VERDICTS = 10_000  # that are remembered
 
 
-class ResourceType(IntEnum):
+class AclResourceType(IntEnum):
     """What a rule is about; the codes of the ACL APIs."""
 
     UNKNOWN = 0
@@ -67,7 +67,7 @@ class Permission(IntEnum):
 
 
 OPERATIONS = {
-    ResourceType.TOPIC: (
+    AclResourceType.TOPIC: (
         Operation.READ,
         Operation.WRITE,
         Operation.CREATE,
@@ -77,14 +77,14 @@ OPERATIONS = {
         Operation.DESCRIBE_CONFIGS,
         Operation.ALTER_CONFIGS,
     ),
-    ResourceType.GROUP: (
+    AclResourceType.GROUP: (
         Operation.READ,
         Operation.DELETE,
         Operation.DESCRIBE,
         Operation.DESCRIBE_CONFIGS,
         Operation.ALTER_CONFIGS,
     ),
-    ResourceType.CLUSTER: (
+    AclResourceType.CLUSTER: (
         Operation.CREATE,
         Operation.ALTER,
         Operation.DESCRIBE,
@@ -108,7 +108,7 @@ _IMPLY = {
 class Acl(NamedTuple):
     """One rule."""
 
-    resource_type: ResourceType
+    resource_type: AclResourceType
     name: str
     pattern: PatternType
     principal: str
@@ -130,7 +130,7 @@ class AclFilter(NamedTuple):
 
     def matches(self, acl: Acl) -> bool:
         return (
-            self.resource_type in (ResourceType.ANY, acl.resource_type)
+            self.resource_type in (AclResourceType.ANY, acl.resource_type)
             and self._matches_name(acl)
             and self.principal in (None, acl.principal)
             and self.host in (None, acl.host)
@@ -156,7 +156,7 @@ class Question(NamedTuple):
     principal: str
     host: str
     operation: Operation
-    resource_type: ResourceType
+    resource_type: AclResourceType
     name: str
 
 
@@ -205,7 +205,7 @@ class Authorizer:
 
     def changed(self, acls: Iterable[Acl]) -> None:
         """Use these rules from now on."""
-        self._rules = {kind: _Rules() for kind in ResourceType}
+        self._rules = {kind: _Rules() for kind in AclResourceType}
         for acl in acls:
             rules = self._rules[acl.resource_type]
             names = rules.prefixed if acl.pattern is PatternType.PREFIXED else rules.literal
@@ -217,7 +217,7 @@ class Authorizer:
     @property
     def has_administrator(self) -> bool:
         """Whether there is a super user, or a rule that lets some principal change rules."""
-        about_cluster = self._rules[ResourceType.CLUSTER].about(CLUSTER_NAME)
+        about_cluster = self._rules[AclResourceType.CLUSTER].about(CLUSTER_NAME)
         return bool(self._super_users) or any(
             acl.permission is Permission.ALLOW and acl.operation in (Operation.ALL, Operation.ALTER)
             for acl in about_cluster
@@ -226,24 +226,40 @@ class Authorizer:
     def may(self, question: Question) -> bool:
         verdict = self._verdicts.get(question)
         if verdict is None:
-            verdict = self._decide(question)
+            verdict = self._verdict(question)[0]
             if len(self._verdicts) >= _MOST_VERDICTS:
                 self._verdicts.clear()
             self._verdicts[question] = verdict
         return verdict
 
-    def _decide(self, question: Question) -> bool:
+    def reason(self, question: Question) -> str:
+        """Why the answer is as it is, in words for the audit log."""
+        allowed, rule = self._verdict(question)
+        if rule is not None:
+            pattern, name = rule.pattern.name, rule.name
+            what = f"{rule.operation.name} on {rule.resource_type.name} {pattern}:{name}"
+            return f"rule {rule.permission.name} {rule.principal} from {rule.host}, {what}"
         if question.principal in self._super_users:
-            return True
+            return "a super user"
+        return "no rule is about it" if allowed else "no rule allows it"
+
+    def _verdict(self, question: Question) -> tuple[bool, Acl | None]:
+        """The answer, and the rule that decides, if one does."""
+        if question.principal in self._super_users:
+            return True, None
         rules = list(self._rules[question.resource_type].about(question.name))
         if not rules:
-            return self._allow_if_no_acl
+            return self._allow_if_no_acl, None
         relevant = [acl for acl in rules if _is_about_peer(acl, question)]
         denied = (Operation.ALL, question.operation)
-        if any(acl.permission is Permission.DENY and acl.operation in denied for acl in relevant):
-            return False
+        for acl in relevant:
+            if acl.permission is Permission.DENY and acl.operation in denied:
+                return False, acl
         allowed = _IMPLY.get(question.operation, frozenset({question.operation})) | {Operation.ALL}
-        return any(acl.permission is Permission.ALLOW and acl.operation in allowed for acl in relevant)
+        for acl in relevant:
+            if acl.permission is Permission.ALLOW and acl.operation in allowed:
+                return True, acl
+        return False, None
 
     def may_with_some(self, question: Question) -> bool:
         """Whether the answer is yes for any name at all (Kafka's authorizeByResourceType).

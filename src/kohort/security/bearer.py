@@ -99,7 +99,7 @@ def read_key_set(text: bytes) -> list[Key]:
         found = json.loads(text)["keys"]
         keys: list[Key] = [one for one in found if isinstance(one, dict)]
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise BearerError("it is no key set: a JSON object with a list 'keys'") from None
+        raise BearerError("it is not a key set: a JSON object with a list 'keys'") from None
     usable = [key for key in keys if any(_fits(key, algorithm) for algorithm in _KINDS)]
     if not usable:
         raise BearerError(f"none of its {len(keys)} keys can check a signature of {', '.join(_KINDS)}")
@@ -137,7 +137,7 @@ def _json(part: str, what: str) -> dict[str, Any]:
     except (binascii.Error, ValueError, RecursionError):
         raise TokenError(f"the {what} of the token are not base64 of JSON") from None
     if not isinstance(found, dict):
-        raise TokenError(f"the {what} of the token are no JSON object")
+        raise TokenError(f"the {what} of the token are not a JSON object")
     return found
 
 
@@ -149,7 +149,7 @@ def _key_for(header: Mapping[str, Any], algorithm: str, keys: Sequence[Key]) -> 
             raise TokenError(f"no 'kid', and {len(fitting)} keys fit {algorithm}")
         return fitting[0]
     if not isinstance(key_id, str) or len(key_id) > 1_000:
-        raise TokenError("a 'kid' that is no text, or a long one")
+        raise TokenError("the 'kid' is not text, or is too long")
     if not any(key.get("kid") == key_id for key in keys):
         raise UnknownKeyError(key_id)
     named = next((key for key in fitting if key.get("kid") == key_id), None)
@@ -231,7 +231,7 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**40:
-        raise TokenError(f"{name!r} is no time in seconds")
+        raise TokenError(f"{name!r} is not a time in seconds")
     return value
 
 
@@ -239,7 +239,7 @@ def _user(claims: Mapping[str, Any], rules: TokenRules) -> str:
     user = claims.get(rules.user_claim)
     # A name with line breaks could forge log lines; * would match every rule for all users.
     if not isinstance(user, str) or not user.strip() or not user.isprintable() or user == "*":
-        raise TokenError(f"the claim {rules.user_claim!r} is no name of a user")
+        raise TokenError(f"the claim {rules.user_claim!r} is not the name of a user")
     return user
 
 

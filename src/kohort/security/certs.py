@@ -15,7 +15,7 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 DEFAULT_DAYS = 365
 
 
-class CertificateError(KohortError):
+class CertificateToolError(KohortError):
     """Certificates cannot be made here."""
 
 
@@ -28,7 +28,7 @@ class DevAuthority:
         try:
             from cryptography.hazmat.primitives.asymmetric import ec
         except ImportError:
-            raise CertificateError(
+            raise CertificateToolError(
                 "making certificates needs the package cryptography", hint="pip install 'kohort[oauth]'"
             ) from None
         self._now = now
@@ -130,7 +130,7 @@ def _host(host: str) -> "x509.GeneralName":
     try:
         return x509.DNSName(host if host.isascii() else host.encode("idna").decode())
     except ValueError as error:
-        raise CertificateError(f"{host!r} is no name of a host: {error}") from None
+        raise CertificateToolError(f"{host!r} is not the name of a host: {error}") from None
 
 
 def _pem(certificate: "x509.Certificate") -> str:

@@ -89,7 +89,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern.replace("\\/", "/"))
     except re.error as error:
-        raise MappingRuleError(f"{MAPPING_RULES}: {pattern!r} is no pattern: {error}") from None
+        raise MappingRuleError(f"{MAPPING_RULES}: {pattern!r} is not a pattern: {error}") from None
 
 
 def _unescape(result: str) -> str:

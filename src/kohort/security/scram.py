@@ -246,7 +246,7 @@ def _decoded(text: bytes, what: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except Base64Error:
-        raise ScramError(f"SCRAM: the {what} is no base64") from None
+        raise ScramError(f"SCRAM: the {what} is not base64") from None
 
 
 def _xor(left: bytes, right: bytes) -> bytes:

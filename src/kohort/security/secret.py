@@ -1,6 +1,7 @@
 """Values that must not be shown: passwords, keys, tokens."""
 
 import hmac
+import logging
 import os
 import re
 import stat
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Self
 
 from kohort.model.errors import KohortError
+
+logger = logging.getLogger("kohort.secrets")
 
 _ENVIRONMENT = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)|\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -94,9 +97,16 @@ class Secret:
         return hash((self._text, self._path, self._variable))
 
 
+_readable: set[Path] = set()  # files that were warned of: they are read at each log-in
+
+
 def _read(path: Path) -> str:
     try:
-        if path.stat().st_mode & stat.S_IWOTH:
+        mode = path.stat().st_mode
+        if mode & stat.S_IROTH and path not in _readable:
+            _readable.add(path)
+            logger.warning("the file %s of a secret can be read by every user: chmod 600 %s", path, path)
+        if mode & stat.S_IWOTH:
             raise SecretError(
                 f"the file {path} of a secret can be changed by every user", hint=f"chmod 600 {path}"
             )

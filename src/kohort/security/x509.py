@@ -20,7 +20,7 @@ _KEYWORDS = {
 }
 # Tags of the string types, and how Python calls their encodings.
 _STRINGS = {0x13: "ascii", 0x0C: "utf-8", 0x14: "latin-1", 0x16: "ascii", 0x1B: "ascii", 0x1E: "utf-16-be"}
-_ESCAPED = ',+"\\<>;'
+_ESCAPED = {ord(char): f"\\{char}" for char in ',=+<>#;"\\'} | {0: "\\00"}
 
 
 class CertificateError(ValueError):
@@ -82,14 +82,12 @@ def _attribute(pair: _Element) -> str:
 
 
 def _escape(text: str) -> str:
-    escaped = "".join(f"\\{char}" if char in _ESCAPED else char for char in text)
+    escaped = text.translate(_ESCAPED)
     bare = escaped.strip(" ")
     if not bare:
         return "\\ " * len(escaped)
     leading = len(escaped) - len(escaped.lstrip(" "))
     trailing = len(escaped) - len(escaped.rstrip(" "))
-    if not leading and bare.startswith("#"):
-        bare = f"\\{bare}"
     return "\\ " * leading + bare + "\\ " * trailing
 
 

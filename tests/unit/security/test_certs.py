@@ -73,5 +73,5 @@ def test_a_host_may_have_a_name_in_any_script_and_what_is_none_is_refused(tmp_pa
     assert handshake(tmp_path, "xn--bcher-kva.test").version() == "TLSv1.3"
     code, output = run("--out", str(tmp_path / "none"), "--host", "ü" * 70)
     assert code == 2
-    assert "is no name of a host" in output
+    assert "is not the name of a host" in output
     assert not (tmp_path / "none").exists()

@@ -125,7 +125,7 @@ def test_extensions_are_part_of_what_is_signed() -> None:
         (lambda it: it.replace(b"r=rOpr", b"r=xOpr"), "another nonce"),
         (lambda it: it.replace(b"r=rOpr", b"r=arOpr"), "another nonce"),
         (lambda it: it.replace(b"c=biws", b"c=eSws"), "another channel binding"),
-        (lambda it: it.replace(b"c=biws", b"c=b"), "no base64"),
+        (lambda it: it.replace(b"c=biws", b"c=b"), "not base64"),
         (lambda it: it[: it.rindex(b"=dHz") + 1] + b64encode(b"short"), "a proof of 5 bytes"),
         (lambda it: it.replace(b"p=dHzb", b"p=eHzb"), "proof is wrong"),
         (lambda it: it.replace(b",p=", b",x=1,p="), "proof is wrong"),

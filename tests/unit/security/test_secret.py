@@ -62,3 +62,17 @@ def test_secrets_travel_and_compare() -> None:
     assert Secret.file("a") != Secret("a")
     assert not Secret()
     assert len({Secret("a"), Secret("a"), Secret.env("a")}) == 2
+
+
+def test_a_file_that_every_user_may_read_is_named_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared, own = tmp_path / "shared", tmp_path / "own"
+    for file, mode in ((shared, 0o644), (own, 0o600)):
+        file.write_text("canary")
+        file.chmod(mode)
+        for _ in range(2):
+            assert Secret.file(file).reveal() == "canary"
+    (warning,) = caplog.messages
+    assert f"{shared} of a secret can be read by every user" in warning
+    assert "canary" not in warning
