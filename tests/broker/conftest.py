@@ -13,9 +13,17 @@ if str(ROOT) not in sys.path:  # `tests` is no installed package
 
 from tests.broker.raw import Raw  # noqa: E402 (needs the path above)
 
+from kohort.broker.dispatch import Dispatch  # noqa: E402 (same)
 from kohort.testing.broker import Broker  # noqa: E402 (same)
 
 Connect = Callable[[], Raw]
+
+
+@pytest.fixture(params=["recognised", "read"])
+def both_paths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test runs twice: frames that came before are recognised by their bytes, and every frame is read."""
+    if request.param == "read":
+        monkeypatch.setattr(Dispatch, "_remember", lambda *_: None)
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ from kohort.wire.messages import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
     describe_topic_partitions,
     describe_transactions,
     describe_user_scram_credentials,
@@ -332,6 +333,9 @@ EXEMPLARS: dict[ApiKey, Callable[[bytes], Message]] = {
         )
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _pages,
+    ApiKey.DESCRIBE_PRODUCERS: lambda _: describe_producers.DescribeProducersRequest(
+        topics=[describe_producers.TopicRequest(name=NAME, partition_indexes=[0, 1])]
+    ),
     ApiKey.DESCRIBE_TRANSACTIONS: lambda _: describe_transactions.DescribeTransactionsRequest(
         transactional_ids=["x"]
     ),

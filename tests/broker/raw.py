@@ -40,11 +40,20 @@ def body_of(frame: bytes, sent: Waiting) -> tuple[int, bytes]:
 class Raw:
     """One connection. Replies must come in the order of the requests, each within the deadline."""
 
-    def __init__(self, bootstrap: str, client_id: str = "raw", *, receive_buffer: int | None = None) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        client_id: str = "raw",
+        *,
+        receive_buffer: int | None = None,
+        source: str | None = None,
+    ) -> None:
         host, port = bootstrap.rsplit(":", 1)
         self.socket = socket.socket()
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if source is not None:
+            self.socket.bind((source, 0))
         self.socket.settimeout(DEADLINE_S)
         self.socket.connect((host, int(port)))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

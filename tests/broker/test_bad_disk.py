@@ -29,6 +29,7 @@ from kohort.log.log import SyncPolicy
 from kohort.model.errors import ErrorCode
 from kohort.testing.broker import Broker
 from kohort.testing.faults import FakeDisk, Fault
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 ALWAYS = [Fault(number) for number in range(1, 50)]
@@ -161,6 +162,31 @@ def test_a_commit_that_cannot_be_written_is_told_and_the_next_one_succeeds() -> 
         assert failed not in (0, ErrorCode.UNKNOWN_SERVER_ERROR)
         patient.disk.fail()
         assert raw.send(commit_request((0, 6)), 8).topics[0].partitions[0].error_code == 0
+
+
+def test_a_member_whose_epoch_cannot_be_written_is_refused_and_joins_later() -> None:
+    """What it was not granted does not count: the group begins with epoch 1."""
+    joins = ConsumerGroupHeartbeatRequest(
+        group_id="modern",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=30_000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+    )
+    with started(SyncPolicy.INTERVAL) as (patient, raw):
+        create(raw, "t")
+        find(raw, "modern")
+        patient.disk.fail(writes=ALWAYS)
+        assert raw.send(joins, 1).error_code == ErrorCode.NOT_COORDINATOR
+        patient.disk.fail()
+
+        def well_again() -> bool:
+            patient.advance(1_000)
+            reply = raw.send(joins, 1)
+            return (reply.error_code, reply.member_epoch) == (0, 1)
+
+        eventually(well_again)
 
 
 def test_a_thread_that_cannot_be_started_refuses_a_commit_and_later_ones_succeed(

@@ -3,6 +3,7 @@
 How groups decide is tested in tests/scenario/groups and by the recorded scripts of tests/interop.
 """
 
+import errno
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,14 +12,16 @@ from typing import Any, TypeAlias
 import pytest
 from tests.broker.asking import create
 from tests.broker.conftest import Restart
-from tests.broker.grouping import join_request
+from tests.broker.grouping import commit_request, join_request
 from tests.broker.raw import Raw
 
 from kohort.broker import coordinator
 from kohort.broker.coordinator import GroupCoordinator
+from kohort.broker.expressions import Matches, resolve
 from kohort.groups.commands import ComputeTarget, TargetReady
 from kohort.groups.consumer.assigning import answer
 from kohort.model.errors import ErrorCode
+from kohort.model.ids import TopicName
 from kohort.testing.broker import Broker
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -31,6 +34,7 @@ from kohort.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 
+pytestmark = pytest.mark.usefixtures("both_paths")
 GROUP = 32
 Reply = Any
 Answer: TypeAlias = Callable[[ComputeTarget], TargetReady]
@@ -136,11 +140,11 @@ def test_a_large_target_is_computed_while_others_are_served(raw: Raw, assignors:
     assert (reply.member_epoch, owned(reply)) == (2, 5)
 
 
-def test_an_assignor_that_fails_in_its_thread_is_told_and_tried_again(
+def test_a_bug_of_an_assignor_is_answered_and_logged_and_the_assignor_is_tried_again(
     raw: Raw, assignors: list[Answer], caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(asked: ComputeTarget) -> TargetReady:
-        raise MemoryError
+        raise ValueError("a bug")
 
     create(raw, "t", partitions=2)
     find_coordinator(raw)
@@ -150,10 +154,59 @@ def test_an_assignor_that_fails_in_its_thread_is_told_and_tried_again(
     while not (reply := beat(raw, 1)).error_code:
         pass
     assert reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert "assignor uniform failed for group g" in caplog.text
+    (line,) = [record for record in caplog.records if record.exc_info]
+    assert line.getMessage() == "assignor uniform of group g failed: a bug"
     while (reply := beat(raw, 1)).assignment is None:
         pass
     assert owned(reply) == 5
+
+
+@pytest.mark.parametrize(
+    "fault", [MemoryError(), OSError(errno.EAGAIN, "no thread")], ids=["memory", "thread"]
+)
+def test_an_assignor_without_memory_or_thread_is_one_line_and_is_tried_again(
+    raw: Raw, broker: Broker, assignors: list[Answer], caplog: pytest.LogCaptureFixture, fault: Exception
+) -> None:
+    def fail(asked: ComputeTarget) -> TargetReady:
+        raise fault
+
+    create(raw, "t", partitions=2)
+    find_coordinator(raw)
+    beat(raw, 0, "t")
+    grow(raw, 5)
+    assignors.append(fail)
+    while (reply := beat(raw, 1)).assignment is None:
+        assert reply.error_code == 0
+        broker.advance(100)
+    assert owned(reply) == 5
+    (line,) = [record for record in caplog.records if "assignor uniform of group g failed" in record.message]
+    assert line.exc_info is None
+    assert "it is tried again in 100 ms" in line.message
+
+
+def test_expressions_that_cannot_be_matched_for_a_moment_are_one_line_and_are_tried_again(
+    raw: Raw, broker: Broker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = [MemoryError()]
+
+    def fail_once(expressions: tuple[str, ...], names: list[TopicName]) -> Matches:
+        if faults:
+            raise faults.pop()
+        return resolve(expressions, names)
+
+    monkeypatch.setattr(coordinator, "resolve", fail_once)
+    create(raw, "t", partitions=2)
+    find_coordinator(raw)
+    reply = beat(raw, 0, subscribed_topic_names=None, subscribed_topic_regex="t.*")
+    while not (reply.assignment and reply.assignment.topic_partitions):
+        broker.advance(100)
+        reply = beat(raw, reply.member_epoch)
+        assert reply.error_code == 0
+    assert owned(reply) == 2
+    (line,) = [
+        record for record in caplog.records if "regular expressions of group g failed" in record.message
+    ]
+    assert line.exc_info is None
 
 
 def test_a_broker_that_stops_does_not_wait_for_an_assignor(restart: Restart, assignors: list[Answer]) -> None:
@@ -182,6 +235,30 @@ def test_a_long_expression_is_compiled_elsewhere_and_answered_alike(raw: Raw) ->
     assert (right.error_code, right.member_epoch) == (0, 1)
 
 
+def test_a_member_that_never_revokes_is_put_out_and_the_others_get_its_partitions(
+    broker: Broker, raw: Raw
+) -> None:
+    """It goes on with its heartbeats, and each says that it still owns everything."""
+    topic_id = create(raw, "t", partitions=4)
+    find_coordinator(raw)
+    assert owned(beat(raw, 0, "t")) == 4
+    holds = [TopicPartitions(topic_id=topic_id, partitions=[0, 1, 2, 3])]
+    waits = beat(raw, 0, "t", member_id="waits")
+    assert (waits.member_epoch, owned(waits)) == (2, 0)
+    assert owned(beat(raw, 1, topic_partitions=holds)) == 2  # keep two: the other two are to be given up
+    for _ in range(5):  # its rebalance timeout is 30 s
+        broker.advance(5_000)
+        assert beat(raw, 1, topic_partitions=holds).error_code == 0
+        assert beat(raw, 2, member_id="waits").assignment is None
+    broker.advance(5_000)
+    assert beat(raw, 1, topic_partitions=holds).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    given = beat(raw, 2, member_id="waits")
+    assert (given.member_epoch, owned(given)) == (3, 4)
+    commit = commit_request((0, 9), topic="t", member=("m", 1), group="g")
+    (refused,) = raw.send(commit, 9).topics[0].partitions
+    assert refused.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_a_member_is_told_the_interval_of_its_group_at_its_next_heartbeat(raw: Raw) -> None:
     find_coordinator(raw)
     assert beat(raw, 0).heartbeat_interval_ms == 5_000
@@ -190,6 +267,7 @@ def test_a_member_is_told_the_interval_of_its_group_at_its_next_heartbeat(raw: R
 
 
 def test_groups_their_configs_and_their_members_outlive_a_restart(restart: Restart) -> None:
+    """Modern trap 9. The client's host is stored with a slash before it."""
     raw = restart()
     create(raw, "t", partitions=2)
     find_coordinator(raw)
@@ -200,7 +278,9 @@ def test_groups_their_configs_and_their_members_outlive_a_restart(restart: Resta
     reply = beat(raw, 1)
     assert (reply.error_code, reply.member_epoch, reply.heartbeat_interval_ms) == (0, 1, 7_000)
     (group,) = raw.send(ConsumerGroupDescribeRequest(group_ids=["g"]), 1).groups
-    assert [(member.member_id, member.member_epoch) for member in group.members] == [("m", 1)]
+    assert [(each.member_id, each.member_epoch, each.client_host) for each in group.members] == [
+        ("m", 1, "/127.0.0.1")
+    ]
     assert [topic.topic_name for topic in group.members[0].assignment.topic_partitions] == ["t"]
 
 

@@ -17,14 +17,14 @@ from kohort.wire.messages.delete_records import (
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest
 
-Parts = dict[str | bytes, list[FetchPartition]]
+PartitionsByTopic = dict[str | bytes, list[FetchPartition]]
 
 
 def partitions(reply: Reply) -> list[tuple[str, int]]:
     return [(topic.topic, each.partition_index) for topic in reply.responses for each in topic.partitions]
 
 
-def opened(raw: Raw, parts: Parts, version: int = 12) -> int:
+def opened(raw: Raw, parts: PartitionsByTopic, version: int = 12) -> int:
     """Open a session and return its id."""
     reply = raw.send(fetch_request(parts, session=(0, 0)), version)
     assert reply.error_code == 0
@@ -33,7 +33,7 @@ def opened(raw: Raw, parts: Parts, version: int = 12) -> int:
     return session_id
 
 
-def going_on(session: int, epoch: int, parts: Parts | None = None, wait: int = 0) -> FetchRequest:
+def going_on(session: int, epoch: int, parts: PartitionsByTopic | None = None, wait: int = 0) -> FetchRequest:
     return fetch_request(parts or {}, session=(session, epoch), wait=wait)
 
 

@@ -78,7 +78,7 @@ def test_a_produce_makes_a_waiting_fetch_look_at_one_partition_however_many_it_w
     looks: list[object] = []
     look = fetching._readable
 
-    def counted(planned: fetching.Planned, terms: fetching.Terms) -> int | None:
+    def counted(planned: fetching.Planned, terms: fetching.FetchTerms) -> int | None:
         looks.append(planned.key)
         return look(planned, terms)
 

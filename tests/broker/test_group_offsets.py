@@ -18,6 +18,7 @@ from kohort.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 
+pytestmark = pytest.mark.usefixtures("both_paths")
 FETCH_SINGLE = range(1, 8)
 STRANGE = bytes(range(16))
 UNKNOWN_PARTITION, UNKNOWN_ID = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID

@@ -19,6 +19,8 @@ from kohort.model.errors import ErrorCode
 from kohort.testing.broker import Broker
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest
 
+pytestmark = pytest.mark.usefixtures("both_paths")
+
 
 @pytest.fixture
 def raw(raw: Raw) -> Raw:

@@ -28,7 +28,9 @@ from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, T
 
 def test_producing_never_creates_a_topic(raw: Raw) -> None:
     produce(raw, "nowhere", batch("a"))
-    assert raw.send(metadata_request("nowhere"), 13).topics[0].error_code == 3
+    assert (
+        raw.send(metadata_request("nowhere"), 13).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
 
 
 def test_every_partition_asked_for_is_answered_and_good_ones_are_written(raw: Raw) -> None:

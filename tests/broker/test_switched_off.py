@@ -74,8 +74,14 @@ def test_share_groups_are_unsupported(raw: Raw) -> None:
     described = raw.send(ShareGroupDescribeRequest(group_ids=["g"]), 1)
     assert [(group.group_id, group.error_code) for group in described.groups] == [("g", 35)]
     for version in (1, 2):
-        assert raw.send(ShareFetchRequest(group_id="g", member_id="m"), version).error_code == 35
-        assert raw.send(ShareAcknowledgeRequest(group_id="g", member_id="m"), version).error_code == 35
+        assert (
+            raw.send(ShareFetchRequest(group_id="g", member_id="m"), version).error_code
+            == ErrorCode.UNSUPPORTED_VERSION
+        )
+        assert (
+            raw.send(ShareAcknowledgeRequest(group_id="g", member_id="m"), version).error_code
+            == ErrorCode.UNSUPPORTED_VERSION
+        )
 
 
 def test_there_are_no_transactions_to_describe_or_list(raw: Raw) -> None:

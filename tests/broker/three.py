@@ -11,21 +11,21 @@ from kohort.broker import server
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
 from kohort.cluster.lease import SessionId
-from kohort.cluster.view import ClusterSnapshot, Node, PlacedTopic
-from kohort.log.catalog import Cluster, ViewListener
+from kohort.cluster.view import ClusterSnapshot, PlacedNode, PlacedTopic
+from kohort.log.catalog import ClusterCatalog, ViewListener
 from kohort.log.log import Storage
 from kohort.model.ids import LeaderEpoch, NodeId, Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.testing.broker import Broker
 
-SECOND = Node(SessionId(1_002), NodeId(2), host="second.example", port=9_002, rack="b")
-THIRD = Node(SessionId(1_003), NodeId(3), host="third.example", port=9_003)
+SECOND = PlacedNode(SessionId(1_002), NodeId(2), host="second.example", port=9_002, rack="b")
+THIRD = PlacedNode(SessionId(1_003), NodeId(3), host="third.example", port=9_003)
 
 
 class Three:
     """The catalog of one node, with two others beside it. Whatever is created is led here at first."""
 
-    def __init__(self, catalog: Cluster) -> None:
+    def __init__(self, catalog: ClusterCatalog) -> None:
         self._catalog = catalog
         self._moved: dict[TopicPartition, tuple[SessionId | None, LeaderEpoch]] = {}
         self._watching: list[ViewListener] = []
@@ -52,14 +52,14 @@ class Three:
         for listener in self._resuming:
             listener(silent_ms)
 
-    def move(self, topic: str, partition: int, node: Node | None, epoch: int) -> None:
+    def move(self, topic: str, partition: int, node: PlacedNode | None, epoch: int) -> None:
         """Have another node lead a partition, or none; ``here`` is a node, too."""
         where = TopicPartition(TopicName(topic), Partition(partition))
         self._moved[where] = (None if node is None else node.session, LeaderEpoch(epoch))
         self._show(self._catalog.view)
 
     @property
-    def here(self) -> Node:
+    def here(self) -> PlacedNode:
         return self.view.nodes[self._catalog.session]
 
     def _show(self, view: ClusterSnapshot) -> None:
@@ -88,7 +88,7 @@ class Node1:
         self.broker = broker
         self.cluster = cluster
 
-    def move(self, topic: str, partition: int, node: Node | None, epoch: int) -> None:
+    def move(self, topic: str, partition: int, node: PlacedNode | None, epoch: int) -> None:
         """Returns when the node has done what follows from it."""
 
         async def move() -> None:

@@ -14,6 +14,7 @@ from tests.broker.asking import batch, metadata_request, produce_request
 from tests.broker.grouping import commit_request, heartbeat_request, join_request, sync_request
 from tests.broker.raw import DEADLINE_S, framed
 
+from kohort.broker.login_limits import ConnectionPlace
 from kohort.broker.server import Server
 from kohort.codec.compiled import decode, encode
 from kohort.codec.schema import Message, Struct
@@ -49,7 +50,7 @@ class Peer(asyncio.Transport):
         self.received = bytearray()
         self.closed = False
         self.news = asyncio.Event()
-        self._connection = server._connect(0)
+        self._connection = server._connect(0, ConnectionPlace())
         self._connection.connection_made(self)
 
     def send(self, content: bytes) -> None:
@@ -190,7 +191,7 @@ class Arena:
         return decode(spec.response_class, version, reply, position)
 
     async def throw(self, content: bytes, *, may_wait: bool = False) -> bytes | None:
-        """What the broker answers to some bytes: a reply without its size, or None if the request waits."""
+        """What the broker answers first to some bytes: a reply without its size, or None if that waits."""
         self.asked += 1
         peer = Peer(self._broker.server)
         peer.send(content)
@@ -206,7 +207,8 @@ class Arena:
                 await asyncio.wait_for(peer.news.wait(), DEADLINE_S)
             if not peer.received:
                 raise ClosedError
-            return bytes(peer.received[_SIZE:])
+            size = int.from_bytes(peer.received[:_SIZE])
+            return bytes(peer.received[_SIZE : _SIZE + size])
         finally:
             peer.hang_up()
             await asyncio.sleep(0)

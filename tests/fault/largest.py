@@ -12,6 +12,7 @@ from kohort.wire.apis import APIS, ApiKey
 
 ROWS = {int(api.key): api for api in SERVED}
 _HEADER = 100  # bytes, at most, of the header of a request
+_TRIED = 1_000  # entries: how large is one of them?
 _MOST_BYTES = 8 * 1024 * 1024  # of a Produce: most of it would be records
 
 
@@ -59,9 +60,10 @@ def _filled(
     assert request.api_key is not None
     row = ROWS[request.api_key]
     room = min(row.max_bytes, _MOST_BYTES) - _HEADER - len(encode(request, version))
-    one, many = (_with(make, path, count, different) for count in (1, 1_001))
-    bytes_each = max((len(encode(many, version)) - len(encode(one, version))) / 1_000, 1) + 2 * different
-    elements_each = (_elements(many, version) - _elements(one, version)) / 1_000
+    more = min(most or _TRIED, _TRIED)
+    one, many = (_with(make, path, count, different) for count in (1, 1 + more))
+    bytes_each = max((len(encode(many, version)) - len(encode(one, version))) / more, 1) + 2 * different
+    elements_each = (_elements(many, version) - _elements(one, version)) / more
     allowed = row.max_elements - _elements(one, version)
     count = int(min(room / bytes_each - 1, allowed / elements_each, most or allowed))
     return _with(make, path, max(count, 1), different)

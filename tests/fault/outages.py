@@ -6,6 +6,7 @@ step has ten seconds of the broker's clock to succeed; nothing acknowledged may 
 
 import asyncio
 import logging
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,12 +15,12 @@ from typing import Any
 from tests.broker.asking import TOPIC, batch, fetch_request, part, produce_request, records_of
 from tests.broker.grouping import GROUP, commit_request, join_request, sync_request
 
-from kohort.broker.broker import Broker
+from kohort.broker.broker import BrokerState
 from kohort.broker.clock import VirtualClock
-from kohort.broker.connection import Connection
+from kohort.broker.connection import BrokerConnection
 from kohort.broker.dispatch import Dispatch
 from kohort.broker.endpoints import Endpoint
-from kohort.broker.maintenance import Maintenance
+from kohort.broker.maintenance import BrokerMaintenance
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
 from kohort.codec.compiled import decode, encode
@@ -27,9 +28,11 @@ from kohort.codec.schema import Message
 from kohort.log.log import SyncPolicy
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Instant
+from kohort.security.principals import ANONYMOUS
 from kohort.testing.faults import FakeDisk, FaultyExecutor, Kind, Outage
 from kohort.wire.apis import APIS, ApiKey
 from kohort.wire.headers import RequestHeader, read_response_header, request_header
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kohort.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kohort.wire.messages.delete_records import (
@@ -62,6 +65,7 @@ RETRIABLE = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
 }
 REJOIN = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
+PLACE = re.compile(r"node/|\b[\w.]+-\d+\b|\bgroup \w")  # a path, a partition or a group
 THREADS = (Kind.THREAD, Kind.MEMORY)
 CONFIGS = {
     "offsets.topic.num.partitions": "2",
@@ -71,11 +75,12 @@ CONFIGS = {
 }
 
 
-class Peer(Connection):
+class Peer(BrokerConnection):
     """The other end of every request."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.client_host = "/127.0.0.1"
+        self.principal = ANONYMOUS
         self.endpoint = endpoint
 
     def asks(self, _requests: object) -> bool:
@@ -109,6 +114,7 @@ class Day:
         )
         self._healed_at = Instant(0)
         self._member = ("", -1)
+        self._epoch = 0  # of the member of a consumer group
         self.committed = -1
         self.produced: dict[str, list[str]] = {}
         self.asked: Counter[Kind] = Counter()  # while an outage was possible
@@ -127,13 +133,13 @@ class Day:
     def _is_suffering(self) -> bool:
         return self.disk.is_suffering or self.executor.is_suffering
 
-    async def start(self) -> None:
-        """Start as an operator does: again, if the disk did not let it."""
-        for _ in range(100):
+    async def start(self, attempts: int = 100) -> bool:
+        """Start as an operator does: again, if the disk did not let it; whether it started."""
+        for _ in range(attempts):
             try:
                 catalog, storage = await open_data(self._settings, self.disk, self.executor)
                 try:
-                    self.broker = Broker(self._settings, catalog, storage, self.clock)
+                    self.broker = BrokerState(self._settings, catalog, storage, self.clock, self.executor)
                     await self.broker.start()
                 except BaseException:
                     await storage.close(started=False)
@@ -145,9 +151,12 @@ class Day:
                     self.suffer(None)
             except MemoryError:  # which has no text; the command says "out of memory"
                 self.suffer(None)
+        else:
+            return False
         self._dispatch = Dispatch(self.broker)
-        self._maintenance = Maintenance(self.broker)
+        self._maintenance = BrokerMaintenance(self.broker)
         self._maintenance.start()
+        return True
 
     async def stop(self) -> None:
         await self._settled(self._stop())
@@ -313,6 +322,25 @@ class Day:
             self._member = (member, generation)
         return ErrorCode.NOT_COORDINATOR if code in REJOIN else code
 
+    async def subscribe(self) -> None:
+        """As a member of a consumer group, to topics that are found in a thread."""
+
+        async def attempt() -> ErrorCode:
+            request = ConsumerGroupHeartbeatRequest(
+                group_id="modern", member_id="m", member_epoch=self._epoch, rebalance_timeout_ms=300_000,
+                subscribed_topic_regex="t|gone", topic_partitions=[],
+            )  # fmt: skip
+            reply = await self.ask(request, 1)
+            code = ErrorCode(reply.error_code)
+            if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):
+                self._epoch = 0
+                return ErrorCode.NOT_COORDINATOR
+            self._epoch = self._epoch if code else reply.member_epoch
+            has_all = reply.assignment is not None and len(reply.assignment.topic_partitions) == 2
+            return code if code or has_all else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+        await self.until_done(attempt)
+
     async def find_by_time(self, name: str) -> None:
         async def attempt() -> ErrorCode:
             wanted = ListOffsetsPartition(partition_index=0, timestamp=self.clock.now().wall - STEP_MS)
@@ -387,7 +415,7 @@ class Day:
 
 
 async def live(day: Day, rounds: int) -> None:
-    """Create, produce, join, commit, compact, delete, load, stop."""
+    """Create, produce, join, commit, compact, delete, subscribe, load, stop."""
     await day.start()
     await day.create("t", segment_ms=1)
     await day.create("gone")
@@ -408,6 +436,7 @@ async def live(day: Day, rounds: int) -> None:
     await day.create("gone")
     await day.produce("gone", "again")
     await day.commit(rounds)
+    await day.subscribe()
     await day.check()
     await day.stop()
     await day.start()
@@ -462,4 +491,9 @@ def run(outage: Outage | None, policy: SyncPolicy = SyncPolicy.COMMIT, rounds: i
     assert not unowned, "a task or future failed without an owner"
     for record in noise.records:
         assert not record.exc_info, f"a traceback for {record.getMessage()}"
+    lines = [record.getMessage() for record in noise.records if record.levelno >= logging.WARNING]
+    unclear = [line for line in lines if "\n" in line or not PLACE.search(line)]
+    assert not unclear, f"lines without a path, a partition or a group, or several: {unclear}"
+    if outage is not None and outage.length == FOR_EVER and day.asked[outage.kind] >= outage.first:
+        assert lines or day.failed_starts, "an outage that lasts is not in the log"
     return day

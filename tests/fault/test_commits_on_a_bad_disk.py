@@ -1,4 +1,4 @@
-"""What is acknowledged is durable: offset commits over a disk that fails and forgets."""
+"""What is acknowledged is durable: commits, and epochs of members, over a disk that fails and forgets."""
 
 import asyncio
 import copy
@@ -8,21 +8,28 @@ from typing import Any
 
 import pytest
 
-from kohort.broker.broker import Broker
+from kohort.broker.broker import BrokerState
 from kohort.broker.clock import VirtualClock
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
 from kohort.broker.topics import TopicToCreate
-from kohort.groups.commands import CommitOffsets, CommitRow, FetchOffsets, FetchTopic
-from kohort.groups.replies import CommitReply, FetchReply
+from kohort.groups.commands import (
+    CommitOffsets,
+    CommitRow,
+    ConsumerHeartbeat,
+    FetchOffsets,
+    FetchTopic,
+    OwnedTopic,
+)
+from kohort.groups.replies import CommitReply, ConsumerHeartbeatReply, FetchReply
 from kohort.log.files.disk import Disk
 from kohort.log.files.storage import LogStorage
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import GroupId, Partition, TopicName
+from kohort.model.ids import GroupId, MemberId, Partition, ReplyTo, TopicName
 from kohort.model.topics import CONSUMER_OFFSETS
 from kohort.testing.faults import FakeDisk, Fault, Survival
 
-GROUP = GroupId("g")
+GROUP, MODERN = GroupId("g"), GroupId("modern")
 TOPIC = TopicName("t")
 ZERO = Partition(0)
 
@@ -41,7 +48,7 @@ def crashed(disk: FakeDisk, survival: Survival = Survival.NOTHING, kept: int = 0
 class Node:
     """A broker without sockets."""
 
-    def __init__(self, broker: Broker, clock: VirtualClock) -> None:
+    def __init__(self, broker: BrokerState, clock: VirtualClock) -> None:
         self.broker = broker
         self.clock = clock
 
@@ -50,10 +57,10 @@ class Node:
         settings = Settings(overrides={"offsets.topic.num.partitions": "1"})
         catalog, storage = await open_data(settings, disk)
         clock = VirtualClock()
-        broker = Broker(settings, catalog, storage, clock)
+        broker = BrokerState(settings, catalog, storage, clock)
         await broker.start()
         if broker.topics.get(TOPIC) is None:
-            await broker.topics.create(TopicToCreate(TOPIC))
+            await broker.topics.create(TopicToCreate(TOPIC, partitions=4))
         await broker.coordinator.ensure_offsets_topic()
         await broker.coordinator.ready()
         return cls(broker, clock)
@@ -88,8 +95,61 @@ class Node:
         assert reply.error is ErrorCode.NONE
         return reply.rows[0].offset
 
+    async def beat(self, member: "Reconciling") -> ErrorCode:
+        """One heartbeat; what a good answer says is what the member knows from then on."""
+        reply: ConsumerHeartbeatReply = await settled(self.broker.coordinator.ask(MODERN, member.request))
+        member.learn(reply)
+        return reply.error
+
     async def stop(self) -> None:
         await self.broker.stop()
+
+
+class Reconciling:
+    """A member of a consumer group: it owns what it was assigned as soon as it hears of it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = MemberId(name)
+        self.epoch = 0
+        self.owned: tuple[OwnedTopic, ...] = ()
+
+    def request(self, reply_to: ReplyTo) -> ConsumerHeartbeat:
+        joins = self.epoch == 0
+        return ConsumerHeartbeat(
+            reply_to=reply_to,
+            group_id=MODERN,
+            member_id=self.name,
+            member_epoch=self.epoch,
+            rebalance_timeout_ms=60_000,
+            names=(TOPIC,),
+            owned=() if joins else self.owned,
+        )
+
+    def learn(self, reply: ConsumerHeartbeatReply) -> None:
+        if reply.error is ErrorCode.NONE:
+            self.epoch = reply.member_epoch
+            if reply.assignment is not None:
+                self.owned = tuple(OwnedTopic(each.topic_id, each.partitions) for each in reply.assignment)
+        elif reply.error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):
+            self.epoch, self.owned = 0, ()
+
+    @property
+    def partitions(self) -> list[Partition]:
+        return sorted(number for topic in self.owned for number in topic.partitions)
+
+
+async def reconcile(node: Node, members: tuple[Reconciling, ...]) -> set[ErrorCode]:
+    """The codes of heartbeats in turn. No two members ever own a partition; at the end all have an owner."""
+    codes: set[ErrorCode] = set()
+    for _ in range(8):
+        for member in members:
+            codes.add(await node.beat(member))
+            await node.broker.coordinator.ready()
+            every = [number for each in members for number in each.partitions]
+            assert len(every) == len(set(every)), [each.partitions for each in members]
+    assert sorted(every) == [0, 1, 2, 3]
+    assert len({each.epoch for each in members}) == 1
+    return codes
 
 
 @pytest.mark.parametrize("survival", list(Survival))
@@ -126,6 +186,46 @@ def test_a_failing_write_refuses_its_commit_and_no_other(number: int, error: int
             assert await node.committed() == best  # never what was refused, never less than was granted
         again = await Node.start(crashed(disk))
         assert await again.committed() == best == 9
+        await again.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("heartbeats", range(1, 6))
+def test_members_reconcile_over_a_failing_write_and_what_they_heard_is_stored(heartbeats: int) -> None:
+    """The write fails after so many heartbeats: that of a join, of a revocation, or of what was freed."""
+
+    async def run() -> None:
+        disk = FakeDisk()
+        node = await Node.start(disk)
+        first, second = members = Reconciling("first"), Reconciling("second")
+        for number in range(heartbeats):
+            assert await node.beat(members[number % 2]) is ErrorCode.NONE
+        await node.broker.coordinator.journal.written()  # it writes too, and would take the fault
+        disk.fail(writes=[Fault(1, errno.ENOSPC, written=5)])
+        assert ErrorCode.NOT_COORDINATOR in await reconcile(node, members)
+        again = await Node.start(crashed(disk))
+        epoch, shares = first.epoch, [each.partitions for each in members]
+        assert await reconcile(again, members) == {ErrorCode.NONE}
+        assert (second.epoch, [each.partitions for each in members]) == (epoch, shares)
+        await again.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("survival", list(Survival))
+def test_a_member_in_the_middle_of_a_reconciliation_survives_the_loss_of_power(survival: Survival) -> None:
+    """One has yet to give up two partitions, the other waits for them."""
+
+    async def run() -> None:
+        disk = FakeDisk()
+        node = await Node.start(disk)
+        first, second = members = Reconciling("first"), Reconciling("second")
+        assert await node.beat(first) is await node.beat(second) is ErrorCode.NONE
+        assert (first.partitions, second.partitions) == ([0, 1, 2, 3], [])
+        again = await Node.start(crashed(disk, survival, kept=7))
+        assert await reconcile(again, members) == {ErrorCode.NONE}
+        assert first.epoch == second.epoch == 2
         await again.stop()
 
     asyncio.run(run())
@@ -185,7 +285,7 @@ def test_a_group_never_reads_an_offset_before_its_log_is_loaded() -> None:
         settings = Settings(overrides={"offsets.topic.num.partitions": "1"})
         catalog, storage = await open_data(settings, disk)
         clock = VirtualClock()
-        broker = Broker(settings, catalog, storage, clock)
+        broker = BrokerState(settings, catalog, storage, clock)
         await broker.start()
         asked = (FetchTopic(TOPIC, (ZERO,)),)
         early = broker.coordinator.ask(

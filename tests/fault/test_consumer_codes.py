@@ -11,7 +11,7 @@ import pytest
 from tests.unit.client.consumer.stage import P0, TURNS, Stage, on_stage, read, spoiled
 
 from kohort.broker.context import Response, Result
-from kohort.client.cluster import Cluster, CoordinatorOf
+from kohort.client.cluster import ClusterClient, CoordinatorOf
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.errors import (
     BrokerError,
@@ -125,7 +125,7 @@ def expelling(stage: Stage, action: Action) -> Action:
         async def expel() -> Response:
             result = action(seen, proceed)
             response = await result if isinstance(result, Awaitable) else result
-            async with Cluster(stage.broker.bootstrap) as cluster:
+            async with ClusterClient(stage.broker.bootstrap) as cluster:
                 gone = MemberIdentity(member_id=getattr(seen.request, "member_id", ""))
                 request = LeaveGroupRequest(group_id="g", members=[gone])
                 await cluster.ask(CoordinatorOf("g"), request, LeaveGroupResponse)

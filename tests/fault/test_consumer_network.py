@@ -17,7 +17,7 @@ from kohort.client.consumer.settings import ConsumerOptions
 from kohort.client.errors import CommitFailedError, CommitTimeoutError, NoBrokerError, OffsetFetchTimeoutError
 from kohort.testing.broker import AsyncBroker
 from kohort.testing.intercept import Action, watch
-from kohort.testing.proxy import AsyncProxy, Way
+from kohort.testing.proxy import AsyncProxy, Direction
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.wire.messages.find_coordinator import FindCoordinatorResponse
 
@@ -152,7 +152,7 @@ async def test_a_coordinator_that_answers_late_is_given_up_and_asked_again(away:
     """Each request takes longer than request.timeout.ms until the network recovers."""
     async with away.member(request_timeout_ms=500) as consumer:
         generation = consumer.group_metadata()
-        away.proxy.hold(Way.BACK)
+        away.proxy.hold(Direction.BACK)
         before = away.proxy.opened
         for _ in range(TURNS):
             assert await consumer.poll(20) == {}
@@ -167,7 +167,7 @@ async def test_a_coordinator_that_answers_late_is_given_up_and_asked_again(away:
 @through_a_proxy
 async def test_calls_that_wait_for_a_silent_coordinator_end_in_time_and_name_the_setting(away: Away) -> None:
     async with away.member(request_timeout_ms=500) as consumer:
-        away.proxy.drop(Way.BACK)
+        away.proxy.drop(Direction.BACK)
         with pytest.raises(CommitTimeoutError, match=r"did not succeed in time.*default\.api\.timeout\.ms"):
             await consumer.commit({P0: 2}, timeout_ms=60)
         with pytest.raises(OffsetFetchTimeoutError, match=r"default\.api\.timeout\.ms") as late:

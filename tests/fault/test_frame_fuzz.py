@@ -33,6 +33,8 @@ each_version = pytest.mark.parametrize(
 )
 FRAMES_OF_AN_ARENA = 20_000  # then a new one: topics and groups made by accident stay
 FRAMES_OF_A_RUN = 500
+KIND, ID_SENT = slice(4, 8), slice(8, 12)  # of a frame: API with version, and correlation id
+ID = slice(4)  # of a reply: the correlation id that it answers
 METADATA = encode(metadata_request(), 13)
 
 Arenas = Callable[[ApiKey], Arena]
@@ -69,7 +71,9 @@ def test_damaged_frames_harm_nobody(arenas: Arenas, key: ApiKey, version: int) -
                 damaged(frame + following, random),  # anything
             )[number % 3]
             with suppress(ClosedError):
-                await arena.throw(content, may_wait=True)
+                reply = await arena.throw(content, may_wait=True)
+                if reply is not None and content[KIND] == frame[KIND] and reply[ID] != following[ID_SENT]:
+                    assert not is_unknown(arena.read(key, version, reply)), content.hex()
             assert arena.bugs() == [], content.hex()
 
     in_turns(arenas, key, attack)

@@ -1,19 +1,21 @@
 """Small requests with large replies: a few are worked on at a time, within the budget of all requests."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 from tests.broker.asking import batch, produce_request
 from tests.broker.grouping import commit_request
-from tests.fault.arena import GUARDED, Arena
+from tests.fault.arena import GUARDED, Arena, Peer
 
+from kohort.broker.context import Context, Result
 from kohort.broker.heavy_work import LARGE_AT_A_TIME, Turn
-from kohort.broker.reply_prices import LARGE_REPLY
+from kohort.broker.reply_prices import LARGE_REPLY, list_groups
 from kohort.codec.compiled import encode
 from kohort.codec.schema import Message
+from kohort.records.batch import BatchFields
 from kohort.wire.apis import ApiKey
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -23,6 +25,8 @@ from kohort.wire.messages.describe_acls import DescribeAclsRequest
 from kohort.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest
 from kohort.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from kohort.wire.messages.describe_producers import DescribeProducersRequest
+from kohort.wire.messages.describe_producers import TopicRequest as ProducersOfTopic
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kohort.wire.messages.list_groups import ListGroupsRequest
@@ -34,7 +38,7 @@ from kohort.wire.messages.offset_fetch import (
 
 pytestmark = pytest.mark.slow
 
-TOPICS, PARTITIONS, GROUPS, ACLS = 15, 200, 3_000, 2_000
+TOPICS, PARTITIONS, GROUPS, ACLS, PRODUCERS = 15, 200, 3_000, 2_000, 1_000
 EVERYTHING = {
     "metadata": (MetadataRequest(topics=None), 13),
     "metadata v0": (MetadataRequest(topics=[]), 0),
@@ -53,6 +57,12 @@ EVERYTHING = {
         4,
     ),
     "describe_log_dirs": (DescribeLogDirsRequest(topics=None), 4),
+    "describe_producers": (
+        DescribeProducersRequest(
+            topics=[ProducersOfTopic(name="written", partition_indexes=list(range(PARTITIONS)))]
+        ),
+        0,
+    ),
     "describe_acls": (
         DescribeAclsRequest(
             resource_type_filter=1, resource_name_filter=None, pattern_type_filter=1,
@@ -71,10 +81,10 @@ def arena() -> Iterator[Arena]:
 
 
 async def fill(arena: Arena) -> None:
-    """Many topics, groups, offsets, members and rights."""
+    """Many topics, groups, offsets, producers, members and rights."""
     topics = [
-        CreatableTopic(name=f"t{number}", num_partitions=PARTITIONS, replication_factor=1)
-        for number in range(TOPICS)
+        CreatableTopic(name=name, num_partitions=PARTITIONS, replication_factor=1)
+        for name in ("written", *(f"t{number}" for number in range(TOPICS)))
     ]
     made = await arena.ask(CreateTopicsRequest(topics=topics), 7)
     assert {each.error_code for each in made.topics} == {0}
@@ -83,6 +93,12 @@ async def fill(arena: Arena) -> None:
     for number in range(TOPICS):
         rows = ((partition, 1) for partition in range(PARTITIONS))
         await arena.ask(commit_request(*rows, topic=f"t{number}", group="far"), 8)
+    for first in range(0, PRODUCERS, PARTITIONS):
+        written = [
+            batch("v", fields=BatchFields(producer_id=number, producer_epoch=0, base_sequence=0))
+            for number in range(first, first + PARTITIONS)
+        ]
+        await arena.ask(produce_request("written", *written), 12)
     loud = JoinGroupRequestProtocol(name="range", metadata=bytes(2_000_000))
     joined = JoinGroupRequest(
         group_id="loud", session_timeout_ms=10_000, rebalance_timeout_ms=10_000,
@@ -202,5 +218,41 @@ def test_many_large_replies_at_once_are_made_a_few_at_a_time(arena: Arena) -> No
 
     replies: list[Any] = arena.run(ask_all)
     assert {len(reply) for reply in replies} == {len(replies[0])}
-    assert LARGE_REPLY < most <= LARGE_AT_A_TIME * 2 * LARGE_REPLY
+    price = list_groups(arena.server.broker, *EVERYTHING["list_groups"])
+    assert LARGE_REPLY < price < most <= LARGE_AT_A_TIME * price
     assert arena.server.broker.budget.used == 0
+
+
+def test_a_large_reply_is_not_made_for_a_client_that_is_gone(arena: Arena) -> None:
+    broker, dispatch = arena.server.broker, arena.server.dispatch
+    request, version = EVERYTHING["list_groups"]
+    frame = arena.frames(request, version)
+    made: list[Context] = []
+
+    def watch(context: Context, _request: Message, proceed: Callable[[], Result]) -> Result:
+        made.append(context)
+        return proceed()
+
+    async def hang_up() -> None:
+        limit = broker.budget.limit
+        taken = [await broker.budget.take_room(limit // part) for part in (2, 4)]  # all there is for replies
+        peers = [Peer(arena.server) for _ in range(3 * LARGE_AT_A_TIME)]  # some have no turn yet
+        for peer in peers:
+            peer.send(frame)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        for peer in peers:
+            peer.hang_up()
+        stays = asyncio.ensure_future(arena.throw(frame))
+        await asyncio.sleep(0)
+        for room in taken:
+            broker.budget.give_room_back(room)
+        assert await stays is not None
+
+    dispatch.interceptor = watch
+    try:
+        arena.run(hang_up)
+    finally:
+        dispatch.interceptor = None
+    assert len(made) == 1
+    assert broker.budget.used == 0

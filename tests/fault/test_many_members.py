@@ -13,6 +13,7 @@ import pytest
 
 from kohort.codec.compiled import decode, encode
 from kohort.codec.schema import Message
+from kohort.model.errors import ErrorCode
 from kohort.testing.broker import AsyncBroker
 from kohort.testing.intercept import watch
 from kohort.wire.apis import api_spec
@@ -92,7 +93,7 @@ def joining(member_id: str = "", session_ms: int = 60_000) -> JoinGroupRequest:
 async def join_and_sync(caller: Caller) -> tuple[JoinGroupResponse, SyncGroupResponse]:
     """The two-step join of a modern client, and what follows."""
     first = await caller.call(joining(), 5, JoinGroupResponse)
-    assert first.error_code == 79
+    assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
     joined = await caller.call(joining(first.member_id), 5, JoinGroupResponse)
     assert joined.error_code == 0
     shares = [

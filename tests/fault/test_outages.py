@@ -1,7 +1,8 @@
 """Any operation of the disk, any thread and any job may fail, once or for a while: nothing stays broken.
 
 What "nothing" means is in ``outages``: after the outage everything answers within ten seconds of the broker's
-clock without a restart, nothing acknowledged is lost, no topic is half there, no traceback is logged.
+clock without a restart, nothing acknowledged is lost, no topic is half there, no traceback is logged,
+and an outage that lasts is in the log, each failure in a line with a path, a partition or a group.
 """
 
 from errno import EIO, ENOMEM, ENOSPC
@@ -14,7 +15,7 @@ from kohort.testing.faults import Kind, Outage
 
 
 def sweep(outage: Outage, policy: SyncPolicy = SyncPolicy.COMMIT, *, stride: int = 1, rounds: int = 2) -> int:
-    """Live a day for each operation at which the outage may begin; how many days that were."""
+    """Live a day for each operation, or each ``stride``-th, at which the outage may begin; how many days."""
     moments = range(outage.first, run(None, policy, rounds).asked[outage.kind] + 1, stride)
     for first in moments:
         try:
@@ -28,7 +29,7 @@ def sweep(outage: Outage, policy: SyncPolicy = SyncPolicy.COMMIT, *, stride: int
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", list(Kind))
 def test_one_operation_that_fails_leaves_nothing_broken(kind: Kind) -> None:
-    assert sweep(Outage(kind, 1)) > 5
+    assert sweep(Outage(kind, 1), stride=3) > 2  # the soak below has every operation
 
 
 @pytest.mark.slow

@@ -131,7 +131,7 @@ async def stored_as_it_is(arena: Arena) -> list[str]:
     runtime = coordinator._groups.partitions[0]
     while runtime._flushing or coordinator._effects:  # noqa: ASYNC110 - there is no event for that
         await asyncio.sleep(0)
-    twin = coordinator._make_shard(arena.server.broker.clock.now().instant, 1_048_588)
+    twin = coordinator._make_shard(arena.server.broker.clock.now().instant, 1_048_588, 0)
     await load(twin, runtime.log)
     twin.finish_load(arena.server.broker.clock.now())
     live, loaded = runtime.shard.state, twin.state

@@ -1,9 +1,11 @@
 """The work for a large request is cut into slices: counted here, measured by ``make bench``."""
 
+import asyncio
 from collections.abc import Iterator
 from functools import partial
 
 import pytest
+from tests.broker.asking import metadata_request
 from tests.broker.grouping import commit_request, heartbeat_request
 from tests.fault.arena import Arena, ClosedError, Peer, is_unknown
 from tests.fault.largest import ROWS, largest
@@ -11,13 +13,14 @@ from tests.fault.largest import ROWS, largest
 from kohort.broker import dispatch, heavy_work
 from kohort.broker.handlers import DEFAULT_ELEMENTS, SERVED, Served
 from kohort.broker.handlers import fetch as fetch_handler
-from kohort.broker.heavy_work import Slice
+from kohort.broker.heavy_work import WorkSlice
 from kohort.codec.compiled import encode
 from kohort.model.errors import ErrorCode
 from kohort.wire.apis import ApiKey
 
-ELEMENTS_SENT = 600
-PRICE_OF_A_SLICE = 100  # here; entries cost 2 and more
+ELEMENTS_SENT = 60
+PRICE_OF_A_SLICE = 10  # here; entries cost 2 and more
+AT_ONCE = 5
 # Their entries cost so much that even 10,000 are handled in slices.
 COSTLY = {
     ApiKey.CREATE_TOPICS,
@@ -50,33 +53,34 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.full = 0
-        is_full = Slice.is_full
+        is_full = WorkSlice.is_full
 
-        def counted(slice_: Slice, price: int) -> bool:
+        def counted(slice_: WorkSlice, price: int) -> bool:
             was_full = is_full(slice_, price)
             self.full += was_full
             return was_full
 
-        monkeypatch.setattr(Slice, "is_full", counted)
+        monkeypatch.setattr(WorkSlice, "is_full", counted)
         monkeypatch.setattr(heavy_work, "IN_A_SLICE", PRICE_OF_A_SLICE)
-        monkeypatch.setattr(dispatch, "AT_ONCE", 50)
-        monkeypatch.setattr(fetch_handler, "_AT_ONCE", 50)
+        monkeypatch.setattr(dispatch, "AT_ONCE", AT_ONCE)
+        monkeypatch.setattr(fetch_handler, "_AT_ONCE", AT_ONCE)
 
 
 @pytest.mark.parametrize("api", WITH_ARRAYS, ids=[api.key.name.lower() for api in WITH_ARRAYS])
 def test_a_request_with_many_entries_is_handled_in_slices_or_has_few_enough(
     arena: Arena, api: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key, version = api.key, api.newest
+    may_wait = api.key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+    is_sliced = api.key in COSTLY or (api.max_elements > DEFAULT_ELEMENTS and api.key not in CHEAP)
     counted = Counted(monkeypatch)
-    may_wait = key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
-    for _name, request in largest(key, version, arena.topic_id, most=ELEMENTS_SENT):
-        frame = arena.frame_of(key, version, encode(request, version))
-        reply = arena.run(partial(arena.throw, frame, may_wait=may_wait))
-        assert reply is None or not is_unknown(arena.read(key, version, reply))
-    if key in COSTLY or (api.max_elements > DEFAULT_ELEMENTS and key not in CHEAP):
-        assert counted.full >= 2 * ELEMENTS_SENT // PRICE_OF_A_SLICE
-    assert arena.bugs() == []
+    for version in range(api.oldest, api.newest + 1):
+        counted.full = 0
+        for _name, request in largest(api.key, version, arena.topic_id, most=ELEMENTS_SENT):
+            frame = arena.frame_of(api.key, version, encode(request, version))
+            reply = arena.run(partial(arena.throw, frame, may_wait=may_wait))
+            assert reply is None or not is_unknown(arena.read(api.key, version, reply))
+        assert counted.full >= 2 * ELEMENTS_SENT // PRICE_OF_A_SLICE or not is_sliced, version
+        assert arena.bugs() == []
 
 
 def test_others_are_answered_while_a_large_request_is_handled(
@@ -100,6 +104,43 @@ def test_others_are_answered_while_a_large_request_is_handled(
         assert attacker.received
 
     arena.run(both)
+
+
+def test_requests_that_come_in_one_read_are_answered_in_turns_with_those_of_others(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kohort.broker.connection.SLICE_S", 0.0)
+
+    async def both() -> None:
+        attacker, member = (Peer(arena.server) for _ in range(2))
+        attacker.send(arena.frames(metadata_request(), 13, copies=100))
+        first = len(attacker.received)
+        beat = heartbeat_request(arena.member, arena.generation)
+        member.send(arena.frame_of(ApiKey.HEARTBEAT, 4, encode(beat, 4)))
+        assert member.received
+        assert len(attacker.received) == first > 0  # one reply
+        attacker.send(arena.frames(metadata_request(), 13))  # comes behind the others
+        assert len(attacker.received) == first
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert len(attacker.received) == 101 * first
+
+    arena.run(both)
+
+
+def test_a_peer_that_hangs_up_is_not_answered_any_more(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kohort.broker.connection.SLICE_S", 0.0)
+
+    async def hang_up() -> None:
+        peer = Peer(arena.server)
+        peer.send(arena.frames(metadata_request(), 13, copies=100))
+        first = len(peer.received)
+        peer.hang_up()
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert len(peer.received) == first
+
+    arena.run(hang_up)
 
 
 def test_a_commit_of_more_than_fits_a_batch_is_refused_as_too_large(arena: Arena) -> None:

@@ -17,21 +17,24 @@ from kohort.model.ids import NO_TOPIC_ID
 from kohort.security.acls import (
     CLUSTER_NAME,
     OPERATIONS,
+    AclResourceType,
     Authorizer,
     Operation,
     Question,
-    ResourceType,
     host_text,
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
     from kohort.broker.dispatch import Handler
 
-logger = logging.getLogger("kohort.authorizer")
+logger = logging.getLogger("kohort.authorizer")  # the audit log
 
-TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
-TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
+_AUDITED_A_MINUTE = 600  # refusals of one principal; the others are counted
+_SHOWN = 249  # characters of a name: as long as a topic's may be
+
+TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
+TRANSACTIONAL_ID = AclResourceType.TRANSACTIONAL_ID
 DENIED = {
     TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -43,31 +46,55 @@ DENIED = {
 class Call(NamedTuple):
     """One request before its handler."""
 
-    broker: "Broker"
+    broker: "BrokerState"
     authorizer: Authorizer
     handler: "Handler"
     request: Any
     context: Context
 
-    def may(self, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME) -> bool:
-        connection = self.context.connection
-        host = host_text(self.context.client_host[1:])
-        question = Question(connection.principal, host, operation, kind, name)
+    def may(
+        self, operation: Operation, kind: AclResourceType, name: str = CLUSTER_NAME, *, audited: bool = True
+    ) -> bool:
+        """A refusal goes to the audit log, unless the check only filters, fills bits, or is not the last."""
+        question = self._question(operation, kind, name)
         allowed = self.authorizer.may(question)
         self.context.asked.append(question)
         self.context.is_denied |= not allowed
-        if not allowed and logger.isEnabledFor(logging.DEBUG):
-            what = f"{operation.name} on {kind.name} {name}"
-            logger.debug("%s from %s may not %s (%s)", connection.principal, host, what, self.context)
+        if allowed:
+            if logger.isEnabledFor(logging.DEBUG):
+                logger.debug("%s", self._audit(question, "allowed"))
+        elif audited and logger.isEnabledFor(logging.INFO):
+            self._audit_refusal(question)
         return allowed
 
-    def may_with_some(self, operation: Operation, kind: ResourceType) -> bool:
-        principal, host = self.context.connection.principal, host_text(self.context.client_host[1:])
-        return self.authorizer.may_with_some(Question(principal, host, operation, kind, ""))
+    def may_with_some(self, operation: Operation, kind: AclResourceType) -> bool:
+        return self.authorizer.may_with_some(self._question(operation, kind, ""))
 
-    def bits(self, kind: ResourceType, name: str = CLUSTER_NAME) -> int:
+    def bits(self, kind: AclResourceType, name: str = CLUSTER_NAME) -> int:
         """The operations that the peer may do, as the bit fields of replies show them."""
-        return sum(1 << operation for operation in OPERATIONS[kind] if self.may(operation, kind, name))
+        return sum(
+            1 << operation for operation in OPERATIONS[kind] if self.may(operation, kind, name, audited=False)
+        )
+
+    def _question(self, operation: Operation, kind: AclResourceType, name: str) -> Question:
+        host = host_text(self.context.client_host[1:])
+        return Question(self.context.connection.principal, host, operation, kind, name)
+
+    def _audit_refusal(self, question: Question) -> None:
+        self.broker.notices.warn(
+            logger,
+            f"denied requests of {question.principal}",
+            self._audit(question, "denied"),
+            at_most=_AUDITED_A_MINUTE,
+            level=logging.INFO,
+        )
+
+    def _audit(self, question: Question, verdict: str) -> str:
+        who, host, operation, kind, name = question
+        return (
+            f"{verdict}: {who} from {host}, {operation.name} on {kind.name} {name[:_SHOWN]!r} "
+            f"by {self.context}: {self.authorizer.reason(question)}"
+        )
 
     def proceed(self, **fields: object) -> Result:
         """Let the handler answer the request with these fields changed."""
@@ -81,9 +108,6 @@ class Call(NamedTuple):
 
     def refuse(self, code: ErrorCode, **fields: object) -> Message:
         """The refusal of the request with these fields changed."""
-        connection = self.context.connection
-        text = f"{self.context} of {connection.principal} is denied: {code.name}"
-        self.broker.notices.warn(logger, f"denied requests of {connection.principal}", text, at_most=5)
         if getattr(self.request, "acks", None) == 0:
             # No client waits for a reply: a closed connection is the only sign the client can see.
             raise ProtocolError(f"{self.context} is denied without a reply to say so: {code.name}")
@@ -127,7 +151,7 @@ def free(call: Call) -> Result:
     return call.proceed()
 
 
-def needs(operation: Operation, kind: ResourceType, field: str = "") -> Rule:
+def needs(operation: Operation, kind: AclResourceType, field: str = "") -> Rule:
     """All or nothing: the cluster, or the resource that one field names."""
 
     def rule(call: Call) -> Result:
@@ -139,7 +163,7 @@ def needs(operation: Operation, kind: ResourceType, field: str = "") -> Rule:
 
 def each(
     operation: Operation,
-    kind: ResourceType,
+    kind: AclResourceType,
     asked: str,
     answered: str,
     *,

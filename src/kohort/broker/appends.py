@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kohort.coordination.shard import Shard
+from kohort.coordination.shard import CoordinatorShard
 from kohort.log.log import Append, Storage
 
 if TYPE_CHECKING:
@@ -34,13 +34,15 @@ class Appends:
     def _append(self) -> None:
         ready, self._ready = self._ready, []
         appends: list[Append] = []
-        parts: list[_Part] = []
+        parts: list[_PartitionAppend] = []
         for runtime in ready:
             gathered = runtime.gather()
             if gathered is not None:
                 first = len(appends)
                 appends += gathered[0]
-                parts.append(_Part(runtime, runtime.shard, gathered[1], slice(first, len(appends))))
+                parts.append(
+                    _PartitionAppend(runtime, runtime.shard, gathered[1], slice(first, len(appends)))
+                )
         if not parts:
             return
         try:
@@ -54,16 +56,16 @@ class Appends:
         future.add_done_callback(partial(_settle, parts))
 
 
-class _Part(NamedTuple):
+class _PartitionAppend(NamedTuple):
     """What one partition has in an append."""
 
     runtime: "PartitionRuntime[Any]"
-    shard: Shard[Any, Any, Any]
+    shard: CoordinatorShard[Any, Any, Any]
     position: int  # that it reaches
     batches: slice
 
 
-def _settle(parts: "list[_Part]", done: "asyncio.Future[list[Any]]") -> None:
+def _settle(parts: "list[_PartitionAppend]", done: "asyncio.Future[list[Any]]") -> None:
     try:
         results = done.result()
     except (Exception, asyncio.CancelledError):

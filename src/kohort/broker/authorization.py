@@ -1,6 +1,7 @@
-"""What each API needs (security 5): one rule for each row of ``SERVED``, in one table.
+"""What each API needs (security 5): the rules that the rows of ``SERVED`` name, in one table.
 
-An API without a rule cannot be served: the import of this module fails.
+An API without a rule cannot be served: a row has one, and a broker with an authorizer looks all of them up
+when it starts. A broker without an authorizer does not load this module.
 """
 
 from collections import Counter
@@ -25,17 +26,17 @@ from kohort.broker.access import (
     without,
 )
 from kohort.broker.context import Context, Result
-from kohort.broker.handlers import SERVED
+from kohort.broker.handlers import Served
 from kohort.codec.schema import Message
 from kohort.model.ids import NO_TOPIC_ID
-from kohort.security.acls import CLUSTER_NAME, Authorizer, Operation
-from kohort.wire.apis import ApiKey
+from kohort.model.topics import is_legal_name
+from kohort.security.acls import CLUSTER_NAME, AclResourceType, Authorizer, Operation
 from kohort.wire.messages.describe_topic_partitions import DescribeTopicPartitionsResponse, TopicRequest
 from kohort.wire.messages.metadata import MetadataResponseTopic
 from kohort.wire.messages.offset_fetch import OffsetFetchResponsePartition, OffsetFetchResponseTopic
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
     from kohort.broker.dispatch import Handler
 
 _NOT_ASKED = -(2**31)
@@ -60,6 +61,11 @@ def _replica_id(request: Any) -> int:  # noqa: ANN401 - FetchRequest, which is l
     state = getattr(request, "replica_state", None)
     found: int = max(request.replica_id, -1 if state is None else state.replica_id)
     return found
+
+
+def _is_visible(call: Call, kind: AclResourceType, name: str) -> bool:
+    """Whether it is listed; what is not listed is not refused either, and no matter for the audit log."""
+    return call.may(Operation.DESCRIBE, kind, name, audited=False)
 
 
 def _metadata(call: Call) -> Result:
@@ -94,12 +100,13 @@ def _may_be_made(call: Call, name: str) -> bool:
         return True
     if not call.broker.configs.flag("auto.create.topics.enable"):
         return True
-    return call.may(Operation.CREATE, CLUSTER) or call.may(Operation.CREATE, TOPIC, name)
+    everywhere = call.may(Operation.CREATE, CLUSTER, audited=False)
+    return everywhere or call.may(Operation.CREATE, TOPIC, name)
 
 
 def _finish_metadata(call: Call, response: Any, *, filtered: bool) -> None:  # noqa: ANN401
     if filtered:
-        response.topics = [one for one in response.topics if call.may(Operation.DESCRIBE, TOPIC, one.name)]
+        response.topics = [one for one in response.topics if _is_visible(call, TOPIC, one.name)]
     if call.request.include_topic_authorized_operations:
         for topic in response.topics:
             if topic.name is not None:
@@ -109,7 +116,7 @@ def _finish_metadata(call: Call, response: Any, *, filtered: bool) -> None:  # n
 
 def _set_cluster_bits(call: Call, response: Any) -> None:  # noqa: ANN401
     if response.cluster_authorized_operations != _NOT_ASKED:
-        allowed = call.may(Operation.DESCRIBE, CLUSTER)
+        allowed = call.may(Operation.DESCRIBE, CLUSTER, audited=False)
         response.cluster_authorized_operations = call.bits(CLUSTER) if allowed else 0
 
 
@@ -123,27 +130,30 @@ def _offset_fetch(call: Call) -> Result:
     if not request.groups:
         if not call.may(Operation.DESCRIBE, GROUP, request.group_id):
             return _refuse_group(call)
-        asked = {"": request.topics}
-    else:
-        asked = {one.group_id: one.topics for one in request.groups}
+        return edited(call.proceed(), lambda response: _show_committed(call, [request], [response]))
+    page = call._replace(request=call.having(groups=_without_repeats(request.groups)))
+    granted = [one for one in page.request.groups if call.may(Operation.DESCRIBE, GROUP, one.group_id)]
+    kept = {id(one) for one in granted}
+    answer = without(page, "groups", "groups", lambda one: id(one) not in kept, DENIED[GROUP])
+    return edited(answer, lambda response: _show_committed(call, granted, response.groups))
 
-    def finish(response: Any) -> None:  # noqa: ANN401 - OffsetFetchResponse
-        for answer in response.groups or [response]:
-            wanted = asked.get(getattr(answer, "group_id", ""))
-            answer.topics = _committed(call, answer.topics, everything=wanted is None)
 
-    if not request.groups:
-        return edited(call.proceed(), finish)
-    return edited(
-        without(
-            call,
-            "groups",
-            "groups",
-            lambda one: not call.may(Operation.DESCRIBE, GROUP, one.group_id),
-            DENIED[GROUP],
-        ),
-        finish,
-    )
+def _without_repeats(groups: Iterable[Any]) -> list[Any]:
+    """The handler answers each entry, but all that a group has only once; so do these."""
+    kept, everything = [], set()
+    for one in groups:
+        if one.topics is None and one.group_id in everything:
+            continue
+        if one.topics is None:
+            everything.add(one.group_id)
+        kept.append(one)
+    return kept
+
+
+def _show_committed(call: Call, asked: list[Any], answers: list[Any]) -> None:
+    """Answers come in the order of what was asked; refused groups, which have no topics, at the end."""
+    for entry, answer in zip(asked, answers, strict=False):
+        answer.topics = _committed(call, answer.topics, everything=entry.topics is None)
 
 
 def _refuse_group(call: Call) -> Message:
@@ -168,7 +178,7 @@ def _committed(call: Call, answered: Iterable[Any], *, everything: bool) -> list
     shown = []
     for topic in answered:
         name = call.topic_name(topic)
-        if name is None or call.may(Operation.DESCRIBE, TOPIC, name):
+        if name is None or call.may(Operation.DESCRIBE, TOPIC, name, audited=not everything):
             shown.append(topic)
         elif not everything:
             for part in topic.partitions:
@@ -223,13 +233,11 @@ def _topics_of(member: Any) -> set[str]:  # noqa: ANN401 - a member in ConsumerG
 
 
 def _list_groups(call: Call) -> Result:
-    if call.may(Operation.DESCRIBE, CLUSTER):
+    if _is_visible(call, CLUSTER, CLUSTER_NAME):
         return call.proceed()
 
     def keep(response: Any) -> None:  # noqa: ANN401 - ListGroupsResponse
-        response.groups = [
-            one for one in response.groups if call.may(Operation.DESCRIBE, GROUP, one.group_id)
-        ]
+        response.groups = [one for one in response.groups if _is_visible(call, GROUP, one.group_id)]
 
     return edited(call.proceed(), keep)
 
@@ -239,14 +247,14 @@ def _list_transactions(call: Call) -> Result:
         response.transaction_states = [
             one
             for one in response.transaction_states
-            if call.may(Operation.DESCRIBE, TRANSACTIONAL_ID, one.transactional_id)
+            if _is_visible(call, TRANSACTIONAL_ID, one.transactional_id)
         ]
 
     return edited(call.proceed(), keep)
 
 
 def _create_topics(call: Call) -> Result:
-    everywhere = call.may(Operation.CREATE, CLUSTER)
+    everywhere = call.may(Operation.CREATE, CLUSTER, audited=False)
     times = Counter(one.name for one in call.request.topics)
 
     def is_denied(entry: Any) -> bool:  # noqa: ANN401 - CreatableTopic; one named twice is INVALID_REQUEST
@@ -257,7 +265,9 @@ def _create_topics(call: Call) -> Result:
         for one in response.topics:
             if one.error_code == DENIED[TOPIC]:
                 one.error_message = "Authorization failed."
-            elif not one.error_code and not call.may(Operation.DESCRIBE_CONFIGS, TOPIC, one.name):
+            elif not one.error_code and not call.may(
+                Operation.DESCRIBE_CONFIGS, TOPIC, one.name, audited=False
+            ):
                 one.topic_config_error_code = DENIED[TOPIC]
                 one.num_partitions = one.replication_factor = -1
                 one.configs = []
@@ -266,7 +276,7 @@ def _create_topics(call: Call) -> Result:
 
 
 def _delete_topics(call: Call) -> Result:
-    if call.may(Operation.DELETE, CLUSTER):
+    if call.may(Operation.DELETE, CLUSTER, audited=False):
         return call.proceed()
     asked = "topics" if call.context.version >= 6 else "topic_names"
 
@@ -285,13 +295,16 @@ def _delete_topics(call: Call) -> Result:
 def _init_producer_id(call: Call) -> Result:
     if call.request.transactional_id is not None:
         return _transactional(call) or call.proceed()
-    if call.may(Operation.IDEMPOTENT_WRITE, CLUSTER) or call.may_with_some(Operation.WRITE, TOPIC):
+    if call.may(Operation.IDEMPOTENT_WRITE, CLUSTER, audited=False) or call.may_with_some(
+        Operation.WRITE, TOPIC
+    ):
         return call.proceed()
+    call.may(Operation.IDEMPOTENT_WRITE, CLUSTER)  # for the audit log
     return call.refuse(DENIED[CLUSTER])
 
 
 def _leader_epochs(call: Call) -> Result:
-    if call.may(Operation.CLUSTER_ACTION, CLUSTER):
+    if call.may(Operation.CLUSTER_ACTION, CLUSTER, audited=False):
         return call.proceed()
     return topics(Operation.DESCRIBE)(call)
 
@@ -331,7 +344,7 @@ def _describe_visible_topics(call: Call) -> Result:
     """All topics that the peer may describe. The cursor of the reply, too, names none of the others."""
     cursor = call.request.cursor
     names = [topic.name for topic in call.broker.topics if cursor is None or topic.name >= cursor.topic_name]
-    visible = [TopicRequest(name=name) for name in names if call.may(Operation.DESCRIBE, TOPIC, name)]
+    visible = [TopicRequest(name=name) for name in names if _is_visible(call, TOPIC, name)]
     if not visible:
         return DescribeTopicPartitionsResponse()
     is_there = cursor is not None and visible[0].name == cursor.topic_name
@@ -356,69 +369,60 @@ def _describe_topic_partitions(call: Call) -> Result:
     return edited(without(page, "topics", "topics", lambda one: one.name in denied, DENIED[TOPIC]), finish)
 
 
-_share = needs(Operation.READ, GROUP, "group_id")
+def _legal_name(_call: Call, entry: Any) -> str | None:  # noqa: ANN401 - TopicRequest
+    """A name that no topic can have is refused as such, whatever rights there are."""
+    return entry.name if is_legal_name(entry.name) else None
 
-RULES: dict[ApiKey, Rule] = {
-    ApiKey.PRODUCE: both(_transactional, topics(Operation.WRITE, "topic_data", "responses")),
-    ApiKey.FETCH: _fetch,
-    ApiKey.LIST_OFFSETS: topics(Operation.DESCRIBE),
-    ApiKey.METADATA: _metadata,
-    ApiKey.OFFSET_COMMIT: both(group(Operation.READ), topics(Operation.READ)),
-    ApiKey.OFFSET_FETCH: _offset_fetch,
-    ApiKey.FIND_COORDINATOR: _find_coordinator,
-    ApiKey.JOIN_GROUP: needs(Operation.READ, GROUP, "group_id"),
-    ApiKey.HEARTBEAT: needs(Operation.READ, GROUP, "group_id"),
-    ApiKey.LEAVE_GROUP: needs(Operation.READ, GROUP, "group_id"),
-    ApiKey.SYNC_GROUP: needs(Operation.READ, GROUP, "group_id"),
-    ApiKey.DESCRIBE_GROUPS: _describe_groups("groups"),
-    ApiKey.LIST_GROUPS: _list_groups,
-    ApiKey.SASL_HANDSHAKE: free,
-    ApiKey.API_VERSIONS: free,
-    ApiKey.CREATE_TOPICS: _create_topics,
-    ApiKey.DELETE_TOPICS: _delete_topics,
-    ApiKey.DELETE_RECORDS: topics(Operation.DELETE),
-    ApiKey.INIT_PRODUCER_ID: _init_producer_id,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: _leader_epochs,
-    ApiKey.DESCRIBE_ACLS: needs(Operation.DESCRIBE, CLUSTER),
-    ApiKey.CREATE_ACLS: needs(Operation.ALTER, CLUSTER),
-    ApiKey.DELETE_ACLS: needs(Operation.ALTER, CLUSTER),
-    ApiKey.DESCRIBE_CONFIGS: _configs(Operation.DESCRIBE_CONFIGS, "results"),
-    ApiKey.ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS, "responses"),
-    ApiKey.DESCRIBE_LOG_DIRS: needs(Operation.DESCRIBE, CLUSTER),
-    ApiKey.SASL_AUTHENTICATE: free,
-    ApiKey.CREATE_PARTITIONS: topics(Operation.ALTER, answered="results"),
-    ApiKey.DELETE_GROUPS: each(Operation.DELETE, GROUP, "groups_names", "results"),
-    ApiKey.ELECT_LEADERS: needs(Operation.ALTER, CLUSTER),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS, "responses"),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: needs(Operation.DESCRIBE, CLUSTER),
-    ApiKey.OFFSET_DELETE: both(group(Operation.DELETE), topics(Operation.READ)),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: needs(Operation.DESCRIBE_CONFIGS, CLUSTER),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: needs(Operation.DESCRIBE, CLUSTER),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: needs(Operation.ALTER, CLUSTER),
-    ApiKey.DESCRIBE_CLUSTER: _describe_cluster,
-    ApiKey.DESCRIBE_TRANSACTIONS: each(
+
+RULES: dict[str, Rule] = {
+    "produce": both(_transactional, topics(Operation.WRITE, "topic_data", "responses")),
+    "fetch": _fetch,
+    "list offsets": topics(Operation.DESCRIBE),
+    "metadata": _metadata,
+    "offset commit": both(group(Operation.READ), topics(Operation.READ)),
+    "offset fetch": _offset_fetch,
+    "find coordinator": _find_coordinator,
+    "READ the group": needs(Operation.READ, GROUP, "group_id"),
+    "describe groups": _describe_groups("groups"),
+    "list groups": _list_groups,
+    "free": free,
+    "create topics": _create_topics,
+    "delete topics": _delete_topics,
+    "delete records": topics(Operation.DELETE),
+    "init producer id": _init_producer_id,
+    "offset for leader epoch": _leader_epochs,
+    "DESCRIBE the cluster": needs(Operation.DESCRIBE, CLUSTER),
+    "ALTER the cluster": needs(Operation.ALTER, CLUSTER),
+    "describe configs": _configs(Operation.DESCRIBE_CONFIGS, "results"),
+    "alter configs": _configs(Operation.ALTER_CONFIGS, "responses"),
+    "create partitions": topics(Operation.ALTER, answered="results"),
+    "delete groups": each(Operation.DELETE, GROUP, "groups_names", "results"),
+    "offset delete": both(group(Operation.DELETE), topics(Operation.READ)),
+    "DESCRIBE_CONFIGS of the cluster": needs(Operation.DESCRIBE_CONFIGS, CLUSTER),
+    "describe cluster": _describe_cluster,
+    "describe producers": each(Operation.READ, TOPIC, "topics", "topics", name=_legal_name),
+    "describe transactions": each(
         Operation.DESCRIBE, TRANSACTIONAL_ID, "transactional_ids", "transaction_states"
     ),
-    ApiKey.LIST_TRANSACTIONS: _list_transactions,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer_heartbeat,
-    ApiKey.CONSUMER_GROUP_DESCRIBE: _describe_consumer_groups,
-    ApiKey.LIST_CONFIG_RESOURCES: needs(Operation.DESCRIBE_CONFIGS, CLUSTER),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
-    ApiKey.SHARE_GROUP_HEARTBEAT: _share,
-    ApiKey.SHARE_GROUP_DESCRIBE: each(Operation.DESCRIBE, GROUP, "group_ids", "groups"),
-    ApiKey.SHARE_FETCH: _share,
-    ApiKey.SHARE_ACKNOWLEDGE: _share,
+    "list transactions": _list_transactions,
+    "consumer group heartbeat": _consumer_heartbeat,
+    "consumer group describe": _describe_consumer_groups,
+    "describe topic partitions": _describe_topic_partitions,
+    "share group describe": each(Operation.DESCRIBE, GROUP, "group_ids", "groups"),
 }
 
-if missing := {api.key for api in SERVED} - RULES.keys():
-    raise RuntimeError(f"APIs without a rule in broker/authorization.py: {missing}")
+
+def check_rules(served: Iterable[Served]) -> None:
+    """Raise RuntimeError for an API whose rule is not in the table."""
+    if missing := [api.key.name for api in served if api.rule not in RULES]:
+        raise RuntimeError(f"APIs without a rule in broker/authorization.py: {', '.join(missing)}")
 
 
 def guarded(handler: "Handler", authorizer: Authorizer) -> "Handler":
     """The handler behind its rule."""
-    rule = RULES[handler.served.key]
+    rule = RULES[handler.served.rule]
 
-    def handle(broker: "Broker", request: Message, context: Context) -> Result:
+    def handle(broker: "BrokerState", request: Message, context: Context) -> Result:
         return rule(Call(broker, authorizer, handler, request, context))
 
     return handler._replace(handle=handle)

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from concurrent.futures import Executor
 from functools import cached_property
 from secrets import token_bytes
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from kohort.broker.memory_budget import MemoryBudget
 from kohort.broker.notices import Notices
 from kohort.broker.settings import Settings
 from kohort.broker.topics import Topics
-from kohort.log.catalog import Catalog, Cluster
+from kohort.log.catalog import Catalog, ClusterCatalog
 from kohort.log.log import Storage
 from kohort.model.steady_time import SteadyTime
 from kohort.model.topics import CONSUMER_OFFSETS
@@ -30,10 +31,17 @@ if TYPE_CHECKING:
     from kohort.broker.sasl_mechanisms import Users
 
 
-class Broker:
+class BrokerState:
     """The state behind the APIs. One event loop owns it; nothing here is called from another thread."""
 
-    def __init__(self, settings: Settings, catalog: Cluster, storage: Storage, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        catalog: ClusterCatalog,
+        storage: Storage,
+        clock: Clock,
+        executor: Executor | None = None,  # for tests, as that of ``open_data``
+    ) -> None:
         self.settings = settings
         self.catalog = catalog
         self.storage = storage
@@ -49,7 +57,7 @@ class Broker:
         self.fetch_waiters = FetchWaiters()
         patience_s = self.configs.number("kohort.stalled.ms") / 1_000
         self.budget = MemoryBudget(request_limit(self.configs), patience_s, asyncio.get_running_loop())
-        self.heavy_work = HeavyWork()
+        self.heavy_work = HeavyWork(executor)
         self.notices = Notices(clock)
         self.endpoints = tuple(Endpoint(one, settings.overrides, self.budget) for one in settings.endpoints())
         self.users: Users
@@ -102,7 +110,7 @@ class Broker:
             self.storage,
             self.configs,
             self.clock,
-            is_shared=self.settings.cluster is not None,
+            (lambda: self.catalog.session) if self.settings.cluster is not None else None,
         )
         coordinator = GroupCoordinator(self, journal)
         coordinator.start()
@@ -155,6 +163,7 @@ class Broker:
         await self.following.stop()
         self.heavy_work.close()
         self.close_log_ins()
+        self.notices.close()
         await self.storage.close()
 
 

@@ -90,12 +90,16 @@ class VirtualClock:
         """Set the wall clock forward, or back, as an administrator does: no time passes."""
         self._wall_at_zero += milliseconds
 
+    def stall(self, milliseconds: int) -> None:
+        """Let time pass as on a machine that is too busy: the next advance rings what was due, late."""
+        self._instant += milliseconds
+
     def advance(self, milliseconds: int) -> None:
         """Move time on, running every alarm that comes due at its own instant."""
         goal = self._instant + milliseconds
         while self._alarms and self._alarms[0][0] <= goal:
             due, _, alarm = heapq.heappop(self._alarms)
-            self._instant = due
+            self._instant = max(due, self._instant)
             if not alarm.cancelled:
                 alarm.callback()
         self._instant = goal

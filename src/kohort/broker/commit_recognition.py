@@ -12,16 +12,15 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.broker.recognition import AFTER_ID, ID, Grounds, SeenRequest
+from kohort.broker.recognition import AFTER_ID, ID, Basis, SeenRequest
 from kohort.broker.topics import ServedTopic
 from kohort.codec.compiled import encode
 from kohort.groups.commands import CommitOffsets, CommitRow
 from kohort.groups.replies import CommitReply
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import GroupId, ReplyTo
+from kohort.model.ids import ReplyTo
 
 if TYPE_CHECKING:
-    from kohort.broker.coordinator import GroupCoordinator
     from kohort.wire.messages.offset_commit import OffsetCommitRequest
 
 LARGEST: Final = 8 * 1024  # bytes of a frame that is kept
@@ -32,7 +31,7 @@ _FIRST_VERSION_WITH_EPOCHS = 6
 FoundTopic = tuple[Callable[[Any], ServedTopic | None], str | bytes, ServedTopic]  # how, by what, and which
 
 
-class Places:
+class CommitFrameLayout:
     """Where the offsets and leader epochs of a frame lie; the rest of it is fixed, but for its number."""
 
     __slots__ = ("_count", "fixed", "has_epochs", "size", "start", "unpack")
@@ -66,7 +65,9 @@ class Places:
         return offsets, fields[3::count] if self.has_epochs else (-1,) * len(offsets)
 
 
-def find_places(frame: bytes, position: int, request: "OffsetCommitRequest", version: int) -> Places | None:
+def find_places(
+    frame: bytes, position: int, request: "OffsetCommitRequest", version: int
+) -> CommitFrameLayout | None:
     """Of a frame without its size, whose body begins at ``position``."""
     if encode(request, version) != frame[position:]:
         return None  # tagged fields that we do not know, or bytes behind the request
@@ -80,7 +81,7 @@ def find_places(frame: bytes, position: int, request: "OffsetCommitRequest", ver
     for part, (offset, epoch) in zip(partitions, said, strict=True):
         part.committed_offset, part.committed_leader_epoch = offset, epoch
     size = 4 + len(frame)
-    return Places(
+    return CommitFrameLayout(
         len(frame).to_bytes(4, "big") + frame, (written[0] ^ written[1]).to_bytes(size, "big"), version
     )
 
@@ -91,34 +92,32 @@ class SeenCommit(SeenRequest[CommitReply]):
     ``topics`` says how each topic of the request is looked up, and what was found.
     """
 
-    __slots__ = ("_places", "_replies", "_rows", "_said", "_topics", "used")
+    __slots__ = ("_places", "_replies", "_rows", "_said", "_topics")
 
     def __init__(
         self,
-        places: Places,
+        places: CommitFrameLayout,
         request: CommitOffsets,
         topics: list[FoundTopic],
-        basis: "tuple[GroupCoordinator, Grounds]",
+        basis: Basis,
         write: Callable[[CommitReply], bytes],
     ) -> None:
-        super().__init__(places.size, *basis, write)
-        self.used = False
+        super().__init__(places.size, basis, write)
         self._places = places
         self._said = request
         self._rows = [(row.topic, row.partition, row.metadata, row.topic_id) for row in request.rows]
         self._topics = topics
         self._replies: dict[ErrorCode, tuple[bytes, bytes]] = {}  # if all rows have the same
 
-    def recognise(self, data: bytes) -> tuple[GroupId, Callable[[ReplyTo], CommitOffsets]] | None:
+    def recognise(self, data: bytes) -> tuple[CommitRow, ...] | None:
         found = self._places.read(data)
         if found is None:
             return None
         for find, key, topic in self._topics:
             if find(key) is not topic:
                 return None
-        self.used = True
         offsets, epochs = found
-        rows = tuple(
+        return tuple(
             [
                 CommitRow(topic, partition, offset, epoch, metadata, topic_id)
                 for (topic, partition, metadata, topic_id), offset, epoch in zip(
@@ -126,12 +125,14 @@ class SeenCommit(SeenRequest[CommitReply]):
                 )
             ]
         )
+
+    def ask(self, asked: tuple[CommitRow, ...]) -> object:
         _, group_id, _, generation, member, instance, retention, version = self._said
 
         def command(reply_to: ReplyTo) -> CommitOffsets:
-            return CommitOffsets(reply_to, group_id, rows, generation, member, instance, retention, version)
+            return CommitOffsets(reply_to, group_id, asked, generation, member, instance, retention, version)
 
-        return group_id, command
+        return self.coordinator.ask(group_id, command, self)
 
     def parts_of(self, reply: CommitReply) -> tuple[bytes, bytes] | None:
         error = _common_error(reply)
@@ -152,27 +153,26 @@ def _common_error(reply: CommitReply) -> ErrorCode | None:
     return error
 
 
-class KnownCommits:
-    """What a connection knows of its commits: the last one that may come again, and whether to look at more.
+class CommitSizes:
+    """Whether the commits of a connection are worth keeping.
 
-    A frame is worth to be kept if the one before it was as long. A connection whose commits differ each time
-    is left alone after a few.
+    A frame is if the one before it was as long. A connection whose commits differ each time is left alone
+    after a few.
     """
 
-    __slots__ = ("_last_size", "_tries", "seen")
+    __slots__ = ("_last", "_tries")
 
     def __init__(self) -> None:
-        self.seen: SeenCommit | None = None
-        self._last_size = 0
+        self._last = 0
         self._tries = _TRIES
 
-    def is_worth_it(self, size: int) -> bool:
-        """Whether a frame of this size, which was not recognised, is to be kept."""
-        if self.seen is not None and self.seen.used:
+    def is_worth_it(self, size: int, seen: SeenRequest[Any] | None) -> bool:
+        """Whether a frame of this size, which is not the one that was ``seen``, is to be kept."""
+        if seen is not None and seen.used:
             self._tries = _TRIES
-            self.seen.used = False
-        if size != self._last_size or size > LARGEST or not self._tries:
-            self._last_size = size
+            seen.used = False
+        if size != self._last or size > LARGEST or not self._tries:
+            self._last = size
             return False
         self._tries -= 1
         return True

@@ -12,7 +12,7 @@ from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.topics import is_legal_name, why_illegal
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 
 class ConfigResourceType(IntEnum):
@@ -23,7 +23,7 @@ class ConfigResourceType(IntEnum):
     GROUP = 32
 
 
-def check_resource(broker: "Broker", kind: int, name: str) -> ConfigResourceType:
+def check_resource(broker: "BrokerState", kind: int, name: str) -> ConfigResourceType:
     """The type of a resource that exists here, or RefusedError."""
     if kind == ConfigResourceType.TOPIC:
         if not is_legal_name(name):
@@ -45,7 +45,7 @@ def check_resource(broker: "Broker", kind: int, name: str) -> ConfigResourceType
     raise RefusedError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
 
 
-def current(broker: "Broker", kind: ConfigResourceType, name: str) -> Mapping[str, str]:
+def current(broker: "BrokerState", kind: ConfigResourceType, name: str) -> Mapping[str, str]:
     """What has been set for a resource, without what it inherits."""
     if kind is ConfigResourceType.TOPIC:
         topic = broker.topics.get(name)
@@ -79,7 +79,12 @@ def require_list(key: ConfigKey) -> None:
 
 
 async def replace(
-    broker: "Broker", kind: ConfigResourceType, name: str, configs: Mapping[str, str], *, validate_only: bool
+    broker: "BrokerState",
+    kind: ConfigResourceType,
+    name: str,
+    configs: Mapping[str, str],
+    *,
+    validate_only: bool,
 ) -> None:
     """Check the whole new set of a resource and put it in force."""
     if kind is ConfigResourceType.TOPIC:

@@ -262,6 +262,7 @@ _OWN_BROKER_CONFIGS = (
     _fixed(_int("max.incremental.fetch.session.cache.slots", 1_000)),
     _int("fetch.max.bytes", 57_671_680, allowed=_Range(1_024, _INT_MAX)),
     _long("connections.max.idle.ms", 600_000),
+    _int("max.connections", _INT_MAX),
     _fixed(_int("max.connections.per.ip", _INT_MAX)),
     ConfigKey("max.connections.per.ip.overrides", ConfigType.STRING, "", _anything, dynamic=False),
     _long("producer.id.expiration.ms", 86_400_000, allowed=_Range(1)),
@@ -330,6 +331,8 @@ _SECURITY_CONFIGS = (
     _fixed(_long("connections.max.reauth.ms", 0)),
     _fixed(_int("connection.failed.authentication.delay.ms", 100)),
     _fixed(_long("kohort.authentication.timeout.ms", 10_000, allowed=_Range(100))),
+    _fixed(_int("max.connection.creation.rate", _INT_MAX, allowed=_Range(1, _INT_MAX))),
+    _fixed(_int("kohort.max.connection.creation.rate.per.ip", _INT_MAX, allowed=_Range(1, _INT_MAX))),
     _setting("authorizer", "", _one_of("", "acl")),
     _setting("authorizer.class.name"),
     _setting("super.users"),
@@ -354,8 +357,8 @@ def find_broker_config(name: str) -> ConfigKey | None:
 LISTENER_CONFIGS: dict[str, ConfigKey] = {
     key.name: key
     for key in _SECURITY_CONFIGS
-    if key.name.startswith(("ssl.", "sasl.", "connection", "kohort."))
-}
+    if key.name.startswith(("ssl.", "sasl.", "connection", "max.connection.", "kohort."))
+} | {key.name: key for key in _OWN_BROKER_CONFIGS if key.name == "max.connections"}
 BROKER_CONFIGS: dict[str, ConfigKey] = {
     **{
         key.synonym: key._replace(name=key.synonym, synonym="", dynamic=True)

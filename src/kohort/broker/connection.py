@@ -3,20 +3,21 @@
 Kafka's rule: requests of a connection are handled one after another, the next one when the
 reply of the previous is queued. A request that has to wait (a long poll, a JoinGroup) parks the
 connection: nothing more is read from it, and other connections notice nothing. Replies that are ready at once
-and came from one read leave in one write. What does not come in one read, or is not taken by the peer, counts
-against the budget of ``memory_budget.py``.
+and came from one read leave in one write, if they take no longer than others should wait. What does not come
+in one read, or is not taken by the peer, counts against the budget of ``memory_budget.py``.
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from kohort.broker.commit_recognition import KnownCommits
+from kohort.broker.commit_recognition import CommitSizes
 from kohort.broker.memory_budget import FREE, Progress
 from kohort.broker.notices import Notices
-from kohort.broker.recognition import SeenConsumerHeartbeat, SeenHeartbeat
+from kohort.broker.recognition import API, SeenRequest
 from kohort.model.errors import KohortError, ProtocolError
 from kohort.security.principals import ANONYMOUS
 from kohort.wire.framing import FrameBuffer
@@ -31,11 +32,15 @@ logger = logging.getLogger("kohort.connection")
 # Replies of one read are gathered up to this size before they are written.
 _GATHER = 256 * 1024
 
+# How long requests of one read are answered before other connections have their turn. Measured, not counted:
+# a hundred heartbeats, or one request that costs as much.
+SLICE_S = 0.002
+
 # How much may gather behind a request that waits before the peer is left unread. Reading on is the only way
 # to notice that it hangs up.
 _READ_AHEAD = 64 * 1024
 
-_LOGGED = 5  # lines a minute about bad requests of one host; the others are counted
+_LOGGED = 5  # reasons a minute for which connections of one host were closed; the others are counted
 
 
 class Unanswered(Protocol):
@@ -69,10 +74,10 @@ class Requests(Protocol):
     @property
     def notices(self) -> Notices: ...
 
-    def serve(self, frame: bytes, connection: "Connection") -> Buffers | Parked | None: ...
+    def serve(self, frame: bytes, connection: "BrokerConnection") -> Buffers | Parked | None: ...
 
 
-class Connection(asyncio.Protocol):
+class BrokerConnection(asyncio.Protocol):
     """The bytes of one client. A fault of the peer closes this connection and nothing else."""
 
     def __init__(
@@ -81,8 +86,8 @@ class Connection(asyncio.Protocol):
         frames: FrameBuffer,
         endpoint: "Endpoint",
         *,
-        opened: Callable[["Connection"], None],
-        closed: Callable[["Connection"], None],
+        opened: Callable[["BrokerConnection"], None],
+        closed: Callable[["BrokerConnection"], None],
     ) -> None:
         self._requests = requests
         self._frames = frames
@@ -94,6 +99,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._parked: Unanswered | None = None
         self._choked = False  # the peer does not read its replies
+        self._gives_way = False  # there is more to answer, when others have had their turn
         self._unread = 0  # bytes of them: the transport keeps each as a whole until all of it is sent
         self._ahead = 0  # bytes behind what we wait for
         self._admitted = 0  # size of the request that comes in by pieces, once there is room for it
@@ -105,9 +111,8 @@ class Connection(asyncio.Protocol):
         self.peer = ""
         self.client_host = ""  # as Kafka records it: "/127.0.0.1"
         self.last_active = 0.0
-        self.seen: SeenHeartbeat | None = None  # set by those who answer
-        self.seen_consumer: SeenConsumerHeartbeat | None = None
-        self.commits = KnownCommits()
+        self.seen: dict[bytes, SeenRequest[Any]] = {}  # by the bytes of their API; set by those who answer
+        self.commit_sizes = CommitSizes()
 
     # What asyncio calls
 
@@ -130,7 +135,7 @@ class Connection(asyncio.Protocol):
             if not data and not self._choked:
                 return
         self._frames.feed(data)
-        if self._parked is None and not self._choked:
+        if not self._waits:
             self._serve()
         else:
             self._ahead += len(data)
@@ -155,7 +160,8 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._choked = False
         self._unread = 0
-        self._serve()
+        if not self._gives_way:
+            self._serve()
 
     # What we do
 
@@ -170,9 +176,13 @@ class Connection(asyncio.Protocol):
             return
         self._open = False
         if reason:
-            about = f"connections of {self.client_host[1:]} that were closed"
-            self._requests.notices.warn(logger, about, f"closed {self.peer}: {reason}", at_most=_LOGGED)
+            self._say_closed(reason, reason)
         self._transport.close()
+
+    def _say_closed(self, text: str, reason: str) -> None:
+        about = f"connections of {self.client_host[1:]} that were closed"
+        text = f"closed {self.peer}: {text}"
+        self._requests.notices.warn(logger, about, text, at_most=_LOGGED, reason=reason)
 
     def abort(self) -> None:
         """Close at once, dropping what is queued."""
@@ -186,7 +196,7 @@ class Connection(asyncio.Protocol):
     def authenticated(self, principal: str, requests: Requests) -> None:
         """The peer has logged in: ``requests`` answers it from now on."""
         self.principal = principal
-        self.seen, self.seen_consumer, self.commits = None, None, KnownCommits()  # of another principal
+        self.seen, self.commit_sizes = {}, CommitSizes()  # of another principal
         self._requests = requests
         self._frames.set_limits(self.endpoint.request_limits)
 
@@ -207,12 +217,12 @@ class Connection(asyncio.Protocol):
         self._count()
 
     def progress(self) -> Progress | None:
-        if self._queued or (self._parked is not None and not self._choked):
+        if self._queued or ((self._parked is not None or self._gives_way) and not self._choked):
             return None
         return Progress(self._finished, self._frames.buffered, self._transport.get_write_buffer_size())
 
     def shed(self, reason: str) -> None:
-        logger.warning("closed %s: %s (queued.max.request.bytes)", self.peer, reason)
+        self._say_closed(f"{reason} (queued.max.request.bytes)", "shed")
         self.abort()
         self._budget.forget(self)
 
@@ -223,7 +233,7 @@ class Connection(asyncio.Protocol):
         held = self._frames.buffered
         if self._parked is not None:
             held += self._parked.held
-        elif not (self._choked or self._admitted or self._queued) and self._frames.expected > FREE:
+        elif not (self._waits or self._admitted or self._queued) and self._frames.expected > FREE:
             if self._budget.admit(self, self._frames.expected):
                 self._admitted = self._frames.expected
             else:
@@ -237,24 +247,25 @@ class Connection(asyncio.Protocol):
 
     def _answer_seen(self, data: bytes) -> bytes:
         """Answer what has been seen before, or let it wait for its answer; what comes after it."""
-        try:
-            if self.seen is not None:
-                replies, size = self.seen.answer(data)
-                self._write(replies)
-                data = data[size:]
-            for seen in (self.commits.seen, self.seen_consumer):
-                if seen is not None and data:
-                    answer = seen.take(data, self._answered)
-                    if answer is None:
-                        continue
-                    if isinstance(answer, bytes):
-                        self._write([answer])
-                    else:
-                        self._parked = seen
-                    return data[seen.size :]
-        except Exception:
-            pass  # a bug: the dispatch runs into it again, and says for which request
-        return data
+        replies: list[bytes] = []
+        start = 0
+        seen = self.seen.get(data[API])
+        while seen is not None:
+            frame = data[start : start + seen.size]  # not all that follows: a peer may send thousands at once
+            try:
+                answer = seen.take(frame, self._answered)
+            except Exception:
+                break  # a bug: the dispatch runs into it again, and says for which request
+            if answer is None:
+                break
+            start += seen.size
+            if not isinstance(answer, bytes):
+                self._parked = seen
+                break
+            replies.append(answer)
+            seen = self.seen.get(data[start + API.start : start + API.stop])
+        self._write(replies)
+        return data[start:]
 
     def _answered(self, reply: bytes) -> None:
         """The reply of a commit that has waited; what came after it is looked at in the next turn."""
@@ -267,20 +278,33 @@ class Connection(asyncio.Protocol):
         else:
             self._loop.call_soon(self._serve)
 
+    @property
+    def _waits(self) -> bool:
+        """Whether what comes in is only kept for now."""
+        return self._parked is not None or self._choked or self._gives_way
+
     def _serve(self) -> None:
-        """Answer requests until there are none, one has to wait, or the peer stops reading."""
-        while self._open and self._parked is None and not self._choked:
-            if not self._serve_some():
+        """Answer requests for a while, until there are none, one has to wait, or the peer stops reading."""
+        until = time.monotonic() + SLICE_S
+        while self._open and not self._waits:
+            if not self._serve_some(until):
                 break
-        waits = self._parked is not None or self._choked
+            if time.monotonic() >= until and not (self._waits or self._frames.is_empty):
+                self._gives_way = True
+                self._loop.call_soon(self._serve_on)
+        waits = self._waits
         self._ahead = self._frames.buffered if waits else 0
         if waits or self._held or self._frames.expected > FREE:
             self._count()
         else:
             self._set_reading()
 
-    def _serve_some(self) -> bool:
-        """Answer what fits in one write; whether there may be more to answer."""
+    def _serve_on(self) -> None:
+        self._gives_way = False
+        self._serve()
+
+    def _serve_some(self, until: float) -> bool:
+        """Answer what fits in one write, and in the time; whether there may be more to answer."""
         gathered: Buffers = []
         size = 0
         more = True
@@ -299,6 +323,8 @@ class Connection(asyncio.Protocol):
                     size += sum(map(len, answer))
                 elif answer is not None:
                     self._park(answer)
+                if time.monotonic() >= until:
+                    break
         except Exception as error:
             self._write(gathered)
             self._fail(error)

@@ -8,8 +8,8 @@ from kohort.codec.schema import Message
 from kohort.wire.apis import APIS
 
 if TYPE_CHECKING:
-    from kohort.broker.connection import Connection
-    from kohort.broker.endpoints import Address
+    from kohort.broker.connection import BrokerConnection
+    from kohort.broker.endpoints import ListenAddress
     from kohort.broker.heavy_work import Turn
     from kohort.security.acls import Question
 
@@ -33,7 +33,7 @@ class Context:
     )
 
     def __init__(
-        self, api_key: int, version: int, correlation_id: int, client_id: str, connection: "Connection"
+        self, api_key: int, version: int, correlation_id: int, client_id: str, connection: "BrokerConnection"
     ) -> None:
         self.api_key = api_key
         self.version = version
@@ -51,9 +51,14 @@ class Context:
             self.turn.end()
 
     @property
-    def advertised(self) -> "Address":
+    def advertised(self) -> "ListenAddress":
         """The broker's address for clients of the listener that this request came in on."""
         return self.connection.endpoint.advertised
+
+    @property
+    def listener(self) -> str:
+        """The name of the listener that this request came in on."""
+        return self.connection.endpoint.listener.name
 
     @property
     def client_host(self) -> str:

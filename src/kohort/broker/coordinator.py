@@ -4,19 +4,20 @@ Every group belongs to one partition of ``__consumer_offsets``; ``TopicRuntime``
 """
 
 import asyncio
-import logging
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, assert_never
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
+from kohort.broker.clock import pause
 from kohort.broker.expressions import Matches, resolve
 from kohort.broker.group_configs import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
-from kohort.broker.heavy_work import Slice
+from kohort.broker.heavy_work import WorkSlice
 from kohort.broker.journal import JournalWriter
 from kohort.broker.memory import members_limit
 from kohort.broker.partition_runtime import PartitionRuntime, Status, Waiter
 from kohort.broker.topic_runtime import TopicRuntime
 from kohort.broker.topics import ServedTopic, offsets_topic
-from kohort.cluster.view import Node, Placed
+from kohort.cluster.view import ChangeReason, Placed, PlacedNode
 from kohort.groups.availability import Absence, answer_while, heartbeat_error_while
 from kohort.groups.classic.state import member_bytes
 from kohort.groups.commands import (
@@ -39,18 +40,29 @@ from kohort.groups.replies import ReplyBody
 from kohort.groups.settings import GroupSettings, MigrationPolicy
 from kohort.groups.shard import Shard
 from kohort.groups.state import State
+from kohort.groups.takeover import Takeover
 from kohort.groups.validate import check_group_id
+from kohort.log.background import persist, report
 from kohort.model.errors import ErrorCode, RefusedError
-from kohort.model.ids import Generation, GroupId, InstanceId, Instant, MemberId, ReplyTo, TopicName
+from kohort.model.ids import (
+    Generation,
+    GroupId,
+    InstanceId,
+    Instant,
+    LeaderEpoch,
+    MemberId,
+    ReplyTo,
+    TopicName,
+)
 from kohort.model.topics import CONSUMER_OFFSETS
 from kohort.primitives.strings import partition_for
-from kohort.security.acls import Operation, Question, ResourceType, host_text
+from kohort.security.acls import AclResourceType, Operation, Question, host_text
 from kohort.security.listeners import split_list
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
-logger = logging.getLogger("kohort.coordinator")
+T = TypeVar("T")
 
 _QUESTION_PRICE = 5  # of one topic for the authorizer
 _GROUPS_THAT_FILL_IT = 4  # one group may take a quarter of what all members may
@@ -61,7 +73,7 @@ NO_REPLY = ReplyTo(0)  # of a command that is only made to be answered for a sha
 class GroupCoordinator:
     """The groups of this node, as soon as ``__consumer_offsets`` exists."""
 
-    def __init__(self, broker: "Broker", journal: JournalWriter) -> None:
+    def __init__(self, broker: "BrokerState", journal: JournalWriter) -> None:
         self._topics = broker.topics
         self._catalog = broker.catalog
         self._configs = broker.configs
@@ -79,7 +91,9 @@ class GroupCoordinator:
         self._effects: set[asyncio.Task[None]] = set()
         self._running = False
         self._members_limit = members_limit(self._configs)
-        self._topics_version: int = self._clock.now().wall  # stored with what it was: grows over restarts
+        self._taken_over: dict[int, LeaderEpoch] = {}  # shards of other nodes, with the epoch of the take
+        self._is_shared = broker.settings.cluster is not None
+        self._topics_version = self._next_topics_version(-1)
 
     def start(self) -> None:
         """Begin to load what ``__consumer_offsets`` holds; requests are answered meanwhile."""
@@ -219,7 +233,7 @@ class GroupCoordinator:
         placed = self._placed(group_id)
         return placed is not None and placed.leader == self._catalog.session
 
-    def coordinator_of(self, group_id: str) -> Node | None:
+    def coordinator_of(self, group_id: str) -> PlacedNode | None:
         """The node that coordinates a group; ``None`` while there is none."""
         placed = self._placed(group_id)
         return None if placed is None else self._catalog.view.leader_of(placed)
@@ -245,10 +259,19 @@ class GroupCoordinator:
             self._topic_changed(topic)
 
     def _topic_changed(self, topic: ServedTopic) -> None:
-        self._topics_version = max(self._topics_version + 1, self._clock.now().wall)
+        self._topics_version = self._next_topics_version(self._topics_version)
         changed = TopicsChanged((_image(topic),), self._topics_version)
         for shard in self._groups.partitions.values():
             shard.tell(changed)
+
+    def _next_topics_version(self, last: int) -> int:
+        """What a group stores with the topics that match its expressions: it grows over restarts.
+
+        Nodes that share a database count by its version, which is the same for all of them.
+        """
+        if self._is_shared:
+            return max(last, self._catalog.view.version)
+        return max(last + 1, self._clock.now().wall)
 
     def group_configured(self, group: str, configs: Mapping[str, str]) -> None:
         """The configs of a group were replaced."""
@@ -270,35 +293,46 @@ class GroupCoordinator:
         task.add_done_callback(self._effects.discard)
 
     async def _assign(self, shard: PartitionRuntime[Shard], asked: ComputeTarget) -> None:
-        """Run an assignor in a thread; whatever goes wrong, the shard gets its answer and may ask again."""
-        ready = TargetReady(asked, None)
-        try:
-            ready = await self._heavy_work.call(lambda: answer(asked))
-        except Exception:
-            logger.exception("assignor %s failed for group %s", asked.assignor, asked.group_id)
-        shard.tell(ready)
+        """Run an assignor in a thread; after a bug the shard gets its answer, too, and may ask again."""
+        what = f"assignor {asked.assignor} of group {asked.group_id}"
+        ready = await self._persist(what, lambda: self._heavy_work.call(lambda: answer(asked)))
+        shard.tell(ready or TargetReady(asked, None))
 
     async def _resolve(self, shard: PartitionRuntime[Shard], asked: ResolveExpressions) -> None:
-        """Match expressions in a thread; whatever goes wrong, the shard gets its answer and may ask again."""
+        """Match expressions in a thread; after a bug the shard gets its answer, too, and may ask again."""
         version = self._topics_version
         names = [topic.name for topic in self._topics]
-        found: Matches = ()
-        try:
+
+        async def match() -> Matches:
             matches = await self._heavy_work.call(lambda: resolve(asked.expressions, names))
-            found = await self._describable(asked, matches)
-        except Exception:
-            logger.exception("the regular expressions of group %s cannot be resolved now", asked.group_id)
-        shard.tell(ExpressionsResolved(asked.group_id, found, version, asked.started_at))
+            return await self._describable(asked, matches)
+
+        found = await self._persist(f"the match of the regular expressions of group {asked.group_id}", match)
+        shard.tell(ExpressionsResolved(asked.group_id, found or (), version, asked.started_at))
+
+    async def _persist(self, what: str, work: Callable[[], Awaitable[T]]) -> T | None:
+        """What ``work`` returns, tried again after a fault of the machine; None after a bug."""
+
+        async def attempt() -> T | None:
+            try:
+                return await work()
+            except (OSError, MemoryError):
+                raise
+            except Exception as error:
+                report(what, error)
+                return None
+
+        return await persist(partial(pause, self._clock), what, attempt)
 
     async def _describable(self, asked: ResolveExpressions, matches: Matches) -> Matches:
         """Without the topics that the member whose heartbeat asked may not describe."""
         authorizer = self._authorizer
         if authorizer is None:
             return matches
-        host, slice_ = host_text(asked.client_host[1:]), Slice()
+        host, slice_ = host_text(asked.client_host[1:]), WorkSlice()
         allowed: dict[TopicName, bool] = {}
         for name in {name for _, names in matches for name in names}:
-            question = Question(asked.principal, host, Operation.DESCRIBE, ResourceType.TOPIC, name)
+            question = Question(asked.principal, host, Operation.DESCRIBE, AclResourceType.TOPIC, name)
             allowed[name] = authorizer.may(question)
             if slice_.is_full(_QUESTION_PRICE):
                 await asyncio.sleep(0)
@@ -325,10 +359,26 @@ class GroupCoordinator:
             consumer_regex_refresh_interval_ms=number("group.consumer.regex.refresh.interval.ms"),
         )
 
-    def _make_shard(self, now: Instant, max_batch_bytes: int) -> Shard:
+    def _make_shard(self, now: Instant, max_batch_bytes: int, partition: int) -> Shard:
         topics = TopicsChanged(tuple(map(_image, self._topics)), self._topics_version)
         configs = (_configured(group, own) for group, own in self._catalog.group_configs.items())
-        return Shard(self.settings(max_batch_bytes), now, topics, configs, self._deletion_time)
+        shard = Shard(self.settings(max_batch_bytes), now, topics, configs, self._deletion_time)
+        takeover = self._takeover(partition, now)
+        if takeover is not None:
+            shard.take_over(takeover)
+        return shard
+
+    def _takeover(self, partition: int, now: Instant) -> Takeover | None:
+        """That another node coordinated a shard before this one; said once, not after each load."""
+        topic = self._topics.get(CONSUMER_OFFSETS)
+        if topic is None:
+            return None
+        placed = topic.placed[partition]
+        change, last = placed.change, self._taken_over.get(partition)
+        if change is None or change.from_node is None or placed.leader_epoch == last:
+            return None
+        self._taken_over[partition] = placed.leader_epoch
+        return None if change.reason is ChangeReason.AGAIN else Takeover(self._catalog.node_id, change, now)
 
 
 def _image(topic: ServedTopic) -> TopicImage:

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kohort.broker.connection import Buffers, Connection, Parked
+from kohort.broker.connection import BrokerConnection, Buffers, Parked
 from kohort.broker.context import Context, Interceptor, Later, RawReply, Response, Result
-from kohort.broker.handlers import OF_THE_VIEW, SERVED, Served, Wait
+from kohort.broker.handlers import SERVED, Served, Wait
 from kohort.broker.heavy_work import Turn
 from kohort.broker.memory_budget import SMALL
 from kohort.broker.recognition import Grounds, Validity
-from kohort.broker.reply_prices import LARGE_REPLY, Price, price_of
+from kohort.broker.reply_prices import LARGE_REPLY
 from kohort.codec.compiled import NO_LIMIT, DecodeError, TooManyElementsError, decode_request, encode_parts
 from kohort.codec.schema import Message
 from kohort.log.background import describe
@@ -23,13 +23,14 @@ from kohort.wire.apis import ApiKey, api_spec
 from kohort.wire.headers import read_request_header
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
+    from kohort.security.acls import Authorizer
 
 logger = logging.getLogger("kohort.dispatch")
 
 _PREFIX = struct.Struct(">ii")  # size of the frame, correlation id
 _NEVER = 2**15  # above any version
-AT_ONCE = 2_000  # elements of arrays that are read or written without a thread: some milliseconds
+AT_ONCE = 1_000  # elements of arrays that are read or written without a thread: some milliseconds
 _REPLIES = (Message, RawReply)  # a tuple: the union would be made again for every request
 
 _WHILE_IN_WORK = 2  # times its size: the frame, and the batches made of it
@@ -41,10 +42,8 @@ class Handler(NamedTuple):
     served: Served
     request_class: type[Message]
     first_tagged_reply: int  # the version from which on the header of a reply has a tag section
-    handle: Callable[["Broker", Any, Context], Result]
+    handle: Callable[["BrokerState", Any, Context], Result]
     refuse: Callable[[Any, ErrorCode], Message]
-    is_from_memory: bool = False  # it may leave only while this node's lease lasts
-    price: Price | None = None  # of the reply, if that may be much larger than the request
     remember: Callable[..., Any] | None = None  # keeps a frame, so that it is recognised when it comes again
 
 
@@ -61,10 +60,18 @@ def load_handler(served: Served) -> Handler:
         tagged,
         module.handle,
         module.refuse,
-        served.is_from_memory,
-        price_of(served.key),
         remember,
     )
+
+
+def _guard(authorizer: "Authorizer | None") -> Callable[[Handler], Handler]:
+    """What puts a handler behind its rule; only a broker with an authorizer pays for loading the rules."""
+    if authorizer is None:
+        return lambda handler: handler
+    from kohort.broker.authorization import check_rules, guarded
+
+    check_rules(SERVED)
+    return partial(guarded, authorizer=authorizer)
 
 
 class ParkedRequest:
@@ -122,14 +129,19 @@ class ParkedRequest:
 class LargeMessage:
     """A request that is being read, or a reply that is being written, in a thread."""
 
-    __slots__ = ("_only_waits", "future", "held")
+    __slots__ = ("_context", "_only_waits", "future", "held")
 
     def __init__(
-        self, work: Coroutine[Any, Any, Buffers | Parked | None], handler: Handler, held: int = 0
+        self,
+        work: Coroutine[Any, Any, Buffers | Parked | None],
+        handler: Handler,
+        held: int = 0,
+        context: Context | None = None,
     ) -> None:
         self.held = held
         self.future: asyncio.Future[Any] = asyncio.ensure_future(work)
         self._only_waits = handler.served.wait is Wait.ONLY
+        self._context = context  # of a small request that has not been begun before it has its turn
 
     def parts(self) -> Buffers | Parked | None:
         try:
@@ -139,8 +151,8 @@ class LargeMessage:
         return answer
 
     def abandon(self) -> None:
-        """As of any request."""
-        if self._only_waits:
+        """As of any request; and a large reply that has not been begun is not made."""
+        if self._only_waits or (self._context is not None and self._context.turn is None):
             self.future.cancel()
 
 
@@ -150,8 +162,9 @@ Encode = Callable[[Response, Handler, Context], Buffers | Parked | None]
 class Dispatch:
     """Routes frames to handlers. One for a broker; it keeps nothing of a request."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "BrokerState") -> None:
         self._broker = broker
+        self._guarded = _guard(broker.authorizer)
         self._may_answer = broker.catalog.may_answer
         self.notices = broker.notices
         self._served: dict[int, Served] = {api.key: api for api in SERVED}
@@ -175,7 +188,7 @@ class Dispatch:
         self._validity.holds = False
         self._validity = Validity()
 
-    def serve(self, frame: bytes, connection: Connection) -> Buffers | Parked | None:
+    def serve(self, frame: bytes, connection: BrokerConnection) -> Buffers | Parked | None:
         """Answer one frame, or raise ProtocolError with a text that names client, API and reason."""
         header, position = read_request_header(frame)
         context = Context(*header, connection)
@@ -189,29 +202,34 @@ class Dispatch:
             return self._started(LargeMessage(work, handler, _WHILE_IN_WORK * len(frame)))
         except DecodeError as error:
             raise ProtocolError(f"{context} cannot be read: {error}") from error
-        price = handler.price(self._broker, request, context.version) if handler.price is not None else 0
+        price_of = handler.served.price
+        price = 0 if price_of is None else price_of(self._broker, request, context.version)
         if price > LARGE_REPLY:
-            return self._started(LargeMessage(self._reply_large(price, handler, request, context), handler))
+            work = self._reply_large(price, handler, request, context)
+            return self._started(LargeMessage(work, handler, context=context))
         answer = self._answer(handler, request, context, len(frame))
         if handler.remember is not None and self._is_direct(connection) and not context.is_denied:
             self._keep((frame, position, request), handler, context)
         return answer
 
-    def _is_direct(self, connection: Connection) -> bool:
+    def _is_direct(self, connection: BrokerConnection) -> bool:
         """Whether frames go from the connection to their handlers: no rule, no session that ends."""
         return self._interceptor is None and connection.asks(self)
 
     def _keep(self, read: tuple[bytes, int, Any], handler: Handler, context: Context) -> None:
         """Let the connection recognise what it has sent, if it sends that again."""
         connection = context.connection
-        match handler.served.key:
-            case ApiKey.HEARTBEAT:
-                connection.seen = self._remember(read, handler, context)
-            case ApiKey.CONSUMER_GROUP_HEARTBEAT:
-                connection.seen_consumer = self._remember(read, handler, context)
-            case ApiKey.OFFSET_COMMIT:
-                if connection.commits.is_worth_it(len(read[0])):
-                    connection.commits.seen = self._remember(read, handler, context)
+        frame = read[0]
+        api = frame[:2]
+        if handler.served.key is ApiKey.OFFSET_COMMIT:
+            last = connection.seen.get(api)
+            if not connection.commit_sizes.is_worth_it(len(frame), last):
+                return
+        seen = self._remember(read, handler, context)
+        if seen is not None:
+            connection.seen[api] = seen
+        else:
+            connection.seen.pop(api, None)
 
     def _remember(self, read: tuple[bytes, int, Any], handler: Handler, context: Context) -> Any:  # noqa: ANN401
         """What is kept of a frame, whose body begins at a position, and of the request in it."""
@@ -253,17 +271,17 @@ class Dispatch:
         Looked at before a request is handled, and again when its answer is made. The answer was true at
         that moment, however long it then takes to the client.
         """
-        if handler.is_from_memory and not self._may_answer():
-            if handler.served.key in OF_THE_VIEW:
+        served = handler.served
+        if served.source is not None and not self._may_answer():
+            if served.of_the_view:
                 # An old view would send clients back to this node for ever. Without it they ask another one.
                 raise ProtocolError("this node has lost touch with its cluster")
-            of_groups = handler.served.of_groups
-            code = ErrorCode.NOT_COORDINATOR if of_groups else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            code = ErrorCode.NOT_COORDINATOR if served.of_groups else ErrorCode.NOT_LEADER_OR_FOLLOWER
             raise RefusedError(code, "this node has lost touch with its cluster")
 
     def _check_answer(self, handler: Handler) -> None:
-        """The same for an answer, except of Produce: what is stored stays so if another node leads now."""
-        if handler.served.key is not ApiKey.PRODUCE:
+        """The same for an answer that has waited, unless it says what is stored."""
+        if not handler.served.is_stored:
             self._check(handler)
 
     def _encode(self, response: Response, handler: Handler, context: Context) -> Buffers | Parked | None:
@@ -292,9 +310,10 @@ class Dispatch:
         self, price: int, handler: Handler, request: Message, context: Context
     ) -> Buffers | Parked | None:
         """A small request whose reply is large: not before there is room for it."""
-        context.turn = turn = await self._broker.heavy_work.turn()
+        turn = await self._broker.heavy_work.turn()
         try:
             room = await self._broker.budget.take_room(price)
+            context.turn = turn  # it is begun
             try:
                 return await _finish(self._answer(handler, request, context, 0), turn)
             finally:
@@ -326,12 +345,7 @@ class Dispatch:
         return self._interceptor(context, request, lambda: handler.handle(self._broker, request, context))
 
     def _load(self, served: Served) -> Handler:
-        handler = load_handler(served)
-        if self._broker.authorizer is None:
-            return handler
-        from kohort.broker.authorization import guarded
-
-        return guarded(handler, self._broker.authorizer)
+        return self._guarded(load_handler(served))
 
     def _handler(self, context: Context) -> Handler | None:
         handler = self._handlers.get(context.api_key)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kohort.listening")
 
 
-class Address(NamedTuple):
+class ListenAddress(NamedTuple):
     """Where a broker can be reached."""
 
     host: str
@@ -37,7 +37,7 @@ class Endpoint:
         self.tls = ListenerTls(listener, settings) if listener.protocol.has_tls else None
         self.sasl = _sasl_settings(listener, settings) if listener.protocol.has_sasl else None
         self.request_limits: Mapping[int, int] = {}  # the bytes of a request by the key of its API
-        self.bound = self.advertised = Address("", 0)  # known once it is open
+        self.bound = self.advertised = ListenAddress("", 0)  # known once it is open
 
     def frames(self) -> FrameBuffer:
         """Cuts the bytes of a new connection; until its peer has logged in, no request may be large."""
@@ -48,8 +48,8 @@ class Endpoint:
     def opened(self, port: int) -> None:
         """The socket has this port."""
         listener = self.listener
-        self.bound = Address(listener.host, port)
-        self.advertised = Address(listener.advertised_host, listener.advertised_port or port)
+        self.bound = ListenAddress(listener.host, port)
+        self.advertised = ListenAddress(listener.advertised_host, listener.advertised_port or port)
 
     def __str__(self) -> str:
         """The address with the name of the listener, unless it was given without one."""
@@ -74,13 +74,15 @@ def check_risks(listeners: Sequence[Listener], settings: Mapping[str, str], *, i
     for listener in open_to_others:
         if listener.protocol.has_tls or insecure:
             continue
-        in_clear = {"PLAIN", "OAUTHBEARER"} & set(_mechanisms(listener, settings))
-        if authorizer and (not listener.protocol.has_sasl or in_clear):
+        if listener.protocol.has_sasl:
+            is_risk = not {"PLAIN", "OAUTHBEARER"}.isdisjoint(_mechanisms(listener, settings))
+            what, instead = "passwords or tokens", "SASL_SSL, the mechanism SCRAM-SHA-256"
+        else:
+            is_risk, what, instead = authorizer, "what the authorizer protects", "SSL"
+        if is_risk:
             raise KohortError(
-                f"listener {listener} sends names, passwords and records without encryption, "
-                "and other machines can reach it",
-                hint=f"use {'SASL_SSL' if listener.protocol.has_sasl else 'SSL'}, a loopback address, "
-                "or --insecure if the network is trusted",
+                f"listener {listener} sends {what} without encryption, and other machines can reach it",
+                hint=f"use {instead}, a loopback address, or --insecure if the network is trusted",
             )
     bare = [str(one) for one in open_to_others if not (one.protocol.has_tls or one.protocol.has_sasl)]
     if bare and not authorizer:

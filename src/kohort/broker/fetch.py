@@ -16,7 +16,7 @@ from kohort.model.topics import TopicPartition
 from kohort.wire.messages.fetch import EpochEndOffset, LeaderIdAndEpoch, PartitionData
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 
 MOST_WAITING = 100_000
@@ -26,7 +26,7 @@ _NOTHING = Slice([], 0, Offset(0))
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-class Terms(NamedTuple):
+class FetchTerms(NamedTuple):
     """What holds for all partitions of one Fetch."""
 
     version: int
@@ -35,6 +35,7 @@ class Terms(NamedTuple):
     committed_only: bool  # isolation level read_committed
     may_exceed: bool = True  # whether the first batch comes whole even if it is larger than all budgets
     may_read: Callable[[str], bool] | None = None  # asked for each topic, if there is an authorizer
+    listener: str = ""  # that the request came in on
 
 
 class Planned(NamedTuple):
@@ -48,13 +49,13 @@ class Planned(NamedTuple):
     leader: Leader | None = None  # elsewhere
 
 
-def plan(broker: "Broker", wanted: dict[PartitionKey, Wanted], terms: Terms) -> Iterator[Planned]:
+def plan(broker: "BrokerState", wanted: dict[PartitionKey, Wanted], terms: FetchTerms) -> Iterator[Planned]:
     """Find the logs, one by one; every check that does not need to read."""
     for key, ask in list(wanted.items()):
         yield _plan_one(broker, key, ask, terms)
 
 
-def _plan_one(broker: "Broker", key: PartitionKey, wanted: Wanted, terms: Terms) -> Planned:
+def _plan_one(broker: "BrokerState", key: PartitionKey, wanted: Wanted, terms: FetchTerms) -> Planned:
     try:
         if terms.may_read is not None:
             _check_may_read(broker, key[0], terms.may_read)
@@ -72,14 +73,14 @@ def _plan_one(broker: "Broker", key: PartitionKey, wanted: Wanted, terms: Terms)
         return Planned(key, wanted, None, error.code)
 
 
-def _check_may_read(broker: "Broker", key: TopicKey, may_read: Callable[[str], bool]) -> None:
+def _check_may_read(broker: "BrokerState", key: TopicKey, may_read: Callable[[str], bool]) -> None:
     """Before the topic is looked up: who may not read it does not learn whether it exists."""
     name = key if isinstance(key, str) else _topic(broker, key).name
     if not may_read(name):
         raise RefusedError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-def _topic(broker: "Broker", key: TopicKey) -> ServedTopic:
+def _topic(broker: "BrokerState", key: TopicKey) -> ServedTopic:
     if isinstance(key, str):
         topic = broker.topics.get(key)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -106,11 +107,11 @@ def _divergence(log: Log, wanted: Wanted) -> EpochEndOffset | None:
     return None
 
 
-def _limit(log: Log, terms: Terms) -> Offset:
+def _limit(log: Log, terms: FetchTerms) -> Offset:
     return log.last_stable_offset if terms.committed_only else log.high_watermark
 
 
-def is_satisfied(planned: list[Planned], terms: Terms) -> bool:
+def is_satisfied(planned: list[Planned], terms: FetchTerms) -> bool:
     """Whether a Fetch can be answered now: something is wrong, or there are bytes enough."""
     readable = 0
     for part in planned:
@@ -123,7 +124,7 @@ def is_satisfied(planned: list[Planned], terms: Terms) -> bool:
     return terms.min_bytes <= 0 or not planned
 
 
-def _readable(part: Planned, terms: Terms) -> int | None:
+def _readable(part: Planned, terms: FetchTerms) -> int | None:
     """How many bytes a reader would find, or None if the reply has to say what is wrong."""
     log = part.log
     if log is None or part.diverging is not None or log.failure is not None or _is_beyond(part, log):
@@ -140,7 +141,7 @@ def _is_beyond(part: Planned, log: Log) -> bool:
 
 
 def read(
-    planned: list[Planned], terms: Terms, take: Callable[[PartitionKey, PartitionData], bool]
+    planned: list[Planned], terms: FetchTerms, take: Callable[[PartitionKey, PartitionData], bool]
 ) -> Steps[Slice, None]:
     """Every partition of the plan, one by one, in its order: whole batches within both byte budgets.
 
@@ -175,7 +176,7 @@ def read(
             yield None
 
 
-def _unread(part: Planned, log: Log, terms: Terms) -> PartitionData:
+def _unread(part: Planned, log: Log, terms: FetchTerms) -> PartitionData:
     return PartitionData(
         partition_index=part.key[1],
         high_watermark=log.high_watermark,
@@ -210,7 +211,7 @@ class FetchWaiters:
         """Whether a Fetch with very many partitions may wait: what it keeps for each is not small."""
         return self._partitions + partitions <= MOST_WAITING
 
-    def wait(self, planned: list[Planned], terms: Terms, max_wait_ms: int) -> "asyncio.Future[None]":
+    def wait(self, planned: list[Planned], terms: FetchTerms, max_wait_ms: int) -> "asyncio.Future[None]":
         """A future that is done when the plan is satisfied or the wait is over; cancel it to give up."""
         waiting = WaitingFetch(planned, terms, asyncio.get_running_loop().create_future())
         partitions = waiting.partitions
@@ -247,7 +248,7 @@ class WaitingFetch:
 
     __slots__ = ("_found", "_parts", "_readable", "_terms", "future")
 
-    def __init__(self, planned: list[Planned], terms: Terms, future: "asyncio.Future[None]") -> None:
+    def __init__(self, planned: list[Planned], terms: FetchTerms, future: "asyncio.Future[None]") -> None:
         self._parts = {part.log.partition: part for part in planned if part.log is not None}
         self._found: dict[TopicPartition, int] = {}
         self._readable = 0

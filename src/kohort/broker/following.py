@@ -22,7 +22,7 @@ from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import CONSUMER_OFFSETS, Topic, TopicPartition
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 logger = logging.getLogger("kohort.following")
 
@@ -33,7 +33,7 @@ _LONGEST_PAUSE_MS = 60_000  # between two attempts to open a partition that cann
 class Following:
     """Follows the view of one broker's cluster from ``start`` to ``stop``."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "BrokerState") -> None:
         self._broker = broker
         self._cluster = broker.catalog
         self._storage = broker.storage

@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from kohort.broker.connection import Buffers, Connection, Parked
+from kohort.broker.connection import BrokerConnection, Buffers, Parked
 from kohort.broker.sasl_mechanisms import Exchange, LoginError
 from kohort.broker.sasl_mechanisms import Step as LoginStep
 from kohort.codec.compiled import decode_request, encode
@@ -24,7 +24,7 @@ from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, Sasl
 from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
     from kohort.broker.dispatch import Dispatch
     from kohort.broker.notices import Notices
     from kohort.broker.sasl_settings import SaslSettings
@@ -63,7 +63,7 @@ class _Waiting:
 class Gate:
     """Answers one connection. Implements ``Requests`` of ``connection.py``."""
 
-    def __init__(self, broker: "Broker", dispatch: "Dispatch", sasl: "SaslSettings") -> None:
+    def __init__(self, broker: "BrokerState", dispatch: "Dispatch", sasl: "SaslSettings") -> None:
         self._broker = broker
         self._dispatch = dispatch
         self._sasl = sasl
@@ -81,7 +81,7 @@ class Gate:
     def notices(self) -> "Notices":
         return self._dispatch.notices
 
-    def serve(self, frame: bytes, connection: Connection) -> Buffers | Parked | None:
+    def serve(self, frame: bytes, connection: BrokerConnection) -> Buffers | Parked | None:
         match self._state:
             case _State.COMPLETE:
                 return self._serve_session(frame, connection)
@@ -94,7 +94,7 @@ class Gate:
 
     # The three states
 
-    def _serve_session(self, frame: bytes, connection: Connection) -> Buffers | Parked | None:
+    def _serve_session(self, frame: bytes, connection: BrokerConnection) -> Buffers | Parked | None:
         now = self._now()
         if int.from_bytes(frame[:2], "big") == ApiKey.SASL_HANDSHAKE and self._may_repeat(now):
             self._reauthentication_at = now
@@ -108,7 +108,7 @@ class Gate:
         since = self._reauthentication_at
         return self._expires_at is not None and (since is None or now - since >= _BEFORE_REPEATING_MS)
 
-    def _handshake(self, frame: bytes, connection: Connection) -> Buffers | Parked | None:
+    def _handshake(self, frame: bytes, connection: BrokerConnection) -> Buffers | Parked | None:
         try:
             header, position = read_request_header(frame)
         except ProtocolError as error:
@@ -131,7 +131,7 @@ class Gate:
         self._state = _State.AUTHENTICATE
         return _frame(reply, header)
 
-    def _answer_api_versions(self, frame: bytes, connection: Connection) -> Buffers | Parked | None:
+    def _answer_api_versions(self, frame: bytes, connection: BrokerConnection) -> Buffers | Parked | None:
         if self._state is not _State.FIRST:
             raise ProtocolError("a second ApiVersions before the log-in")
         self._versions_asked += 1
@@ -142,7 +142,7 @@ class Gate:
             self._state = _State.HANDSHAKE
         return answer
 
-    def _take_token(self, frame: bytes, connection: Connection) -> Buffers | Parked | None:
+    def _take_token(self, frame: bytes, connection: BrokerConnection) -> Buffers | Parked | None:
         if self._must_close:
             return self._fail(connection, None, "another mechanism in a re-authentication")
         if self._raw:
@@ -156,7 +156,7 @@ class Gate:
     # One token
 
     def _evaluate(
-        self, token: bytes, header: RequestHeader | None, connection: Connection
+        self, token: bytes, header: RequestHeader | None, connection: BrokerConnection
     ) -> Buffers | Parked | None:
         assert self._exchange is not None
         try:
@@ -168,7 +168,7 @@ class Gate:
             return self._refuse(error, header, connection)
 
     async def _evaluate_later(
-        self, step: Awaitable[LoginStep], header: RequestHeader | None, connection: Connection
+        self, step: Awaitable[LoginStep], header: RequestHeader | None, connection: BrokerConnection
     ) -> Buffers | Parked | None:
         try:
             return self._answer(await step, header, connection)
@@ -176,7 +176,7 @@ class Gate:
             return self._refuse(error, header, connection)
 
     def _answer(
-        self, step: LoginStep, header: RequestHeader | None, connection: Connection
+        self, step: LoginStep, header: RequestHeader | None, connection: BrokerConnection
     ) -> Buffers | Parked | None:
         lifetime = 0
         if step.note:
@@ -195,7 +195,7 @@ class Gate:
             reply.session_lifetime_ms = lifetime
         return _frame(reply, header)
 
-    def _complete(self, principal: str, expires_at: int | None, connection: Connection) -> int:
+    def _complete(self, principal: str, expires_at: int | None, connection: BrokerConnection) -> int:
         """Let the peer in; how long for, in milliseconds, or 0 for any time."""
         now = self._now()
         ends = [] if expires_at is None else [expires_at - self._broker.clock.now().wall]
@@ -211,7 +211,7 @@ class Gate:
         return lifetime
 
     def _refuse(
-        self, error: LoginError, header: RequestHeader | None, connection: Connection
+        self, error: LoginError, header: RequestHeader | None, connection: BrokerConnection
     ) -> Buffers | Parked | None:
         again = "re-" if self._principal else ""
         text = error.text or (
@@ -225,7 +225,7 @@ class Gate:
         )
         return self._fail(connection, _frame(reply, header), error.reason)
 
-    def _fail(self, connection: Connection, reply: Buffers | None, reason: str) -> Parked:
+    def _fail(self, connection: BrokerConnection, reply: Buffers | None, reason: str) -> Parked:
         self._state = _State.FAILED
         host = connection.client_host[1:]
         delay = self._sasl.failed.delay(host, asyncio.get_running_loop().time())
@@ -237,7 +237,7 @@ class Gate:
         return self._broker.clock.now().instant
 
 
-async def _after(delay: float, reply: Buffers | None, connection: Connection) -> Buffers | None:
+async def _after(delay: float, reply: Buffers | None, connection: BrokerConnection) -> Buffers | None:
     await asyncio.sleep(delay)
     # Behind the writing of the reply, which comes in the same turn of the loop as the end of this.
     loop = asyncio.get_running_loop()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from concurrent.futures import Executor
 from contextlib import asynccontextmanager, closing
 from typing import TypeAlias, TypeVar
 
@@ -24,7 +25,7 @@ LARGE_AT_A_TIME = 4  # requests with thousands of entries, from reading to the b
 IN_A_SLICE = 10_000  # microseconds, about: what is done for one request before others have their turn
 
 
-class Slice:
+class WorkSlice:
     """Counts what a request has cost since others had their turn.
 
     ``if slice_.is_full(price): yield None`` in steps, or ``await asyncio.sleep(0)`` in a coroutine. Prices
@@ -65,10 +66,10 @@ class Turn:
 class HeavyWork:
     """Runs steps. One for a broker: one call at a time is in a thread, for each may need much memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, executor: Executor | None = None) -> None:
         self._turn = asyncio.Lock()
         self._places = asyncio.Semaphore(LARGE_AT_A_TIME)
-        self._threads = Threads(1, "kohort-heavy")
+        self._threads = executor or Threads(1, "kohort-heavy")
 
     def close(self) -> None:
         """No more steps."""

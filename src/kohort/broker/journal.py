@@ -7,13 +7,14 @@ the way: it is written in the background, and if it cannot keep up it drops even
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from kohort.broker.clock import Clock, pause
 from kohort.broker.config_values import ConfigValues
 from kohort.broker.journal_format import event_document, gap_document
 from kohort.broker.topics import ServedTopic, Topics, TopicToCreate
+from kohort.cluster.lease import SessionId
 from kohort.groups.events import Event, OffsetsCommitted
 from kohort.log.background import Background, report
 from kohort.log.log import Append, Log, Storage
@@ -38,16 +39,16 @@ class JournalWriter:
         storage: Storage,
         configs: ConfigValues,
         clock: Clock,
-        *,
-        is_shared: bool = False,
+        session: Callable[[], SessionId] | None = None,
     ) -> None:
-        self._is_shared = is_shared
+        """``session`` is for a node that shares the journal with others."""
+        self._session = session
         self._topics = topics
         self._storage = storage
         self._configs = configs
         self._clock = clock
         self._waiting: deque[tuple[WallTime, Event]] = deque()
-        self._dropped = 0
+        self.dropped = 0  # events that no record of a gap counts yet
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -72,7 +73,7 @@ class JournalWriter:
             if type(event) is OffsetsCommitted and not self._configs.flag("kohort.journal.commits"):
                 continue
             if len(self._waiting) >= _CAPACITY:
-                self._dropped += 1
+                self.dropped += 1
                 continue
             if at is None:
                 at = self._clock.now().wall
@@ -93,11 +94,11 @@ class JournalWriter:
     async def _write_some(self) -> bool:
         """Write one batch; whether it went well. What could not be written counts as dropped."""
         taken = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
-        dropped, self._dropped = self._dropped, 0
+        dropped, self.dropped = self.dropped, 0
         try:
             await self._append(taken, dropped)
         except Exception as error:
-            self._dropped += dropped + len(taken)
+            self.dropped += dropped + len(taken)
             report(f"writing {len(taken)} events to the journal", error, "; it counts them as lost")
             return False
         return True
@@ -109,10 +110,18 @@ class JournalWriter:
             key = event.group_id.encode("utf-8", "surrogatepass")
             record = NewRecord(at, key, event_document(event, at, self._topic_name))
             records.setdefault(partition_for(event.group_id, topic.partitions), []).append(record)
-        logs = {each: log for each in records if (log := await self._log(topic, each)) is not None}
+        logs: dict[int, Log] = {}
+        for each in records:
+            log = await self._log(each)
+            if log is not None:
+                logs[each] = log
+            elif not self._has_moved(each):
+                self._lose(each, len(records[each]), "it is not open")
         if dropped and logs:
             at = self._clock.now().wall
             records[min(logs)].append(NewRecord(at, None, gap_document(dropped, at)))
+        else:
+            self.dropped += dropped
         appends = [
             Append(
                 log.partition,
@@ -123,18 +132,34 @@ class JournalWriter:
             )
             for each, log in logs.items()
         ]
-        for result in await self._storage.append(appends):
+        for each, result in zip(logs, await self._storage.append(appends), strict=True):
             if isinstance(result, RefusedError):
-                raise result
+                has_gap = bool(dropped) and each == min(logs)
+                self.dropped += dropped - 1 if has_gap else 0  # its record counts below
+                self._lose(each, len(records[each]), str(result))
 
-    async def _log(self, topic: ServedTopic, partition: int) -> Log | None:
-        """The log for the groups of a shard; ``None`` if the shard has moved, and its journal with it."""
+    def _lose(self, partition: int, count: int, reason: str) -> None:
+        """Events of one partition cannot be written; those of the others can."""
+        self.dropped += count
+        error = RefusedError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{JOURNAL}-{partition}: {reason}")
+        report(f"writing {count} events to the journal", error, "; it counts them as lost")
+
+    async def _log(self, partition: int) -> Log | None:
+        """The log for the groups of a shard; ``None`` if that shard has moved, or if it does not open."""
         for _ in range(_LOOKS):
-            log = topic.logs.get(partition)
-            if log is not None or partition in topic.lost:
+            topic = self._topics.get(JOURNAL)
+            log = None if topic is None else topic.logs.get(partition)
+            if log is not None or self._has_moved(partition):
                 return log
             await pause(self._clock, _LOOK_AGAIN_MS)  # it is about to be led here
-        raise RefusedError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic.name}-{partition} is not led here")
+        return None
+
+    def _has_moved(self, partition: int) -> bool:
+        """Whether another node leads a partition, and with it the shard that it belongs to."""
+        topic = self._topics.get(JOURNAL)
+        if topic is None or self._session is None:
+            return topic is None
+        return topic.placed[partition].leader not in (None, self._session())
 
     def _topic_name(self, topic_id: TopicId) -> str | None:
         topic = self._topics.by_id(topic_id)
@@ -150,7 +175,7 @@ class JournalWriter:
         if topic is None:
             retention = self._configs.text("kohort.journal.retention.ms")
             offsets = self._topics.get(CONSUMER_OFFSETS)
-            partitions = 1 if offsets is None or not self._is_shared else offsets.partitions
+            partitions = 1 if offsets is None or self._session is None else offsets.partitions
             new = TopicToCreate(JOURNAL, partitions, configs={"retention.ms": retention})
             try:
                 topic = await self._topics.create(new)

@@ -9,23 +9,24 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from kohort.broker.context import Context
 from kohort.broker.topics import ServedTopic
-from kohort.cluster.view import Node
+from kohort.cluster.view import PlacedNode
 from kohort.log.log import Log
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 NO_EPOCH = -1
 NO_NODE = -1
 _NO_LEADER = int(ErrorCode.LEADER_NOT_AVAILABLE)
+_METADATA, _FIRST_WITH_LISTENER_ERROR = 3, 6
 
 
 class Leader(NamedTuple):
     """The node that leads a partition, and since which epoch."""
 
-    node: Node
+    node: PlacedNode
     epoch: LeaderEpoch
 
 
@@ -37,7 +38,9 @@ class NotLedError(RefusedError):
         self.leader = leader
 
 
-def led(broker: "Broker", topic: ServedTopic | None, partition: int, claimed_epoch: int = NO_EPOCH) -> Log:
+def led(
+    broker: "BrokerState", topic: ServedTopic | None, partition: int, claimed_epoch: int = NO_EPOCH
+) -> Log:
     """The log of a partition this broker leads, or RefusedError. -1 claims no epoch."""
     if topic is None:
         raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -52,7 +55,7 @@ def led(broker: "Broker", topic: ServedTopic | None, partition: int, claimed_epo
     return log
 
 
-def _not_led(broker: "Broker", topic: ServedTopic, partition: int, claimed_epoch: int) -> RefusedError:
+def _not_led(broker: "BrokerState", topic: ServedTopic, partition: int, claimed_epoch: int) -> RefusedError:
     if not 0 <= partition < topic.partitions:
         return RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     text = f"node {broker.node_id} does not lead {topic.name}-{partition}"
@@ -60,7 +63,7 @@ def _not_led(broker: "Broker", topic: ServedTopic, partition: int, claimed_epoch
 
 
 def leader_elsewhere(
-    broker: "Broker", topic: ServedTopic, partition: int, claimed_epoch: int = NO_EPOCH
+    broker: "BrokerState", topic: ServedTopic, partition: int, claimed_epoch: int = NO_EPOCH
 ) -> Leader | None:
     """Another node that leads a partition, if that is news to the client and was not before our own time."""
     placed = topic.placed[partition]
@@ -74,52 +77,65 @@ def leader_elsewhere(
 # Answers to clients
 
 
-class Endpoint(Protocol):
+class LeaderEndpoint(Protocol):
     """``NodeEndpoint`` of Produce and of Fetch."""
 
     node_id: int
 
 
-E = TypeVar("E", bound=Endpoint)
+E = TypeVar("E", bound=LeaderEndpoint)
 
 
-def add_endpoint(endpoints: list[E], make: Callable[..., E], node: Node) -> None:
-    """Tell where a leader is that the reply names; once for each."""
-    if all(each.node_id != node.node_id for each in endpoints):
+def add_endpoint(endpoints: list[E], make: Callable[..., E], leader: PlacedNode, listener: str) -> None:
+    """Say where a leader is that the reply names, for clients of the same listener; once for each."""
+    node = leader.at(listener)
+    if node is not None and all(each.node_id != node.node_id for each in endpoints):
         endpoints.append(make(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack))
 
 
 def leaders(
-    broker: "Broker", topic: ServedTopic, partitions: Iterable[int] | None = None
+    broker: "BrokerState", topic: ServedTopic, context: Context, partitions: Iterable[int] | None = None
 ) -> Iterator[tuple[int, int, list[int], int]]:
-    """For each partition an error code, the id of its leader, the same in a list, and the epoch."""
+    """For each partition an error code, the id of its leader, the same in a list, and the epoch.
+
+    A leader that has no listener like the one of this request cannot be reached by the client.
+    """
     view, placed, logs = broker.catalog.view, topic.placed, topic.logs
     session, error, leader, here = None, _NO_LEADER, NO_NODE, list[int]()
     for index in range(len(placed)) if partitions is None else partitions:
         each = placed[index]
         if each.leader != session:
             session, node = each.leader, view.leader_of(each)
-            error, leader, here = (
-                (_NO_LEADER, NO_NODE, []) if node is None else (0, node.node_id, [node.node_id])
-            )
+            if node is None:
+                error, leader, here = _NO_LEADER, NO_NODE, []
+            elif reachable(broker, node, context) is None:
+                error, leader, here = _no_listener(context), NO_NODE, [node.node_id]
+            else:
+                error, leader, here = 0, node.node_id, [node.node_id]
         log = logs.get(index)
         yield error, leader, here, each.leader_epoch if log is None else log.leader_epoch
 
 
-def nodes(broker: "Broker", context: Context) -> list[Node]:
-    """The nodes of the cluster in the order of their ids."""
-    found = broker.catalog.view.nodes.values()
-    return sorted((reachable(broker, node, context) for node in found), key=lambda node: node.node_id)
+def _no_listener(context: Context) -> int:
+    """Clients that ask for Metadata in old versions do not know the right code."""
+    is_old = context.api_key == _METADATA and context.version < _FIRST_WITH_LISTENER_ERROR
+    return _NO_LEADER if is_old else int(ErrorCode.LISTENER_NOT_FOUND)
 
 
-def reachable(broker: "Broker", node: Node, context: Context) -> Node:
-    """A node with the address that the client of this request reaches it at."""
+def nodes(broker: "BrokerState", context: Context) -> list[PlacedNode]:
+    """The nodes that clients of this listener reach, in the order of their ids."""
+    found = (reachable(broker, node, context) for node in broker.catalog.view.nodes.values())
+    return sorted((node for node in found if node is not None), key=lambda node: node.node_id)
+
+
+def reachable(broker: "BrokerState", node: PlacedNode, context: Context) -> PlacedNode | None:
+    """A node with the address of its listener of the same name; ``None`` if it has none such."""
     if node.session != broker.catalog.session:
-        return node
+        return node.at(context.listener)
     host, port = context.advertised
     return node._replace(host=host, port=port)
 
 
-def controller_id(broker: "Broker") -> int:
+def controller_id(broker: "BrokerState") -> int:
     """For show: every node can do what clients ask of a controller. The one with the lowest id."""
     return min((node.node_id for node in broker.catalog.view.nodes.values()), default=NO_NODE)

@@ -10,8 +10,16 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 
-from kohort.broker.login_limits import MOST_UNFINISHED, MOST_UNFINISHED_OF_ONE, network_of
+from kohort.broker.login_limits import (
+    MOST_UNFINISHED,
+    MOST_UNFINISHED_OF_ONE,
+    ArrivalRate,
+    ConnectionPlace,
+    network_of,
+)
+from kohort.log.background import describe
 from kohort.model.errors import KohortError
 
 logger = logging.getLogger("kohort.listening")
@@ -24,36 +32,40 @@ _SHUTDOWN_S = 1.0
 _PAUSE_S = 1.0  # after an error of the system, such as too many open files
 
 
-class Listener:
+class PortListener:
     """Has a port from ``bind`` on, and accepts connections from ``open`` until ``close``.
 
-    ``make`` makes the protocol of each.
-
-    With ``tls`` each connection begins with a handshake in the context that is current then.
+    ``make`` makes the protocol of each, which leaves its place when it is over. A host that ``admit`` gives
+    no place is closed at once. With ``tls`` each connection begins with a handshake in the context that is
+    current then.
     """
 
     def __init__(
         self,
-        make: Callable[[], asyncio.Protocol],
+        make: Callable[[ConnectionPlace], asyncio.Protocol],
         *,
+        admit: Callable[[str], ConnectionPlace | None] = lambda host: ConnectionPlace(),
         tls: Callable[[], ssl.SSLContext] | None = None,
         failed: Callable[[str, OSError], None] | None = None,
     ) -> None:
         self._make = make
+        self._admit = admit
         self._tls = tls
         self._failed = failed
         self._at_once = _AT_ONCE if tls is None else _AT_ONCE_TLS
-        self._handshakes: dict[asyncio.Task[object], str] = {}  # oldest first, with the peer's network
+        self._handshakes: dict[asyncio.Task[bool], str] = {}  # oldest first, with the peer's network
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.AbstractServer | None = None
         self._sockets: list[socket.socket] = []
-        self._welcoming: set[asyncio.Task[object]] = set()
+        self._welcoming: set[asyncio.Task[bool]] = set()
+        self._waiting: dict[socket.socket, asyncio.TimerHandle] = {}  # for their turn
+        self.rate: ArrivalRate | None = None
 
     async def bind(self, host: str, port: int) -> int:
         """Take a port on all addresses of a host, a free one for 0; returns it. Raises ``OSError``."""
         # The loop finds and binds the addresses; the sockets it then has are not used, but copies of them.
         server = await self._loop.create_server(
-            self._make, host, port, reuse_address=True, start_serving=False
+            asyncio.Protocol, host, port, reuse_address=True, start_serving=False
         )
         self._server = server
         for bound in server.sockets:
@@ -77,6 +89,10 @@ class Listener:
         self._sockets.clear()
         if self._server is not None:
             self._server.close()
+        for client, turn in self._waiting.items():
+            turn.cancel()
+            client.close()
+        self._waiting.clear()
         for handshake in self._handshakes:
             handshake.cancel()
         await asyncio.gather(*self._welcoming, return_exceptions=True)
@@ -91,15 +107,40 @@ class Listener:
                 self._pause(listening, error)
                 return
             client.setblocking(False)
-            if self._tls is None:
-                task = self._loop.create_task(self._welcome(client))
+            place = self._admit(peer[0])
+            if place is None:
+                client.close()
+                continue
+            wait = 0.0 if self.rate is None else self.rate.wait(peer[0], self._loop.time())
+            if wait is None:
+                place.leave()
+                client.close()
+            elif wait:
+                self._waiting[client] = self._loop.call_later(wait, self._begin, client, peer[0], place)
             else:
-                task = self._loop.create_task(self._shake_hands(client, peer[0], self._tls()))
-                self._count_handshake(task, peer[0])
-            self._welcoming.add(task)
-            task.add_done_callback(self._welcoming.discard)
+                self._begin(client, peer[0], place)
 
-    def _count_handshake(self, task: asyncio.Task[object], host: str) -> None:
+    def _begin(self, client: socket.socket, host: str, place: ConnectionPlace) -> None:
+        self._waiting.pop(client, None)
+        make = partial(self._make, place)
+        if self._tls is None:
+            task = self._loop.create_task(self._welcome(client, make))
+        else:
+            task = self._loop.create_task(self._shake_hands(client, host, make, self._tls()))
+            self._count_handshake(task, host)
+        self._welcoming.add(task)
+        task.add_done_callback(partial(self._welcomed, client, place))
+
+    def _welcomed(self, client: socket.socket, place: ConnectionPlace, task: asyncio.Task[bool]) -> None:
+        self._welcoming.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:  # a bug; the place and the socket must not stay with it
+            logger.error("a connection could not be opened: %s", describe(error))
+        if task.cancelled() or error is not None or not task.result():
+            client.close()
+            place.leave()
+
+    def _count_handshake(self, task: asyncio.Task[bool], host: str) -> None:
         """Peers that never finish must not keep others out: the oldest gives way."""
         network = network_of(host)
         of_one = [other for other, peer in self._handshakes.items() if peer == network]
@@ -110,32 +151,37 @@ class Listener:
         self._handshakes[task] = network
         task.add_done_callback(lambda done: self._handshakes.pop(done, None))
 
-    def _give_up(self, handshake: asyncio.Task[object]) -> None:
+    def _give_up(self, handshake: asyncio.Task[bool]) -> None:
         del self._handshakes[handshake]
         handshake.cancel()
 
-    async def _shake_hands(self, client: socket.socket, host: str, context: ssl.SSLContext) -> None:
+    async def _shake_hands(
+        self,
+        client: socket.socket,
+        host: str,
+        make: Callable[[], asyncio.Protocol],
+        context: ssl.SSLContext,
+    ) -> bool:
         try:
             await self._loop.connect_accepted_socket(
-                self._make,
+                make,
                 client,
                 ssl=context,
                 ssl_handshake_timeout=_HANDSHAKE_S,
                 ssl_shutdown_timeout=_SHUTDOWN_S,
             )
-        except asyncio.CancelledError:
-            client.close()
-            raise
         except (OSError, MemoryError) as error:  # errors of TLS and of time are errors of the system here
-            client.close()
             if self._failed is not None and isinstance(error, OSError):
                 self._failed(host, error)
+            return False
+        return True
 
-    async def _welcome(self, client: socket.socket) -> None:
+    async def _welcome(self, client: socket.socket, make: Callable[[], asyncio.Protocol]) -> bool:
         try:
-            await self._loop.connect_accepted_socket(self._make, client)
+            await self._loop.connect_accepted_socket(make, client)
         except (OSError, MemoryError):
-            client.close()  # it has gone again, or there is no memory for it
+            return False  # it has gone again, or there is no memory for it
+        return True
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
         """Those who wait are still there when it has become better; asking at once would only spin."""

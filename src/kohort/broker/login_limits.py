@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter, OrderedDict
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from kohort.model.errors import KohortError
 from kohort.security.listeners import split_list
 
 if TYPE_CHECKING:
-    from kohort.broker.connection import Connection
+    from kohort.broker.connection import BrokerConnection
 
 MOST_UNFINISHED = 256  # peers that have not logged in, of one listener
 MOST_UNFINISHED_OF_ONE = 32  # the same from one address
@@ -18,6 +19,8 @@ _FREE_FAILURES = 5  # within the window, before the delay grows
 _WINDOW_S = 60.0
 _LONGEST_DELAY_S = 5.0
 _MOST_ADDRESSES = 10_000
+_BURST_S = 1.0
+_LONGEST_WAIT_S = 1.0
 
 
 @lru_cache(_MOST_ADDRESSES)
@@ -39,9 +42,9 @@ class HalfOpen:
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
-        self._waiting: OrderedDict[Connection, asyncio.TimerHandle] = OrderedDict()
+        self._waiting: OrderedDict[BrokerConnection, asyncio.TimerHandle] = OrderedDict()
 
-    def add(self, connection: "Connection") -> None:
+    def add(self, connection: "BrokerConnection") -> None:
         network = network_of(connection.client_host[1:])
         of_one = [other for other in self._waiting if network_of(other.client_host[1:]) == network]
         if len(of_one) >= MOST_UNFINISHED_OF_ONE:
@@ -54,12 +57,12 @@ class HalfOpen:
         later = asyncio.get_running_loop().call_later
         self._waiting[connection] = later(self._patience_s, self._too_late, connection)
 
-    def remove(self, connection: "Connection") -> None:
+    def remove(self, connection: "BrokerConnection") -> None:
         timer = self._waiting.pop(connection, None)
         if timer is not None:
             timer.cancel()
 
-    def _too_late(self, connection: "Connection") -> None:
+    def _too_late(self, connection: "BrokerConnection") -> None:
         self.remove(connection)
         connection.close(f"it did not log in within {self._patience_s:g} s")
         connection.abort()  # a peer that does not read its replies would keep the connection otherwise
@@ -82,10 +85,12 @@ class PerAddress:
         self._open: Counter[str] = Counter()
 
     def enter(self, host: str) -> bool:
-        """Count a connection; whether its address may have it."""
+        """Count a connection, if its address may have it."""
         key = self._counted_as(host)
-        self._open[key] += 1
-        return self._open[key] <= self._exceptions.get(host, self._most)
+        may = self._open[key] < self._exceptions.get(host, self._most)
+        if may:
+            self._open[key] += 1
+        return may
 
     def leave(self, host: str) -> None:
         key = self._counted_as(host)
@@ -95,6 +100,75 @@ class PerAddress:
 
     def _counted_as(self, host: str) -> str:
         return host if host in self._exceptions else network_of(host)
+
+
+class ConnectionPlace:
+    """What a connection takes up from its accept until ``leave``, which may be called again."""
+
+    def __init__(self, leave: Callable[[], None] | None = None) -> None:
+        self._leave = leave
+
+    def leave(self) -> None:
+        leave, self._leave = self._leave, None
+        if leave is not None:
+            leave()
+
+
+class ConnectionPlaces:
+    """How many connections there may be, counted from their accept on: handshakes are connections."""
+
+    def __init__(self, of_listeners: Mapping[str, int], per_address: PerAddress | None) -> None:
+        self._of_listeners = of_listeners
+        self._per_address = per_address
+        self._taken = 0
+        self._at: Counter[str] = Counter()
+
+    def take(self, listener: str, host: str, most: int) -> ConnectionPlace | str:
+        """A place, or why there is none; ``most`` is the limit of all listeners together."""
+        if self._taken >= most:
+            return f"{most} connections are open already (max.connections)"
+        at_listener = self._of_listeners.get(listener, most)
+        if self._at[listener] >= at_listener:
+            setting = f"listener.name.{listener.lower()}.max.connections"
+            return f"{at_listener} connections are open already ({setting})"
+        if self._per_address is not None and not self._per_address.enter(host):
+            return "its address has too many connections (max.connections.per.ip)"
+        self._taken += 1
+        self._at[listener] += 1
+        return ConnectionPlace(partial(self._leave, listener, host))
+
+    def _leave(self, listener: str, host: str) -> None:
+        self._taken -= 1
+        self._at[listener] -= 1
+        if self._per_address is not None:
+            self._per_address.leave(host)
+
+
+class ArrivalRate:
+    """How many connections may come in within a second, at one listener and from one address.
+
+    As many as in a second may come at once; those beyond wait, each for its turn, at most a second.
+    """
+
+    def __init__(self, per_second: int, per_second_of_one: int) -> None:
+        self._interval_s = 1 / per_second
+        self._interval_of_one_s = 1 / per_second_of_one
+        self._free_at = float("-inf")  # when all that came in would be through, one after another
+        self._free_of_one: OrderedDict[str, float] = OrderedDict()
+
+    def wait(self, host: str, now: float) -> float | None:
+        """How long a new connection has to wait; None: longer than it may, and it counts for nothing."""
+        network = network_of(host)
+        free_at, free_of_one = max(self._free_at, now), max(self._free_of_one.get(network, now), now)
+        wait = max(free_at, free_of_one) - now - _BURST_S
+        if wait > _LONGEST_WAIT_S:
+            return None
+        self._free_at = free_at + self._interval_s
+        self._free_of_one[network] = free_of_one + self._interval_of_one_s
+        self._free_of_one.move_to_end(network)
+        if len(self._free_of_one) > _MOST_ADDRESSES:
+            self._free_of_one.popitem(last=False)
+        return max(wait, 0.0)
 
 
 class FailedLogins:

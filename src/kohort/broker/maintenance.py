@@ -4,7 +4,7 @@ import logging
 from datetime import timedelta
 from functools import partial
 
-from kohort.broker.broker import Broker
+from kohort.broker.broker import BrokerState
 from kohort.broker.clock import pause
 from kohort.log.background import Background
 from kohort.log.log import Upkeep
@@ -14,10 +14,10 @@ from kohort.model.steady_time import PATIENCE_MS, Jump
 logger = logging.getLogger("kohort.maintenance")
 
 
-class Maintenance:
+class BrokerMaintenance:
     """The maintenance of one broker's storage, until :meth:`stop` ends it."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerState) -> None:
         self._storage = broker.storage
         self._clock = broker.clock
         self._pause = partial(pause, broker.clock)

@@ -104,8 +104,11 @@ class MemoryBudget:
             self._look_after_it()
             try:
                 await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
+            except asyncio.CancelledError:  # its client is gone
+                if turn.cancelled():
+                    self._replies.remove((room, turn))
+                    self._let_in()
+                else:
                     self.give_room_back(room)
                 raise
         else:
@@ -195,10 +198,12 @@ class MemoryBudget:
     def _let_in(self) -> None:
         """Those who fit now, in the order in which they came; the first large one holds up all large ones."""
         while self._replies and self._has_room(self._replies[0][0]):
-            room, turn = self._replies.popleft()
-            if not turn.done():  # else its client is gone
-                self._reserve(room)
-                turn.set_result(None)
+            room, turn = self._replies[0]
+            if turn.done():
+                break  # its client is gone: it is about to go itself
+            self._replies.popleft()
+            self._reserve(room)
+            turn.set_result(None)
         is_held_up = False
         for holder, size in list(self._waiting.items()):
             if holder not in self._waiting or (is_held_up and size > _ORDINARY):

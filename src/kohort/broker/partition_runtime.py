@@ -14,16 +14,16 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, auto
+from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kohort.broker.appends import Appends
 from kohort.broker.clock import Alarm, Clock
 from kohort.broker.context import Later
 from kohort.codec.schema import Message
-from kohort.coordination.outcome import Append as ShardAppend
-from kohort.coordination.outcome import KeyValue, Outcome, size_at_most
+from kohort.coordination.outcome import CommandOutcome, KeyValue, PositionedAppend, size_at_most
 from kohort.coordination.positions import Reply
-from kohort.coordination.shard import Shard
+from kohort.coordination.shard import CoordinatorShard
 from kohort.log.log import Append, Log
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import Instant, ReplyTo
@@ -32,10 +32,13 @@ from kohort.records.record import NewRecord
 
 logger = logging.getLogger("kohort.coordinator")
 
-S = TypeVar("S", bound=Shard[Any, Any, Any])  # what is coordinated; it knows its commands and replies
+S = TypeVar(
+    "S", bound=CoordinatorShard[Any, Any, Any]
+)  # what is coordinated; it knows its commands and replies
 
 # Operations share a record batch up to about this size; one that is larger alone gets a batch of its own.
 _BATCH_BYTES = 256 * 1024
+_LATE_MS = 50  # an alarm that rings later than that was held up by other work
 _MOVED = ErrorCode.NOT_LEADER_OR_FOLLOWER  # what a log says whose partition is not served here
 
 
@@ -93,7 +96,7 @@ class PartitionRuntime(Generic[S]):
         self._lost = lost
         self._waiting: dict[ReplyTo, tuple[Any, Waiter]] = {}
         self._numbers = itertools.count(1)
-        self._queue: deque[ShardAppend] = deque()  # wants to be stored, in order of position
+        self._queue: deque[PositionedAppend] = deque()  # wants to be stored, in order of position
         self._orders: dict[int, tuple[Any, asyncio.Future[None]]] = {}  # by the position that settles them
         self._postponed: list[Any] = []  # orders for when the shard is loaded
         self.appending: asyncio.Future[Any] | None = None
@@ -159,7 +162,7 @@ class PartitionRuntime(Generic[S]):
         self._orders[outcome.append.position] = command, stored
         return stored
 
-    def _step(self, step: Callable[[], Outcome[Any, Any]]) -> Outcome[Any, Any] | None:
+    def _step(self, step: Callable[[], CommandOutcome[Any, Any]]) -> CommandOutcome[Any, Any] | None:
         """One step of the shard and everything that follows from it; ``None`` if the shard broke over it."""
         try:
             outcome = step()
@@ -169,7 +172,7 @@ class PartitionRuntime(Generic[S]):
             return None
         return outcome
 
-    def _take(self, outcome: Outcome[Any, Any]) -> None:
+    def _take(self, outcome: CommandOutcome[Any, Any]) -> None:
         self._send(outcome.replies)
         if outcome.append is not None:
             self._queue.append(outcome.append)
@@ -272,9 +275,15 @@ class PartitionRuntime(Generic[S]):
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm_at = due
-        self._alarm = self._clock.call_at(due, self._ring)
+        expected = max(due, self._clock.instant())  # a deadline may have passed while the shard was loaded
+        self._alarm = self._clock.call_at(due, partial(self._ring, expected))
 
-    def _ring(self) -> None:
+    def _ring(self, expected: Instant | None) -> None:
+        now = self._clock.instant()
+        if expected is not None and now - expected > _LATE_MS:
+            # The loop was busy. What came in meanwhile is read before any member is too late with it.
+            self._alarm = self._clock.call_at(Instant(now + 1), partial(self._ring, None))
+            return
         self._alarm = self._alarm_at = None
         if self.status is Status.ACTIVE and self._stored.may_answer():  # else an order to resume comes first
             self._step(lambda: self.shard.advance(self._clock.now()))

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from kohort.groups.commands import ConsumerHeartbeat
 from kohort.groups.replies import ConsumerHeartbeatReply
-from kohort.groups.translation import instance_id
+from kohort.groups.translation.classic import heartbeat_subject
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import Generation, GroupId, MemberId, ReplyTo
+from kohort.model.ids import ReplyTo
 
 if TYPE_CHECKING:
     from kohort.broker.coordinator import GroupCoordinator
@@ -30,6 +30,7 @@ R = TypeVar("R")
 
 # A request is a frame of: size, API and version (8 bytes), correlation id (4), client id and body.
 ID, AFTER_ID = 8, 12
+API = slice(4, 6)
 
 Unpark = Callable[[bytes], None]  # how a reply that was waited for gets to its connection
 
@@ -66,73 +67,25 @@ class Grounds:
         return self._validity.holds and all(map(self._authorizer.may, self._questions))
 
 
-class SeenHeartbeat:
-    """The heartbeat that a connection has sent last. ``write`` makes the whole frame of a reply to it."""
-
-    __slots__ = ("_coordinator", "_end", "_grounds", "_replies", "_said", "_size", "_start", "_write")
-
-    def __init__(
-        self,
-        frame: bytes,
-        request: "HeartbeatRequest",
-        coordinator: "GroupCoordinator",
-        grounds: Grounds,
-        write: Callable[[ErrorCode], bytes],
-    ) -> None:
-        self._said = (
-            (GroupId(request.group_id), MemberId(request.member_id)),
-            Generation(request.generation_id),
-            instance_id(request.group_instance_id),
-        )
-        self._size = 4 + len(frame)
-        self._start = len(frame).to_bytes(4, "big") + frame[: ID - 4]
-        self._end = frame[AFTER_ID - 4 :]
-        self._coordinator = coordinator
-        self._grounds = grounds
-        self._write = write
-        self._replies: dict[ErrorCode, tuple[bytes, bytes]] = {}  # before the correlation id, and after it
-
-    def answer(self, data: bytes) -> tuple[list[bytes], int]:
-        """Replies to the frames at the start of ``data`` that are this heartbeat again, and their length."""
-        replies: list[bytes] = []
-        position = 0
-        while (
-            data.startswith(self._end, position + AFTER_ID)
-            and data.startswith(self._start, position)
-            and self._grounds.hold()
-        ):
-            error = self._coordinator.heartbeat(*self._said)
-            before, after = self._replies.get(error) or self._reply(error)
-            replies.append(before + data[position + ID : position + AFTER_ID] + after)
-            position += self._size
-        if replies and not self._grounds.may_answer():
-            return [], 0  # the dispatch refuses it
-        return replies, position
-
-    def _reply(self, error: ErrorCode) -> tuple[bytes, bytes]:
-        frame = self._write(error)
-        reply = self._replies[error] = frame[:4], frame[8:]
-        return reply
+Basis = tuple["GroupCoordinator", Grounds]  # who decides, and why nothing has to be read again
 
 
 class SeenRequest(ABC, Generic[R]):
-    """A request whose reply may have to wait: it is parked here then, one at a time.
+    """A request that a connection has sent. If its reply has to wait it is parked here, one at a time.
 
     ``write`` makes the whole frame of a reply.
     """
 
-    __slots__ = ("_coordinator", "_grounds", "_number", "_unpark", "_write", "size")
+    __slots__ = ("_grounds", "_number", "_unpark", "_write", "coordinator", "size", "used")
     held = 0  # bytes of a request that waits: none
 
-    def __init__(
-        self, size: int, coordinator: "GroupCoordinator", grounds: Grounds, write: Callable[[R], bytes]
-    ) -> None:
+    def __init__(self, size: int, basis: Basis, write: Callable[[R], bytes]) -> None:
         self.size = size  # of the whole frame
-        self._coordinator = coordinator
-        self._grounds = grounds
+        self.coordinator, self._grounds = basis
         self._write = write
         self._number = b""  # the correlation id of the one that is answered now
         self._unpark: Unpark | None = None
+        self.used = False  # it has come again
 
     def take(self, data: bytes, unpark: Unpark) -> "bytes | SeenRequest[R] | None":
         """The reply to the request that ``data`` begins with; ``self`` if it is given to ``unpark`` later.
@@ -142,17 +95,22 @@ class SeenRequest(ABC, Generic[R]):
         asked = self.recognise(data)
         if asked is None or not self._grounds.hold() or not self._grounds.may_answer():
             return None
+        self.used = True
         self._number = data[ID:AFTER_ID]
         self._unpark = unpark
-        answer: object = self._coordinator.ask(*asked, self)
+        answer = self.ask(asked)
         if answer is self:
             return self
         self._unpark = None
         return self._reply(cast(R, answer)) if self._grounds.may_answer() else None
 
     @abstractmethod
-    def recognise(self, data: bytes) -> tuple[GroupId, Callable[[ReplyTo], Any]] | None:
-        """The group and the command, if ``data`` begins with such a request."""
+    def recognise(self, data: bytes) -> object | None:
+        """What to ask, if ``data`` begins with such a request."""
+
+    @abstractmethod
+    def ask(self, asked: Any) -> object:  # noqa: ANN401 - what ``recognise`` has found
+        """The reply to that, or ``self`` if it comes later."""
 
     @abstractmethod
     def parts_of(self, reply: R) -> tuple[bytes, bytes] | None:
@@ -186,32 +144,61 @@ class SeenRequest(ABC, Generic[R]):
         return parts[0] + self._number + parts[1]
 
 
-class SeenConsumerHeartbeat(SeenRequest[ConsumerHeartbeatReply]):
+class SameRequest(SeenRequest[R]):
+    """One that comes again byte by byte, but for its correlation id. The last reply is kept."""
+
+    __slots__ = ("_end", "_last", "_start")
+
+    def __init__(self, frame: bytes, basis: Basis, write: Callable[[R], bytes]) -> None:
+        super().__init__(4 + len(frame), basis, write)
+        self._start = len(frame).to_bytes(4, "big") + frame[: ID - 4]
+        self._end = frame[AFTER_ID - 4 :]
+        self._last: tuple[R, tuple[bytes, bytes]] | None = None
+
+    def recognise(self, data: bytes) -> object | None:
+        return (data.startswith(self._end, AFTER_ID) and data.startswith(self._start)) or None
+
+    def parts_of(self, reply: R) -> tuple[bytes, bytes] | None:
+        return self._last[1] if self._last is not None and self._last[0] == reply else None
+
+    def keep(self, reply: R, parts: tuple[bytes, bytes]) -> None:
+        self._last = reply, parts
+
+
+class SeenHeartbeat(SameRequest[ErrorCode]):
+    """The heartbeat of a member of a classic group: it is answered at once."""
+
+    __slots__ = ("_said",)
+
+    def __init__(
+        self, frame: bytes, request: "HeartbeatRequest", basis: Basis, write: Callable[[ErrorCode], bytes]
+    ) -> None:
+        super().__init__(frame, basis, write)
+        self._said = heartbeat_subject(request)
+
+    def ask(self, _asked: object) -> ErrorCode:
+        return self.coordinator.heartbeat(*self._said)
+
+
+class SeenConsumerHeartbeat(SameRequest[ConsumerHeartbeatReply]):
     """The heartbeat of a member of a consumer group that has nothing to say but that it is alive."""
 
-    __slots__ = ("_asked", "_end", "_is_enabled", "_last", "_start")
+    __slots__ = ("_command", "_group", "_is_enabled")
 
     def __init__(
         self,
         frame: bytes,
         command: Callable[[ReplyTo], ConsumerHeartbeat],
-        basis: "tuple[GroupCoordinator, Grounds]",
+        basis: Basis,
         is_enabled: Callable[[], bool],
         write: Callable[[ConsumerHeartbeatReply], bytes],
     ) -> None:
-        super().__init__(4 + len(frame), *basis, write)
-        self._start = len(frame).to_bytes(4, "big") + frame[: ID - 4]
-        self._end = frame[AFTER_ID - 4 :]
-        self._asked = command(ReplyTo(0)).group_id, command
+        super().__init__(frame, basis, write)
+        self._group, self._command = command(ReplyTo(0)).group_id, command
         self._is_enabled = is_enabled
-        self._last: tuple[ConsumerHeartbeatReply, tuple[bytes, bytes]] | None = None
 
-    def recognise(self, data: bytes) -> tuple[GroupId, Callable[[ReplyTo], ConsumerHeartbeat]] | None:
-        is_same = data.startswith(self._end, AFTER_ID) and data.startswith(self._start)
-        return self._asked if is_same and self._is_enabled() else None
+    def recognise(self, data: bytes) -> object | None:
+        return super().recognise(data) if self._is_enabled() else None
 
-    def parts_of(self, reply: ConsumerHeartbeatReply) -> tuple[bytes, bytes] | None:
-        return self._last[1] if self._last is not None and self._last[0] == reply else None
-
-    def keep(self, reply: ConsumerHeartbeatReply, parts: tuple[bytes, bytes]) -> None:
-        self._last = reply, parts
+    def ask(self, _asked: object) -> object:
+        return self.coordinator.ask(self._group, self._command, self)

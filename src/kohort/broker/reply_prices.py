@@ -1,11 +1,12 @@
 """What the reply to a small request may cost: about the memory it takes while it is made.
 
 Most replies are about as large as their requests, or have a bound. Those here name everything that there is:
-a request of a few bytes can make a reply of many megabytes. Dispatch asks before the handler begins: a reply
-of more than ``LARGE_REPLY`` waits until it is its turn, and until the budget has room for it.
+a request of a few bytes can make a reply of many megabytes. The row of the API says which of them it takes.
+Dispatch asks before the handler begins: a reply of more than ``LARGE_REPLY`` waits until it is its turn, and
+until the budget has room for it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,21 +14,27 @@ from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS
 from kohort.groups.consumer.state import ConsumerGroup
 from kohort.groups.offsets.state import OffsetsByTopic
 from kohort.model.ids import GroupId
-from kohort.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
-LARGE_REPLY = 1024 * 1024
+LARGE_REPLY = 256 * 1024  # six hundred partitions: some milliseconds
 
-_PARTITION, _GROUP, _OFFSET, _CONFIG, _RIGHT = 400, 400, 500, 800, 600  # bytes: as objects and on the wire
+_PARTITION, _GROUP, _OFFSET, _CONFIG, _RIGHT, _PRODUCER = (
+    400,
+    400,
+    500,
+    800,
+    600,
+    300,
+)  # bytes: as objects and on the wire
 _LOOKED_AT = 2_000  # offsets: some hundred microseconds
 _ALL_TOPICS_UNTIL = 0  # the version of Metadata in which no topics are all topics
 
-Price = Callable[["Broker", Any, int], int]
+Price = Callable[["BrokerState", Any, int], int]
 
 
-def _metadata(broker: "Broker", request: Any, version: int) -> int:  # noqa: ANN401
+def metadata(broker: "BrokerState", request: Any, version: int) -> int:  # noqa: ANN401
     if request.topics is None or (version <= _ALL_TOPICS_UNTIL and not request.topics):
         return _PARTITION * sum(topic.partitions for topic in broker.topics)
     found = (
@@ -37,23 +44,32 @@ def _metadata(broker: "Broker", request: Any, version: int) -> int:  # noqa: ANN
     return _PARTITION * sum(topic.partitions for topic in found if topic is not None)
 
 
-def _log_dirs(broker: "Broker", request: Any, _: int) -> int:  # noqa: ANN401
+def log_dirs(broker: "BrokerState", request: Any, _: int) -> int:  # noqa: ANN401
     return _PARTITION * sum(len(topic.logs) for topic in broker.topics) if request.topics is None else 0
 
 
-def _list_groups(broker: "Broker", _request: Any, _: int) -> int:  # noqa: ANN401
+def describe_producers(broker: "BrokerState", request: Any, _: int) -> int:  # noqa: ANN401
+    price = 0
+    for name, index in {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}:
+        topic = broker.topics.get(name)
+        log = None if topic is None else topic.logs.get(index)
+        price += 0 if log is None else _PRODUCER * len(log.producers)
+    return price
+
+
+def list_groups(broker: "BrokerState", _request: Any, _: int) -> int:  # noqa: ANN401
     return _GROUP * broker.coordinator.group_count()
 
 
-def _describe_groups(broker: "Broker", request: Any, _: int) -> int:  # noqa: ANN401
+def describe_groups(broker: "BrokerState", request: Any, _: int) -> int:  # noqa: ANN401
     return _members(broker, request.groups)
 
 
-def _describe_consumer_groups(broker: "Broker", request: Any, _: int) -> int:  # noqa: ANN401
+def describe_consumer_groups(broker: "BrokerState", request: Any, _: int) -> int:  # noqa: ANN401
     return _members(broker, request.group_ids)
 
 
-def _members(broker: "Broker", names: Iterable[str]) -> int:
+def _members(broker: "BrokerState", names: Iterable[str]) -> int:
     price = 0
     for name in dict.fromkeys(names):
         state = broker.coordinator.state_of(name)
@@ -65,7 +81,7 @@ def _members(broker: "Broker", names: Iterable[str]) -> int:
     return price
 
 
-def _offset_fetch(broker: "Broker", request: Any, _: int) -> int:  # noqa: ANN401
+def offset_fetch(broker: "BrokerState", request: Any, _: int) -> int:  # noqa: ANN401
     asked = {group.group_id for group in request.groups if group.topics is None}
     if request.topics is None:
         asked.add(request.group_id)
@@ -91,7 +107,7 @@ def _metadata_bytes(by_topic: OffsetsByTopic, rows: int, most: int) -> int:
     return 2 * (size + most * max(rows - _LOOKED_AT, 0))  # as text and on the wire
 
 
-def _describe_configs(_: "Broker", request: Any, __: int) -> int:  # noqa: ANN401
+def describe_configs(_: "BrokerState", request: Any, __: int) -> int:  # noqa: ANN401
     most = {2: len(TOPIC_CONFIGS), 4: len(BROKER_CONFIGS)}
     return _CONFIG * sum(
         len(asked.configuration_keys or ()) or most.get(asked.resource_type, 10)
@@ -99,27 +115,9 @@ def _describe_configs(_: "Broker", request: Any, __: int) -> int:  # noqa: ANN40
     )
 
 
-def _describe_acls(broker: "Broker", _request: Any, _: int) -> int:  # noqa: ANN401
+def describe_acls(broker: "BrokerState", _request: Any, _: int) -> int:  # noqa: ANN401
     return _RIGHT * len(broker.catalog.acls)
 
 
-def _fetch(broker: "Broker", request: Any, _: int) -> int:  # noqa: ANN401
+def fetch(broker: "BrokerState", request: Any, _: int) -> int:  # noqa: ANN401
     return _PARTITION * broker.fetch_sessions.partitions_of(request.session_id) if request.session_id else 0
-
-
-_PRICES: Mapping[ApiKey, Price] = {
-    ApiKey.FETCH: _fetch,
-    ApiKey.METADATA: _metadata,
-    ApiKey.OFFSET_FETCH: _offset_fetch,
-    ApiKey.DESCRIBE_GROUPS: _describe_groups,
-    ApiKey.LIST_GROUPS: _list_groups,
-    ApiKey.DESCRIBE_ACLS: _describe_acls,
-    ApiKey.DESCRIBE_CONFIGS: _describe_configs,
-    ApiKey.DESCRIBE_LOG_DIRS: _log_dirs,
-    ApiKey.CONSUMER_GROUP_DESCRIBE: _describe_consumer_groups,
-}
-
-
-def price_of(key: ApiKey) -> Price | None:
-    """How to tell what a reply of this API costs; ``None`` if it is about as large as its request."""
-    return _PRICES.get(key)

@@ -20,6 +20,7 @@ from kohort.security.scram import (
     is_password_of,
     read_client_first,
 )
+from kohort.security.secret import Secret, SecretError
 
 PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 SCRAM = {mechanism.value: mechanism for mechanism in ScramMechanism}
@@ -118,7 +119,7 @@ class Users:
 class PlainExchange:
     """RFC 4616. ``fixed`` are the users of ``sasl.jaas.config``."""
 
-    def __init__(self, users: Users, fixed: Mapping[str, str]) -> None:
+    def __init__(self, users: Users, fixed: Mapping[str, Secret]) -> None:
         self._users = users
         self._fixed = fixed
 
@@ -142,10 +143,13 @@ class PlainExchange:
 
     async def _is_right(self, user: str, password: str) -> bool:
         fixed = self._fixed.get(user)
-        is_fixed = fixed is not None and hmac.compare_digest(
-            hmac.digest(b"kohort", fixed.encode(), "sha256"),
-            hmac.digest(b"kohort", password.encode(), "sha256"),
-        )
+        try:
+            is_fixed = fixed is not None and hmac.compare_digest(
+                hmac.digest(b"kohort", fixed.reveal().encode(), "sha256"),
+                hmac.digest(b"kohort", password.encode(), "sha256"),
+            )
+        except SecretError as error:
+            raise ProtocolError(f"the password of {user} cannot be checked now: {error}") from error
         return await self._users.check_password(user, password) or is_fixed
 
 

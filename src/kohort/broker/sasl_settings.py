@@ -9,9 +9,10 @@ from kohort.broker.sasl_mechanisms import OAUTHBEARER, PLAIN, SCRAM, Exchange, P
 from kohort.model.errors import KohortError
 from kohort.security.jaas import parse_jaas
 from kohort.security.listeners import find_setting, split_list
+from kohort.security.secret import Secret
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
     from kohort.broker.oauthbearer import BearerTokens
 
 logger = logging.getLogger("kohort.sasl")
@@ -40,7 +41,7 @@ class SaslSettings:
         delay_ms = _number(settings, name, "connection.failed.authentication.delay.ms", 100)
         self.failed = FailedLogins(delay_ms / 1_000)
 
-    def exchange(self, mechanism: str, broker: "Broker") -> Exchange:
+    def exchange(self, mechanism: str, broker: "BrokerState") -> Exchange:
         """A new log-in."""
         if mechanism == PLAIN:
             return PlainExchange(broker.users, self.fixed_users)
@@ -59,8 +60,11 @@ def _number(settings: Mapping[str, str], listener: str, key: str, default: int) 
     return int(find_setting(settings, listener, key) or default)
 
 
-def _fixed_users(settings: Mapping[str, str], listener: str) -> dict[str, str]:
-    """The users of PLAIN in ``listener.name.NAME.plain.sasl.jaas.config``: ``user_NAME="PASSWORD"``."""
+def _fixed_users(settings: Mapping[str, str], listener: str) -> dict[str, Secret]:
+    """The users of PLAIN in ``listener.name.NAME.plain.sasl.jaas.config``: ``user_NAME="PASSWORD"``.
+
+    Raises SecretError if a password cannot be read now; it is read again at each log-in.
+    """
     if "sasl.jaas.config" in settings:
         logger.warning(
             "sasl.jaas.config has no effect without the prefix listener.name.%s.plain.", listener.lower()
@@ -68,7 +72,10 @@ def _fixed_users(settings: Mapping[str, str], listener: str) -> dict[str, str]:
     text = settings.get(f"listener.name.{listener.lower()}.plain.sasl.jaas.config")
     if text is None:
         return {}
-    entry = parse_jaas(text)
-    return {
-        key.removeprefix("user_"): value for key, value in entry.options.items() if key.startswith("user_")
+    options = parse_jaas(text).options.items()
+    users = {
+        key.removeprefix("user_"): Secret.parse(value) for key, value in options if key.startswith("user_")
     }
+    for password in users.values():
+        password.reveal()
+    return users

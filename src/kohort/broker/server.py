@@ -7,27 +7,30 @@ import ssl
 from dataclasses import replace
 from functools import partial
 
-from kohort.broker.broker import Broker
+from kohort.broker.broker import BrokerState
 from kohort.broker.clock import Clock, RealClock
 from kohort.broker.config_values import check_start_configs
-from kohort.broker.connection import Connection, Requests
+from kohort.broker.connection import BrokerConnection, Requests
 from kohort.broker.dispatch import Dispatch
-from kohort.broker.endpoints import Address, check_risks
+from kohort.broker.endpoints import ListenAddress, check_risks
 from kohort.broker.handlers import request_limits
-from kohort.broker.listening import Listener
-from kohort.broker.login_limits import PerAddress
-from kohort.broker.maintenance import Maintenance
+from kohort.broker.listening import PortListener
+from kohort.broker.login_limits import ArrivalRate, ConnectionPlace, ConnectionPlaces, PerAddress
+from kohort.broker.maintenance import BrokerMaintenance
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
 from kohort.broker.tls import handshake_error
 from kohort.log.files.disk import Disk
 from kohort.model.errors import KohortError
 from kohort.security.listeners import Listener as ListenerSettings
+from kohort.security.listeners import find_setting
 
 logger = logging.getLogger("kohort.server")
 
 _IDLE_CHECK_S = 30.0  # at most; half of the time a connection may be idle, if that is shorter
 _CERTIFICATES_CHECK_S = 30.0
+_RATES = ("max.connection.creation.rate", "kohort.max.connection.creation.rate.per.ip")
+_NO_LIMIT = 2**31 - 1
 
 
 class Server:
@@ -37,11 +40,10 @@ class Server:
         self._settings = settings
         self._clock = clock or RealClock()
         self._disk = disk
-        self._connections: set[Connection] = set()
-        self._nobody = asyncio.Event()  # set while no client is connected
-        self._listeners: list[Listener] = []  # in the order of the broker's endpoints
+        self._connections: set[BrokerConnection] = set()
+        self._no_client = asyncio.Event()  # set while no client is connected
+        self._listeners: list[PortListener] = []  # in the order of the broker's endpoints
         self._certificates_check: asyncio.TimerHandle | None = None
-        self._per_address: PerAddress | None = None  # if their number is limited
 
     @property
     def connections(self) -> int:
@@ -50,9 +52,9 @@ class Server:
 
     async def all_closed(self) -> None:
         """Wait until no client is connected."""
-        await self._nobody.wait()
+        await self._no_client.wait()
 
-    async def start(self) -> Address:
+    async def start(self) -> ListenAddress:
         """Open the data, listen, and return the address of the first listener."""
         settings = self._settings
         check_start_configs(settings.overrides)
@@ -65,13 +67,13 @@ class Server:
             await self._close_listeners()
             raise
         try:
-            self.broker = Broker(settings, catalog, storage, self._clock)
+            self.broker = BrokerState(settings, catalog, storage, self._clock)
             await self.broker.start()
             for repair in storage.reports():
                 logger.warning("recovered %s: %s", repair.directory, repair.what)
             self.dispatch = Dispatch(self.broker)
             await self.broker.prepare_users()
-            self._limit_addresses()
+            self._places = self._limits()
             if not self._listeners:
                 settings = await self._bind(settings)
             self._listen(settings)
@@ -84,7 +86,7 @@ class Server:
             await catalog.leave()
             await storage.close(started=False)
             raise
-        self._maintenance = Maintenance(self.broker)
+        self._maintenance = BrokerMaintenance(self.broker)
         self._maintenance.start()
         self._idle_check = self._check_idle_later()
         self._watch_certificates()
@@ -123,8 +125,9 @@ class Server:
         bound: list[ListenerSettings] = []
         for number, where in enumerate(settings.endpoints()):
             has_tls = where.protocol.has_tls
-            listener = Listener(
+            listener = PortListener(
                 partial(self._connect, number),
+                admit=partial(self._admit, where.name),
                 tls=partial(self._tls_context, number) if has_tls else None,
                 failed=partial(self._handshake_failed, where.name) if has_tls else None,
             )
@@ -141,6 +144,9 @@ class Server:
         for endpoint, where, listener in listeners:
             endpoint.request_limits = limits
             endpoint.opened(where.port)
+            rates = [find_setting(settings.overrides, where.name, name) for name in _RATES]
+            if any(rates):
+                listener.rate = ArrivalRate(*(int(rate or _NO_LIMIT) for rate in rates))
             try:
                 listener.open()
             except OSError as error:
@@ -150,11 +156,25 @@ class Server:
         for listener in self._listeners:
             await listener.close()
 
-    def _limit_addresses(self) -> None:
+    def _limits(self) -> ConnectionPlaces:
+        overrides, configs = self._settings.overrides, self.broker.configs
         names = ("max.connections.per.ip", "max.connections.per.ip.overrides")
-        if any(name in self._settings.overrides for name in names):
-            configs = self.broker.configs
-            self._per_address = PerAddress(configs.number(names[0]), configs.text(names[1]))
+        is_limited = any(name in overrides for name in names)
+        per_address = PerAddress(configs.number(names[0]), configs.text(names[1])) if is_limited else None
+        listeners = [one.listener.name for one in self.broker.endpoints]
+        settings = {name: f"listener.name.{name.lower()}.max.connections" for name in listeners}
+        of_listeners = {name: int(overrides[key]) for name, key in settings.items() if key in overrides}
+        return ConnectionPlaces(of_listeners, per_address)
+
+    def _admit(self, listener: str, host: str) -> ConnectionPlace | None:
+        most = min(self._settings.max_connections, self.broker.configs.number("max.connections"))
+        place = self._places.take(listener, host, most)
+        if isinstance(place, ConnectionPlace):
+            return place
+        self.broker.notices.warn(
+            logger, f"refused connections of {host}", f"closed a connection of {host}: {place}"
+        )
+        return None
 
     def _tls_context(self, number: int) -> ssl.SSLContext:
         tls = self.broker.endpoints[number].tls
@@ -172,7 +192,7 @@ class Server:
         if any(one.tls is not None or one.sasl is not None for one in self.broker.endpoints):
             self._certificates_check = later(_CERTIFICATES_CHECK_S, self._watch_certificates)
 
-    def _connect(self, number: int) -> Connection:
+    def _connect(self, number: int, place: ConnectionPlace) -> BrokerConnection:
         endpoint = self.broker.endpoints[number]
         sasl = endpoint.sasl
         if sasl is None:
@@ -181,25 +201,19 @@ class Server:
             from kohort.broker.gate import Gate
 
             requests = Gate(self.broker, self.dispatch, sasl)
-        return Connection(requests, endpoint.frames(), endpoint, opened=self._opened, closed=self._gone)
+        return BrokerConnection(
+            requests, endpoint.frames(), endpoint, opened=self._opened, closed=partial(self._gone, place)
+        )
 
-    def _opened(self, connection: Connection) -> None:
-        if len(self._connections) >= self._settings.max_connections:
-            connection.close(f"{self._settings.max_connections} connections are open already")
-            return
+    def _opened(self, connection: BrokerConnection) -> None:
         self._connections.add(connection)
-        self._nobody.clear()
-        if self._per_address is not None and not self._per_address.enter(connection.client_host[1:]):
-            connection.close(
-                f"{connection.client_host[1:]} has too many connections (max.connections.per.ip)"
-            )
+        self._no_client.clear()
 
-    def _gone(self, connection: Connection) -> None:
-        if self._per_address is not None and connection in self._connections:
-            self._per_address.leave(connection.client_host[1:])
+    def _gone(self, place: ConnectionPlace, connection: BrokerConnection) -> None:
+        place.leave()
         self._connections.discard(connection)
         if not self._connections:
-            self._nobody.set()
+            self._no_client.set()
 
     def _close_idle(self) -> None:
         oldest = asyncio.get_running_loop().time() - self._max_idle_s

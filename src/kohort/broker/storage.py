@@ -1,16 +1,18 @@
 """Opening the data of a broker: a directory, memory, or its part in a cluster."""
 
 from concurrent.futures import Executor
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from kohort.broker.configs import BROKER_CONFIGS
 from kohort.broker.settings import Settings
-from kohort.log.catalog import Cluster, new_cluster_id
+from kohort.cluster.view import ListenerAddress
+from kohort.log.catalog import ClusterCatalog, new_cluster_id
 from kohort.log.files.catalog_file import Identity
 from kohort.log.files.directory import DataDirectory
 from kohort.log.files.disk import Disk, RealDisk
+from kohort.log.files.log_files import StorageSettings
 from kohort.log.files.node import open_memory_node, open_node
-from kohort.log.files.storage import StorageSettings
 from kohort.log.log import Storage
 from kohort.model.errors import KohortError
 from kohort.model.ids import NodeId
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 async def open_data(
     settings: Settings, disk: Disk | None = None, executor: Executor | None = None
-) -> tuple[Cluster, Storage]:
+) -> tuple[ClusterCatalog, Storage]:
     """The catalog and the logs. A broker without a directory keeps both in memory.
 
     ``disk`` and ``executor`` are for tests: a disk that fails or forgets, threads that do not start.
@@ -42,7 +44,7 @@ async def open_data(
     return await open_node(directory, identity, policies, executor)
 
 
-async def _join_cluster(settings: Settings, url: str) -> tuple[Cluster, Storage]:
+async def _join_cluster(settings: Settings, url: str) -> tuple[ClusterCatalog, Storage]:
     """Register as a node; the listeners must have their ports, because other nodes tell clients of them."""
     try:
         from kohort.log.postgres.node import open_cluster_node
@@ -56,8 +58,24 @@ async def _join_cluster(settings: Settings, url: str) -> tuple[Cluster, Storage]
         ) from error
     first = settings.endpoints()[0]
     node_id = None if settings.node_id is None else NodeId(settings.node_id)
-    address = NodeAddress(first.advertised_host, first.advertised_port or first.port, node_id=node_id)
+    address = NodeAddress(
+        first.advertised_host,
+        first.advertised_port or first.port,
+        node_id=node_id,
+        listeners=tuple(
+            ListenerAddress(each.name, each.advertised_host, each.advertised_port or each.port)
+            for each in settings.endpoints()
+        ),
+        release=_release(),
+    )
     return await open_cluster_node(url, address, _node_settings(settings))
+
+
+def _release() -> str:
+    try:
+        return version("kohort")
+    except PackageNotFoundError:  # it runs from its sources
+        return ""
 
 
 def _node_settings(settings: Settings) -> "NodeSettings":

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kohort.model.errors import KohortError
+from kohort.security.ciphers import openssl_ciphers
 from kohort.security.listeners import Listener, SecurityProtocol, find_setting
 from kohort.security.principals import ANONYMOUS, PrincipalMapper
 from kohort.security.x509 import CertificateError, alternative_names, subject
@@ -23,7 +24,7 @@ _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required
 _CONVERT = "convert it: openssl pkcs12 -in STORE -nodes -out broker.pem, and set the type to PEM"
 
 
-class TlsError(KohortError):
+class ListenerTlsError(KohortError):
     """Settings or files that make no TLS context."""
 
 
@@ -59,7 +60,7 @@ class ListenerTls:
         try:
             return self._mapper.principal(subject(certificate))
         except CertificateError as error:
-            raise TlsError(f"the client's certificate cannot be read: {error}") from None
+            raise ListenerTlsError(f"the client's certificate cannot be read: {error}") from None
 
     def reload(self) -> bool:
         """Read the files again if they changed; a bad one is logged, and the old certificate stays."""
@@ -70,6 +71,7 @@ class ListenerTls:
         try:
             context, identity = self._load()
             self._check_change(identity)
+            self._try_out(context)
         except (KohortError, OSError) as error:
             logger.error("listener %s keeps its certificate: %s", self._listener.name, error)
             return False
@@ -79,15 +81,31 @@ class ListenerTls:
 
     def _check_change(self, new: _Identity) -> None:
         if new.subject != self._identity.subject and self._get("ssl.allow.dn.changes") != "true":
-            raise TlsError(
+            raise ListenerTlsError(
                 f"the new certificate is of {new.subject}, the old one of {self._identity.subject}",
                 hint="set ssl.allow.dn.changes=true if that is meant",
             )
         if not self._identity.names <= new.names and self._get("ssl.allow.san.changes") != "true":
-            raise TlsError(
+            raise ListenerTlsError(
                 "the new certificate lacks alternative names that the old one has",
                 hint="set ssl.allow.san.changes=true if that is meant",
             )
+
+    def _try_out(self, new: ssl.SSLContext) -> None:
+        """A handshake in memory, with a client that trusts this certificate alone and has none of its own."""
+        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        client.check_hostname = False
+        client.set_ciphers("ALL")
+        client.load_verify_locations(cadata=self._read_keystore()[0])
+        client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        wanted, new.verify_mode = new.verify_mode, ssl.CERT_NONE
+        try:
+            _shake_hands(new, client)
+        except ssl.SSLError as error:
+            why = getattr(error, "verify_message", "") or _reason(error)
+            raise ListenerTlsError(f"no handshake with it: {why}") from None
+        finally:
+            new.verify_mode = wanted
 
     def _get(self, key: str) -> str | None:
         return find_setting(self._settings, self._listener.name, key)
@@ -123,8 +141,11 @@ class ListenerTls:
             raise self._wrong(f"the certificate cannot be read: {error}") from None
 
     def _set_ciphers(self, context: ssl.SSLContext, suites: str) -> None:
+        ciphers = openssl_ciphers(suites)
+        if not ciphers:
+            return
         try:
-            context.set_ciphers(suites.replace(",", ":"))
+            context.set_ciphers(ciphers)
         except ssl.SSLError:
             raise self._wrong("ssl.cipher.suites names no cipher suite of OpenSSL") from None
 
@@ -237,11 +258,25 @@ class ListenerTls:
             raise self._wrong(f"{path or 'the text'} has no {kind} in PEM form; {_CONVERT}")
         return "\n".join(found)
 
-    def _wrong(self, what: str) -> TlsError:
-        return TlsError(f"listener {self._listener.name}: {what}")
+    def _wrong(self, what: str) -> ListenerTlsError:
+        return ListenerTlsError(f"listener {self._listener.name}: {what}")
 
 
+_FLIGHTS = 5  # each way: TLS 1.2 needs three
 _SHORTHANDS = ("ssl.certfile", "ssl.keyfile", "ssl.cafile")
+
+
+def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
+    """Raises SSLError."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    waiting = [client.wrap_bio(back, there), server.wrap_bio(there, back, server_side=True)]
+    for _ in range(_FLIGHTS):
+        for side in list(waiting):
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+                waiting.remove(side)
+    if waiting:
+        raise ssl.SSLError("it does not end")
 
 
 def _lines(content: str) -> str:

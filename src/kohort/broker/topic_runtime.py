@@ -14,8 +14,8 @@ from kohort.broker.appends import Appends
 from kohort.broker.clock import Clock
 from kohort.broker.partition_runtime import PartitionLog, PartitionRuntime, Status
 from kohort.broker.topics import ServedTopic
-from kohort.coordination.shard import Shard
-from kohort.log.catalog import Cluster
+from kohort.coordination.shard import CoordinatorShard
+from kohort.log.catalog import ClusterCatalog
 from kohort.log.log import Log, Slice, Storage
 from kohort.model.errors import ErrorCode, KohortError, RefusedError
 from kohort.model.ids import Instant, Offset
@@ -25,7 +25,7 @@ from kohort.records.header import batches
 
 logger = logging.getLogger("kohort.coordinator")
 
-S = TypeVar("S", bound=Shard[Any, Any, Any])
+S = TypeVar("S", bound=CoordinatorShard[Any, Any, Any])
 
 _FIRST_RETRY_MS = 100  # after a partition could not be loaded; each further wait is twice as long
 _LAST_RETRY_MS = 6_400
@@ -40,11 +40,11 @@ class TopicRuntime(Generic[S]):
         self,
         storage: Storage,
         clock: Clock,
-        make_shard: Callable[[Instant, int], S],
+        make_shard: Callable[[Instant, int, int], S],
         journal: Callable[[Iterable[Any]], None],
         perform: Callable[[PartitionRuntime[S], object], None] | None = None,
     ) -> None:
-        self.cluster: Cluster | None = None  # hears which partitions are served
+        self.cluster: ClusterCatalog | None = None  # hears which partitions are served
         self.partitions: dict[int, PartitionRuntime[S]] = {}
         self._count = 0  # of all partitions of the topic, here and elsewhere; does not grow while it is open
         self._appends = Appends(storage)
@@ -102,7 +102,7 @@ class TopicRuntime(Generic[S]):
             stored = stored._replace(may_answer=self.cluster.may_answer)
 
         def make_shard(now: Instant) -> S:
-            return self._make_shard(now, limit)
+            return self._make_shard(now, limit, partition)
 
         runtime = PartitionRuntime(stored, make_shard, self._clock, self._journal, self._load_again)
         if self._perform is not None:
@@ -221,7 +221,7 @@ def _check(view: memoryview, position: int, header: BatchHeader, expected: Offse
         raise CorruptBatchError(f"{error}; stop the broker and run `kohort data repair`") from error
 
 
-async def load(shard: Shard[Any, Any, Any], log: Log) -> None:
+async def load(shard: CoordinatorShard[Any, Any, Any], log: Log) -> None:
     """Replay a log from its start to its end, giving way to the loop; raises what the shard raises."""
     if log.failure is not None:
         # What a failed log holds is known when it has recovered.

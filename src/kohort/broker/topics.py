@@ -6,17 +6,17 @@ leaves nothing behind. Changes are made one after another.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.broker.config_values import ConfigValues, check_topic_configs
 from kohort.cluster.view import Placed, PlacedTopic
-from kohort.log.catalog import Cluster, new_topic_id
+from kohort.log.catalog import ClusterCatalog, new_topic_id
 from kohort.log.log import Cleanup, Log, LogConfig, LogSpec
 from kohort.model.errors import ErrorCode, RefusedError
-from kohort.model.ids import LeaderEpoch, Partition, TopicId, TopicName
+from kohort.model.ids import LeaderEpoch, NodeId, Partition, TopicId, TopicName
 from kohort.model.topics import (
     CONSUMER_OFFSETS,
     INTERNAL_TOPICS,
@@ -86,7 +86,7 @@ class ServedTopic:
 class Topics:
     """Every topic this broker serves, by name and by id."""
 
-    def __init__(self, cluster: Cluster, configs: ConfigValues) -> None:
+    def __init__(self, cluster: ClusterCatalog, configs: ConfigValues) -> None:
         self._cluster = cluster
         self._configs = configs
         self._by_name: dict[TopicName, ServedTopic] = {}
@@ -129,7 +129,7 @@ class Topics:
             topic = Topic(TopicName(new.name), new_topic_id(), partitions, overrides)
             ahead = await self.following.open_ahead(topic, 0)
             try:
-                await self._cluster.create_topic(topic)
+                await self._cluster.create_topic(topic, assigned=_assigned(new))
             except BaseException:
                 await self.following.abandon(ahead)
                 raise
@@ -145,13 +145,13 @@ class Topics:
             await self._cluster.delete_topic(topic.name)
             await self.following.settled()
 
-    async def add_partitions(self, topic: ServedTopic, total: int) -> None:
+    async def add_partitions(self, topic: ServedTopic, total: int, assigned: Sequence[NodeId] = ()) -> None:
         async with self._changing:
             served = self._served(topic)
             known = self._cluster.topics[served.name]
             ahead = await self.following.open_ahead(replace(known, partitions=total), served.partitions)
             try:
-                await self._cluster.add_partitions(topic.name, total)
+                await self._cluster.add_partitions(topic.name, total, assigned=assigned)
             except BaseException:
                 await self.following.abandon(ahead)
                 raise
@@ -219,8 +219,12 @@ class Topics:
             raise RefusedError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based range"
             )
-        nodes = {node.node_id for node in self._cluster.view.nodes.values()}
-        if any(len(replicas) != 1 or replicas[0] not in nodes for replicas in assignment.values()):
+        self.check_replicas(assignment.values())
+
+    def check_replicas(self, assignment: Iterable[list[int]]) -> None:
+        """Raise INVALID_REPLICA_ASSIGNMENT unless each partition is given to one node that is alive."""
+        nodes = {node.node_id for node in self._cluster.view.nodes.values() if not node.is_leaving}
+        if any(len(replicas) != 1 or replicas[0] not in nodes for replicas in assignment):
             raise RefusedError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 "this cluster has one broker: each partition goes to it"
@@ -292,6 +296,12 @@ class Topics:
             log_append_time=text("message.timestamp.type") == "LogAppendTime",
             internal=topic.name == CONSUMER_OFFSETS,  # the journal may lose its last moment
         )
+
+
+def _assigned(new: TopicToCreate) -> list[NodeId]:
+    """The node of each partition, if they were chosen."""
+    assignment = new.assignment or {}
+    return [NodeId(assignment[index][0]) for index in sorted(assignment)]
 
 
 def _replication_error(factor: int, nodes: int) -> str:

@@ -13,6 +13,7 @@ from kohort.broker.clock import Clock
 from kohort.broker.server import Server
 from kohort.broker.settings import Settings
 from kohort.client.loop_thread import LoopThread
+from kohort.security.acls import Acl, AclResourceType, Operation, PatternType, Permission
 from kohort.security.certs import DevAuthority
 from kohort.security.listeners import NamedAddress, build_listeners
 from kohort.security.scram import ScramClient, ScramMechanism, salted_password
@@ -33,6 +34,18 @@ class RunningServer:
 
     def address(self, listener: str) -> str:
         return f"127.0.0.1:{self.ports[listener]}"
+
+    def allow(self, kind: AclResourceType, name: str, operation: Operation) -> None:
+        """Give alice a right."""
+        rule = Acl(kind, name, PatternType.LITERAL, "User:alice", "*", operation, Permission.ALLOW)
+        broker = self.server.broker
+
+        async def store() -> None:
+            await broker.catalog.change_acls([], [rule])
+            assert broker.authorizer is not None
+            broker.authorizer.changed(broker.catalog.acls)
+
+        self.loop.submit(store()).result()
 
 
 @contextmanager

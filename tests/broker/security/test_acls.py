@@ -11,12 +11,11 @@ from tests.broker.grouping import heartbeat_request
 from tests.broker.raw import Raw, Reply
 from tests.broker.security.secured import USERS, Login, RunningServer, serving
 
-from kohort.broker.access import free
 from kohort.broker.authorization import RULES
-from kohort.broker.handlers import SERVED
+from kohort.broker.handlers import SERVED, Served
 from kohort.codec.schema import Message, Struct
 from kohort.model.errors import ErrorCode
-from kohort.security.acls import Operation, PatternType, Permission, ResourceType
+from kohort.security.acls import AclResourceType, Operation, PatternType, Permission
 from kohort.wire.apis import ApiKey
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest
@@ -37,7 +36,7 @@ SETTINGS = {
     "authorizer": "acl",
     "super.users": "User:admin; User:root",
 }
-TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
 DENIALS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -127,11 +126,20 @@ def codes(message: Struct) -> set[int]:
 each_version = pytest.mark.parametrize(
     ("key", "version"), list(versions()), ids=[f"{key.name.lower()}-v{number}" for key, number in versions()]
 )
+RULE_OF = {api.key: api.rule for api in SERVED}
 SILENT = {ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS}  # what may not be seen is left out
 
 
-def test_every_served_api_has_a_rule() -> None:
-    assert RULES.keys() == {api.key for api in SERVED}
+def test_a_broker_that_serves_an_api_without_a_rule_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert RULES.keys() == {api.rule for api in SERVED}
+    monkeypatch.delitem(RULES, "delete records")
+    with pytest.raises(RuntimeError, match="DELETE_RECORDS"), serving("SASL_PLAINTEXT", settings=SETTINGS):
+        pass
+
+
+def test_a_row_of_the_served_apis_has_a_rule() -> None:
+    with pytest.raises(TypeError, match="rule"):
+        Served(ApiKey.DELETE_RECORDS, 0, 2)  # type: ignore[call-arg]
 
 
 @each_version
@@ -143,7 +151,7 @@ def test_a_user_without_rights_is_refused_everything_and_changes_nothing(
         reply = raw.send(request, version)
         seen = codes(reply) - {0}
         assert b"secret value" not in repr(reply).encode()
-        if RULES[key] is free or key is ApiKey.DESCRIBE_CLUSTER:
+        if RULE_OF[key] == "free" or key is ApiKey.DESCRIBE_CLUSTER:
             assert not seen & DENIALS
         elif key in SILENT:
             assert seen == set()
@@ -299,8 +307,10 @@ def test_by_id_a_denied_topic_keeps_its_name_to_itself(cluster: Cluster) -> None
 def test_making_a_missing_topic_needs_create(cluster: Cluster) -> None:
     cluster.allow(Operation.DESCRIBE, name="new", pattern=PatternType.PREFIXED)
     with cluster.user("alice") as alice:
-        assert metadata(alice, "new-1", create=True).topics[0].error_code == 29
-        assert metadata(alice, "new-1").topics[0].error_code == 3
+        assert (
+            metadata(alice, "new-1", create=True).topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        )
+        assert metadata(alice, "new-1").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         cluster.allow(Operation.CREATE, name="new", pattern=PatternType.PREFIXED)
         assert metadata(alice, "new-1", create=True).topics[0].error_code == 0
 

@@ -18,6 +18,7 @@ SETTINGS = {
 }
 TOKENS = (b"\0alice\0wrong", b"n,,n=alice,r=nonce", b"c=biws,r=nonce,p=AAAA", b"", b"\0")
 ROUNDS = int(os.environ.get("KOHORT_FUZZ_PEERS", "1000"))  # conversations, of two and a half frames each
+FRAMES_OF_ONE = range(1, 5)
 
 
 def mutated(content: bytes, dice: random.Random) -> bytes:
@@ -35,9 +36,10 @@ def mutated(content: bytes, dice: random.Random) -> bytes:
     return bytes(changed)
 
 
-def conversation(raw: Raw, dice: random.Random) -> bytes:
+def conversation(raw: Raw, dice: random.Random) -> tuple[bytes, int]:
+    """What a peer sends, and how many frames that is."""
     frames = []
-    for _ in range(dice.randrange(1, 5)):
+    for _ in range(dice.choice(FRAMES_OF_ONE)):
         token = mutated(dice.choice(TOKENS), dice)
         request, version = dice.choice(
             [
@@ -48,7 +50,8 @@ def conversation(raw: Raw, dice: random.Random) -> bytes:
         )
         frame = raw.frame(request, version)[4:]
         frames.append(framed(dice.choice([frame, mutated(frame, dice), token, dice.randbytes(20)])))
-    return mutated(b"".join(frames), dice) if dice.random() < 0.2 else b"".join(frames)
+    sent = b"".join(frames)
+    return mutated(sent, dice) if dice.random() < 0.2 else sent, len(frames)
 
 
 @pytest.mark.slow
@@ -59,11 +62,13 @@ def test_no_bytes_before_the_log_in_get_data_or_end_the_broker(caplog: pytest.Lo
         with Raw(address) as admin:
             Login(admin).plain("admin", USERS["admin"])
             create(admin, "hidden-topic")
-            replied = 0
+            replied = frames = 0
             for number in range(ROUNDS):
                 dice = random.Random(number)
                 with Raw(address) as peer:
-                    peer.send_bytes(conversation(peer, dice))
+                    sent, count = conversation(peer, dice)
+                    frames += count
+                    peer.send_bytes(sent)
                     peer.end_sending()
                     answered = b""
                     try:
@@ -73,6 +78,7 @@ def test_no_bytes_before_the_log_in_get_data_or_end_the_broker(caplog: pytest.Lo
                         pass  # it closed with bytes of ours unread
                     assert b"hidden-topic" not in answered, number
                     replied += bool(answered)
+            assert frames > ROUNDS * 2.48  # 401,000 conversations are a million frames
             assert replied > ROUNDS / 50  # handshakes are answered: the conversations get somewhere
             assert metadata(admin, "hidden-topic").topics[0].error_code == 0
     assert "ran into a bug" not in caplog.text

@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import sys
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tests.broker.security.secured import USERS, Certificates, Login, RawTls, Ru
 from kohort import Admin, Producer
 from kohort.broker.settings import Settings
 from kohort.client.consumer.sync_consumer import Consumer
-from kohort.model.errors import KohortError
+from kohort.model.errors import ErrorCode, KohortError
 from kohort.security.listeners import Listener, SecurityProtocol
 from kohort.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
@@ -147,6 +148,20 @@ def log_in_and_ask(running: RunningServer, certificates: Certificates, listener:
         assert metadata(other).brokers
 
 
+def calls_of_a_log_in(running: RunningServer, certificates: Certificates, listener: str) -> int:
+    """How many functions the broker's loop calls meanwhile: work that no other process changes."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    running.loop.do(lambda: sys.setprofile(count))
+    log_in_and_ask(running, certificates, listener)
+    running.loop.do(lambda: sys.setprofile(None))
+    return calls
+
+
 def unfinished(running: RunningServer, listener: str) -> int:
     """Peers that the broker keeps although they have not finished their handshake or log-in."""
     (endpoint,) = running.server.broker.endpoints
@@ -165,7 +180,7 @@ def unfinished(running: RunningServer, listener: str) -> int:
 def test_two_thousand_peers_that_never_finish(
     certificates: Certificates, listener: str, hosts: int, limit: int
 ) -> None:
-    """Silent and slow peers cost some megabytes, and a log-in waits for none of them."""
+    """Silent and slow peers cost some megabytes; a log-in waits for none of them, and is no more work."""
 
     def megabytes() -> float:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -173,6 +188,7 @@ def test_two_thousand_peers_that_never_finish(
 
     with serving(listener, settings=certificates.settings() | SASL) as running:
         log_in_and_ask(running, certificates, listener)
+        alone, work = calls_of_a_log_in(running, certificates, listener), 0
         before, most, peers = megabytes(), 0, []
         try:
             for number in range(2_000):
@@ -181,14 +197,17 @@ def test_two_thousand_peers_that_never_finish(
                 if number % 2:
                     peers[-1].sendall(b"\x16\x03\x01\x02" if "SSL" in listener else b"\0\0\0\x30\0")
                 if number % 100 == 99:
-                    log_in_and_ask(running, certificates, listener)
+                    log_in_and_ask(running, certificates, listener)  # behind those that have just come
+                    work = max(work, calls_of_a_log_in(running, certificates, listener))
                     most = max(most, unfinished(running, listener))
             grown = megabytes() - before
         finally:
             for each in peers:
                 each.close()
     print(f"{listener}, {hosts} hosts: {grown:.1f} MB for 2,000 peers, at most {most} unfinished")
+    print(f"a log-in: {alone} calls of functions alone, at most {work} among them")
     assert most <= limit
+    assert work < 2 * alone
     assert grown < 20 + 0.4 * most  # asyncio has a buffer of 256 KiB for each connection with TLS
 
 
@@ -353,7 +372,9 @@ def test_no_secret_of_the_broker_is_shown_by_anything(
                 assert configs["ssl.key.password"].value is None
                 assert CANARY not in repr(reply)
         with RawTls(address, context) as raw:
-            assert Login(raw).plain("dora", f"{CANARY}-wrong").error_code == 58
+            assert (
+                Login(raw).plain("dora", f"{CANARY}-wrong").error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            )
         server = running.server
         (endpoint,) = server.broker.endpoints
         shown = [server._settings, endpoint, endpoint.sasl, endpoint.tls, server.broker, server.broker.users]
@@ -368,3 +389,97 @@ def test_settings_of_a_broker_show_no_secret() -> None:
     listener = Listener("SSL", SecurityProtocol.SSL, "127.0.0.1", 0, "127.0.0.1", 0)
     settings = Settings(listeners=(listener,), overrides={"ssl.key.password": CANARY})
     assert CANARY not in f"{settings} {settings!r} {(settings,)}"
+
+
+@pytest.mark.parametrize("listener", ["PLAINTEXT", "SSL"])
+def test_connections_beyond_the_rate_of_an_address_are_closed_or_wait(
+    certificates: Certificates, listener: str
+) -> None:
+    settings = certificates.settings() | {
+        f"listener.name.{listener.lower()}.max.connection.creation.rate": "500",
+        "kohort.max.connection.creation.rate.per.ip": "2",
+    }
+    with serving(listener, settings=settings) as running, ExitStack() as held:
+        address = running.address(listener)
+        peers = [held.enter_context(Raw(address)) for _ in range(8)]
+        assert peers[-1].is_closed()  # before its handshake
+        waiting = running.server._listeners[0]._waiting
+        while waiting:
+            pass  # each second lets two in
+        if listener == "PLAINTEXT":
+            assert metadata(peers[3]).brokers  # it waited
+    assert not running.server._listeners[0]._waiting
+
+
+@pytest.mark.parametrize("setting", ["max.connections", "listener.name.ssl.max.connections"])
+def test_connections_beyond_the_limit_are_closed_before_their_handshake_which_counts(
+    certificates: Certificates, setting: str
+) -> None:
+    with (
+        serving("SSL", "PLAINTEXT", settings=certificates.settings() | {setting: "1"}) as running,
+        Raw(running.address("PLAINTEXT")) as other,
+    ):
+        if setting == "max.connections":
+            assert metadata(other).brokers
+            with Raw(running.address("SSL")) as late:
+                assert late.is_closed()
+            return
+        with Raw(running.address("SSL")) as silent:  # in its handshake
+            with Raw(running.address("SSL")) as late:
+                assert late.is_closed()
+            assert metadata(other).brokers  # the limit is the one of the other listener
+            silent.send_bytes(b"no hello")  # the handshake fails, which makes room
+            assert silent.is_closed()
+            while running.server._places._at["SSL"]:
+                pass
+        with RawTls(running.address("SSL"), certificates.client_context()) as next_one:
+            assert metadata(next_one).brokers
+
+
+def test_a_handshake_is_a_connection_of_its_address(certificates: Certificates) -> None:
+    with (
+        serving("SSL", settings=certificates.settings(max_connections_per_ip="1")) as running,
+        Raw(running.address("SSL")),
+        Raw(running.address("SSL")) as late,
+    ):
+        assert late.is_closed()
+
+
+def test_a_limit_of_a_listener_that_is_no_number_stops_the_start() -> None:
+    settings = {"listener.name.plaintext.max.connections": "many"}
+    with (
+        pytest.raises(KohortError, match="many"),
+        serving("PLAINTEXT", settings=settings),
+    ):
+        pass
+
+
+def test_an_address_has_as_many_connections_as_its_limit_and_a_closed_one_makes_room() -> None:
+    with serving("PLAINTEXT", settings={"max.connections.per.ip": "2"}) as running:
+        address = running.address("PLAINTEXT")
+        with Raw(address) as first:
+            assert metadata(first).brokers
+            with Raw(address) as second, Raw(address) as third:
+                assert metadata(second).brokers
+                assert third.is_closed()
+
+            async def count() -> int:
+                return running.server.connections
+
+            while running.loop.submit(count()).result() > 1:
+                pass
+            with Raw(address) as fourth:
+                assert metadata(fourth).brokers
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1", "127.0.0.1:x", ":1"])
+def test_exceptions_of_addresses_that_cannot_be_read_are_refused(text: str) -> None:
+    settings = {"max.connections.per.ip.overrides": text}
+    with pytest.raises(KohortError, match="is not HOST:NUMBER"), serving("PLAINTEXT", settings=settings):
+        pass
+
+
+def test_an_exception_holds_for_its_address() -> None:
+    settings = {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.1:1"}
+    with serving("PLAINTEXT", settings=settings) as running, Raw(running.address("PLAINTEXT")) as raw:
+        assert metadata(raw).brokers

@@ -1,6 +1,7 @@
 """OAUTHBEARER on the broker (security 3): tokens against a key set, which is read again in time."""
 
 import asyncio
+import base64
 import contextlib
 import logging
 import socket
@@ -8,6 +9,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace as Namespace
 from typing import Any
 
 import pytest
@@ -30,7 +32,8 @@ from kohort import Admin, AuthenticationError
 from kohort.broker import key_sets
 from kohort.broker.clock import VirtualClock
 from kohort.broker.key_sets import KeySet, KeySetSettings
-from kohort.model.errors import KohortError
+from kohort.client.security import sasl
+from kohort.model.errors import ErrorCode, KohortError
 
 BASE = {
     "sasl.enabled.mechanisms": "OAUTHBEARER",
@@ -135,7 +138,7 @@ def test_a_second_token_is_looked_at_and_a_third_is_not(running: RunningServer, 
     with Raw(running.address("SASL_PLAINTEXT")) as raw:
         assert present(raw, bad).auth_bytes
         assert Login(raw).token(first(bad)).auth_bytes
-        assert Login(raw).token(first(good)).error_code == 58
+        assert Login(raw).token(first(good)).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
         assert raw.is_closed()
 
 
@@ -154,7 +157,7 @@ def test_an_authorization_id_must_be_the_tokens_user(running: RunningServer, clo
         assert present(raw, token, "alice").error_code == 0
     with Raw(running.address("SASL_PLAINTEXT")) as raw:
         reply = present(raw, token, "admin")
-        assert reply.error_code == 58
+        assert reply.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
         assert reply.error_message.endswith(
             "(admin) that is different from the token's principal name (alice)"
         )
@@ -459,3 +462,28 @@ def test_an_endpoint_that_refuses_is_an_error_at_once_and_asked_once(
             pytest.fail("it got in")
         assert "canary" not in str(refused.value)
         assert len(endpoint.posts) == 1
+
+
+def test_an_endpoint_that_is_out_of_order_is_asked_again(
+    secured: tuple[RunningServer, Certificates], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, certificates = secured
+    pauses: list[float] = []
+    now_s = server.server.broker.clock.now().wall / 1_000
+    with issuing() as endpoint:
+        endpoint.status = 503
+        endpoint.answer = {"access_token": signed(claims(now_s)), "expires_in": 3_600}
+
+        async def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            endpoint.status = 200 if len(pauses) == 3 else 503
+
+        monkeypatch.setattr(sasl, "asyncio", Namespace(**vars(asyncio) | {"sleep": pause}))
+        settings = from_endpoint(certificates, endpoint.url) | {"sasl_oauth_header_urlencode": True}
+        settings["sasl_oauth_client_secret"] = "a b&c"
+        with Admin(server.address("SASL_SSL"), **settings) as admin:
+            assert admin.describe_cluster().nodes
+        assert pauses == [0.1, 0.2, 0.4]
+        assert {base64.b64decode(login.removeprefix("Basic ")) for login, _ in endpoint.posts} == {
+            b"service:a+b%26c"
+        }

@@ -259,7 +259,10 @@ def test_users_come_and_go_and_survive_a_restart(tmp_path: Path) -> None:
                 with Raw(running.address("PLAINTEXT")) as raw:
                     assert alter(raw, ScramCredentialDeletion(name="carol", mechanism=1)) == [("carol", 0)]
                 with Raw(running.address("SASL_PLAINTEXT")) as raw:
-                    assert Login(raw).plain("carol", "carol-secret").error_code == 58
+                    assert (
+                        Login(raw).plain("carol", "carol-secret").error_code
+                        == ErrorCode.SASL_AUTHENTICATION_FAILED
+                    )
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"carol" in stored
     assert b"carol-secret" not in stored
@@ -450,32 +453,31 @@ def test_users_of_the_jaas_setting_can_log_in_with_plain() -> None:
                 assert Login(raw).plain("dora", password).error_code == code
 
 
-def test_an_address_has_as_many_connections_as_its_limit_and_a_closed_one_makes_room() -> None:
-    with serving("PLAINTEXT", settings={"max.connections.per.ip": "2"}) as running:
-        address = running.address("PLAINTEXT")
-        with Raw(address) as first:
-            assert metadata(first).brokers
-            with Raw(address) as second, Raw(address) as third:
-                assert metadata(second).brokers
-                assert third.is_closed()
+def test_a_password_of_the_jaas_setting_may_be_in_a_file_or_a_variable_and_may_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "password"
+    file.write_text("of-the-file\n")
+    monkeypatch.setenv("DORAS_PASSWORD", "of-the-variable")
+    users = f'user_anna="@{file}" user_dora="env:DORAS_PASSWORD" user_ella="@@literal"'
+    jaas = f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
+    settings = SETTINGS | {"listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas}
+    with serving("SASL_PLAINTEXT", settings=settings) as running:
 
-            async def count() -> int:
-                return running.server.connections
+        def code(user: str, password: str) -> int:
+            with Raw(running.address("SASL_PLAINTEXT")) as raw:
+                return int(Login(raw).plain(user, password).error_code)
 
-            while running.loop.submit(count()).result() > 1:
-                pass
-            with Raw(address) as fourth:
-                assert metadata(fourth).brokers
-
-
-@pytest.mark.parametrize("text", ["127.0.0.1", "127.0.0.1:x", ":1"])
-def test_exceptions_of_addresses_that_cannot_be_read_are_refused(text: str) -> None:
-    settings = {"max.connections.per.ip.overrides": text}
-    with pytest.raises(KohortError, match="is not HOST:NUMBER"), serving("PLAINTEXT", settings=settings):
+        assert code("anna", "of-the-file") == code("dora", "of-the-variable") == code("ella", "@literal") == 0
+        assert code("anna", f"@{file}") == code("dora", "env:DORAS_PASSWORD") == 58
+        file.write_text("a new one\n")
+        assert code("anna", "of-the-file") == 58
+        assert code("anna", "a new one") == 0
+        file.unlink()
+        with pytest.raises(ConnectionError):  # clients try again
+            code("anna", "a new one")
+    with (
+        pytest.raises(KohortError, match="cannot read the file"),
+        serving("SASL_PLAINTEXT", settings=settings),
+    ):
         pass
-
-
-def test_an_exception_holds_for_its_address() -> None:
-    settings = {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.1:1"}
-    with serving("PLAINTEXT", settings=settings) as running, Raw(running.address("PLAINTEXT")) as raw:
-        assert metadata(raw).brokers

@@ -12,10 +12,11 @@ from tests.unit.log.bench import append_of, batch, numbered
 from kohort.log.files.catalog_file import FileCatalog, Identity
 from kohort.log.files.check import check
 from kohort.log.files.directory import DataDirectory
+from kohort.log.files.log_files import StorageSettings
 from kohort.log.files.memory import Immediately
 from kohort.log.files.node import open_node
 from kohort.log.files.repair import repair
-from kohort.log.files.storage import LogStorage, StorageSettings
+from kohort.log.files.storage import LogStorage
 from kohort.log.log import Appended, Cleanup, LogConfig, LogSpec, SyncPolicy
 from kohort.model.errors import KohortError
 from kohort.model.ids import NodeId, Partition, TopicId, TopicName
@@ -45,11 +46,13 @@ class World:
     """A data directory, and every batch that was acknowledged in it."""
 
     disk: FakeDisk = field(default_factory=FakeDisk)
+    settings: StorageSettings = SETTINGS
     stored: dict[TopicPartition, dict[int, bytes]] = field(default_factory=dict)  # by base offset
+    topics: dict[str, Topic] = field(default_factory=dict)  # as the catalog has acknowledged them
 
     async def start(self) -> tuple[FileCatalog, LogStorage]:
         directory = DataDirectory(self.disk, DATA)
-        catalog, storage = await open_node(directory, IDENTITY, SETTINGS, Immediately())
+        catalog, storage = await open_node(directory, IDENTITY, self.settings, Immediately())
         try:
             for topic in catalog.topics.values():
                 for number in range(topic.partitions):
@@ -72,6 +75,7 @@ class World:
         catalog, storage = await self.start()
         for topic in TOPICS:
             await catalog.create_topic(topic)
+            self.topics[topic.name] = topic
         await storage.close()
         catalog, storage = await self.start()
         for number in range(24):
@@ -79,7 +83,8 @@ class World:
             if number == 15:
                 await storage.flush()
                 await storage.checkpoint()
-        await catalog.set_topic_configs(TopicName("orders"), {"retention.ms": "1"})
+        orders = TopicName("orders")
+        self.topics[orders] = await catalog.set_topic_configs(orders, {"retention.ms": "1"})
         if clean:
             await storage.close()
         else:

@@ -1,5 +1,7 @@
 """Writes and syncs fail: what is refused, what fails, and how a log comes back."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from errno import EIO, ENOSPC
 
@@ -17,6 +19,7 @@ from tests.unit.log.bench import (
 )
 
 from kohort.log.log import SyncPolicy
+from kohort.log.producers import ProducerRoom, Producers
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import WallTime
 from kohort.testing.faults import FakeDisk, Fault, FaultyExecutor, Kind, Outage
@@ -123,6 +126,29 @@ def test_a_reopened_log_keeps_what_was_written_where_that_was_enough_and_writes_
     disk.crash()
     bench.open()
     assert bench.values() == [b"a", b"b"]
+
+
+def test_a_log_that_is_reopened_in_a_thread_counts_its_producers_on_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Room for them is made by taking producers away from other logs, which the loop uses meanwhile."""
+    counted: list[int] = []
+
+    class NotedRoom(ProducerRoom):
+        """Notes which thread counts producers."""
+
+        def add(self, producers: Producers) -> None:
+            counted.append(threading.get_ident())
+            super().add(producers)
+
+    monkeypatch.setattr("kohort.log.files.storage.ProducerRoom", NotedRoom)
+    disk = FakeDisk()
+    bench = Bench(disk, executor=ThreadPoolExecutor(1), policy=SyncPolicy.COMMIT)
+    bench.append(numbered(0))
+    disk.fail(syncs=[Fault(1)])
+    bench.refuse(numbered(1))
+    bench.run(bench.storage.reopen(PARTITION))
+    assert counted == [threading.get_ident()] * 2
 
 
 def test_a_log_that_cannot_be_reopened_stays_failed() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kohort.broker.broker import Broker
+from kohort.broker.broker import BrokerState
 from kohort.broker.clock import VirtualClock
 from kohort.broker.leadership import led
 from kohort.broker.settings import Settings
@@ -23,13 +23,13 @@ from kohort.model.topics import Topic, TopicPartition
 OLD, NEW = TopicName("old"), TopicName("new")
 
 
-def run(story: Callable[[Broker], Awaitable[None]]) -> None:
+def run(story: Callable[[BrokerState], Awaitable[None]]) -> None:
     """A broker with the topic ``old`` of two partitions, from its start to its stop."""
 
     async def started() -> None:
         settings = Settings()
         catalog, storage = await open_data(settings, MemoryDisk())
-        broker = Broker(settings, catalog, storage, VirtualClock())
+        broker = BrokerState(settings, catalog, storage, VirtualClock())
         await broker.start()
         try:
             await broker.topics.create(TopicToCreate(OLD, 2))
@@ -40,14 +40,14 @@ def run(story: Callable[[Broker], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(started(), 30))
 
 
-def see(broker: Broker, view: ClusterSnapshot) -> None:
+def see(broker: BrokerState, view: ClusterSnapshot) -> None:
     """The cluster has another view: several changes that arrive as one."""
     old, new = broker.catalog.view, replace(view, version=view.version + 2, changed=None)
     broker.catalog._view = new  # type: ignore[attr-defined]
     broker.following._changed(old, new)
 
 
-def made(broker: Broker, name: TopicName) -> PlacedTopic:
+def made(broker: BrokerState, name: TopicName) -> PlacedTopic:
     """A topic that another node has created, on the nodes of ``old``."""
     return PlacedTopic(Topic(name, new_topic_id(), 2, {}), broker.catalog.view.topics[OLD].partitions)
 
@@ -58,7 +58,7 @@ def topic_ids(topic: ServedTopic | None) -> list[bytes]:
 
 @pytest.mark.parametrize("name", [NEW, OLD], ids=["a new topic", "a topic that was made again"])
 def test_a_topic_is_followed_also_when_the_defaults_of_the_broker_change_with_it(name: TopicName) -> None:
-    async def story(broker: Broker) -> None:
+    async def story(broker: BrokerState) -> None:
         seen: list[tuple[str, bool]] = []
         view, placed, old = broker.catalog.view, made(broker, name), broker.topics.get(OLD)
         assert old is not None
@@ -76,7 +76,7 @@ def test_a_topic_is_followed_also_when_the_defaults_of_the_broker_change_with_it
 def test_what_could_not_be_released_is_released_with_the_next_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def story(broker: Broker) -> None:
+    async def story(broker: BrokerState) -> None:
         storage = broker.storage
         assert isinstance(storage, LogStorage)
         release, released = storage.release, asyncio.Event()
@@ -109,7 +109,7 @@ def test_what_could_not_be_released_is_released_with_the_next_attempt(
 def test_a_topic_that_is_made_again_while_its_failed_log_is_recovered_serves_its_own_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def story(broker: Broker) -> None:
+    async def story(broker: BrokerState) -> None:
         storage, topic = broker.storage, broker.topics.get(OLD)
         assert isinstance(storage, LogStorage)
         assert topic is not None
@@ -135,7 +135,7 @@ def test_a_topic_that_is_made_again_while_its_failed_log_is_recovered_serves_its
 
 
 def test_a_recovered_log_of_a_deleted_topic_is_not_served_by_one_of_the_same_name() -> None:
-    async def story(broker: Broker) -> None:
+    async def story(broker: BrokerState) -> None:
         topic = broker.topics.get(OLD)
         assert topic is not None
         stale = topic.logs[0]

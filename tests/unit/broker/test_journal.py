@@ -2,20 +2,35 @@
 
 import asyncio
 import json
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
 
-from kohort.broker.broker import Broker
+from kohort.broker.broker import BrokerState
 from kohort.broker.clock import VirtualClock
 from kohort.broker.journal import JournalWriter
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
 from kohort.broker.topics import TopicToCreate
+from kohort.cluster.lease import SessionId
 from kohort.groups.causes import CommitReceived, SessionExpired, TargetComputed
 from kohort.groups.consumer.events import TargetStored
 from kohort.groups.events import Event, MemberRemoved, OffsetRow, OffsetsCommitted
-from kohort.log.log import Slice
-from kohort.model.ids import Generation, GroupId, MemberId, Offset, Partition, TopicId, TopicName, WallTime
+from kohort.log.log import Append, Appended, Slice, Storage
+from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import (
+    Generation,
+    GroupId,
+    LeaderEpoch,
+    MemberId,
+    Offset,
+    Partition,
+    TopicId,
+    TopicName,
+    WallTime,
+)
 from kohort.model.topics import JOURNAL, show_topic_id
+from kohort.primitives.strings import partition_for
 from kohort.records.batch import batches, read_records
 
 EXPIRED = MemberRemoved(GroupId("g"), MemberId("m"), SessionExpired(MemberId("m"), 10_012, 10_000))
@@ -27,19 +42,19 @@ COMMITTED = OffsetsCommitted(
 )
 
 
-async def broker_with(**overrides: str) -> Broker:
+async def broker_with(**overrides: str) -> BrokerState:
     settings = Settings(overrides={name.replace("_", "."): value for name, value in overrides.items()})
     catalog, storage = await open_data(settings)
-    broker = Broker(settings, catalog, storage, VirtualClock())
+    broker = BrokerState(settings, catalog, storage, VirtualClock())
     await broker.start()
     return broker
 
 
-def written(broker: Broker) -> list[dict[str, Any]]:
+def written(broker: BrokerState, partition: int = 0) -> list[dict[str, Any]]:
     topic = broker.topics.get(JOURNAL)
     if topic is None:
         return []
-    log = topic.logs[0]
+    log = topic.logs[partition]
     found = log.read(Offset(0), 1 << 24, limit=log.end_offset, at_least_one=True)
     assert isinstance(found, Slice)
     whole = b"".join(bytes(buffer) for buffer in found.buffers)
@@ -50,7 +65,7 @@ def written(broker: Broker) -> list[dict[str, Any]]:
     ]
 
 
-async def journal(broker: Broker, events: list[Event]) -> list[dict[str, Any]]:
+async def journal(broker: BrokerState, events: list[Event]) -> list[dict[str, Any]]:
     writer = JournalWriter(broker.topics, broker.storage, broker.configs, broker.clock)
     writer.start()
     writer.write(events)
@@ -98,6 +113,81 @@ def test_events_that_cannot_be_kept_up_with_leave_a_gap() -> None:
         (gap,) = [document for document in found if document["event"] == "JournalGap"]
         assert gap["details"] == {"dropped": 50}
         assert gap["key"] is None
+
+    asyncio.run(run())
+
+
+class _Refusing:
+    """A storage that refuses one partition, and takes the others."""
+
+    def __init__(self, storage: Storage, refused: int) -> None:
+        self._storage = storage
+        self._refused = refused
+
+    def append(self, appends: Sequence[Append]) -> "asyncio.Future[list[Appended | RefusedError]]":
+        refusal = RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
+        taken = [each for each in appends if each.partition.partition != self._refused]
+        stored = iter(self._storage.append(taken).result())
+        done: asyncio.Future[list[Appended | RefusedError]] = asyncio.get_running_loop().create_future()
+        done.set_result([next(stored) if each in taken else refusal for each in appends])
+        return done
+
+
+def test_one_partition_that_is_refused_costs_its_own_events_only() -> None:
+    async def run() -> None:
+        broker = await broker_with()
+        await broker.topics.create(TopicToCreate(JOURNAL, 4))
+        events = [replace(EXPIRED, group_id=GroupId(f"g{number}")) for number in range(40)]
+        of = [partition_for(event.group_id, 4) for event in events]
+        storage = cast("Storage", _Refusing(broker.storage, 1))
+        writer = JournalWriter(broker.topics, storage, broker.configs, broker.clock)
+        writer.start()
+        writer.write(events)
+        await writer.written()
+        assert [len(written(broker, each)) for each in range(4)] == [of.count(0), 0, of.count(2), of.count(3)]
+        writer.write([event for event, partition in zip(events, of, strict=True) if partition == 0][:1])
+        await writer.stop()
+        assert written(broker)[-1]["details"] == {"dropped": of.count(1)}
+        await broker.stop()
+
+    asyncio.run(run())
+
+
+def test_events_wait_for_a_partition_that_comes_back_to_this_node() -> None:
+    async def run() -> None:
+        broker = await broker_with()
+        topic = await broker.topics.create(TopicToCreate(JOURNAL, 1))
+        session = broker.catalog.session
+        writer = JournalWriter(broker.topics, broker.storage, broker.configs, broker.clock, lambda: session)
+        log = topic.logs.pop(0)  # led here again, and not open yet
+        topic.lost[0] = LeaderEpoch(0)
+        writer.start()
+        writer.write([EXPIRED])
+        await asyncio.sleep(0)
+        topic.logs[0] = log
+        assert isinstance(broker.clock, VirtualClock)
+        while not written(broker):
+            broker.clock.advance(100)
+            await asyncio.sleep(0)
+        assert [each["event"] for each in written(broker)] == ["MemberRemoved"]
+        await writer.stop()
+        await broker.stop()
+
+    asyncio.run(run())
+
+
+def test_events_of_a_shard_that_has_moved_are_left_to_its_new_node() -> None:
+    async def run() -> None:
+        broker = await broker_with()
+        topic = await broker.topics.create(TopicToCreate(JOURNAL, 1))
+        other = SessionId(broker.catalog.session + 1)
+        writer = JournalWriter(broker.topics, broker.storage, broker.configs, broker.clock, lambda: other)
+        topic.logs.pop(0)
+        writer.start()
+        writer.write([EXPIRED])
+        await writer.stop()
+        await broker.stop()
+        assert writer.dropped == 0
 
     asyncio.run(run())
 

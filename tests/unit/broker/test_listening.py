@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 
 from kohort.broker import listening
-from kohort.broker.listening import Listener
+from kohort.broker.listening import PortListener
+from kohort.broker.login_limits import ConnectionPlace
 
 Loop = Callable[[], asyncio.AbstractEventLoop]
 CROWD = 100
@@ -25,7 +26,7 @@ def factory(request: pytest.FixtureRequest) -> Loop:
 class Guests(list[asyncio.Transport]):
     """Everyone who has been let in."""
 
-    def make(self) -> asyncio.Protocol:
+    def make(self, place: ConnectionPlace) -> asyncio.Protocol:
         guests = self
 
         class Guest(asyncio.Protocol):
@@ -62,7 +63,7 @@ def crowd(stack: ExitStack, port: int, count: int = CROWD) -> None:
 def test_a_crowd_is_let_in_within_a_few_turns_of_the_loop(factory: Loop) -> None:
     async def story() -> None:
         guests = Guests()
-        listener = Listener(guests.make)
+        listener = PortListener(guests.make)
         with ExitStack() as stack:
             port = await listener.bind("127.0.0.1", 0)
             listener.open()
@@ -87,7 +88,7 @@ def test_who_was_accepted_is_known_when_listening_is_over(
 
     async def story() -> None:
         guests = Guests()
-        listener = Listener(guests.make)
+        listener = PortListener(guests.make)
         with ExitStack() as stack:
             port = await listener.bind("127.0.0.1", 0)
             listener.open()
@@ -116,7 +117,7 @@ def test_a_system_without_room_is_asked_again_later(
 
     async def story() -> None:
         guests = Guests()
-        listener = Listener(guests.make)
+        listener = PortListener(guests.make)
         with ExitStack() as stack:
             port = await listener.bind("127.0.0.1", 0)
             listener.open()
@@ -141,7 +142,7 @@ def test_listening_that_ends_in_such_a_pause_stays_ended(
         raise OSError(errno.EMFILE, "Too many open files")
 
     async def story() -> None:
-        listener = Listener(Guests().make)
+        listener = PortListener(Guests().make)
         with ExitStack() as stack:
             port = await listener.bind("127.0.0.1", 0)
             listener.open()
@@ -156,3 +157,25 @@ def test_listening_that_ends_in_such_a_pause_stays_ended(
 
     monkeypatch.setattr(listening, "_PAUSE_S", 0.001)
     run(factory, story())
+
+
+def test_a_connection_that_cannot_be_made_leaves_its_place(
+    factory: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    left: list[str] = []
+
+    def make(place: ConnectionPlace) -> asyncio.Protocol:
+        raise LookupError("no protocol")
+
+    async def story() -> None:
+        listener = PortListener(make, admit=lambda host: ConnectionPlace(lambda: left.append(host)))
+        port = await listener.bind("127.0.0.1", 0)
+        listener.open()
+        with ExitStack() as stack:
+            crowd(stack, port, 1)
+            assert await within(MANY, lambda: bool(left))
+        await listener.close()
+
+    run(factory, story())
+    assert left == ["127.0.0.1"]
+    assert "a connection could not be opened: no protocol" in caplog.text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.broker.login_limits import FailedLogins, PerAddress, network_of
+from kohort.broker.login_limits import ArrivalRate, FailedLogins, PerAddress, network_of
 
 
 def test_the_delay_grows_for_an_address_that_goes_on_failing_and_for_no_other() -> None:
@@ -55,6 +55,24 @@ def test_a_host_does_not_escape_its_limits_with_many_addresses_of_ipv6() -> None
     assert limit.enter("2001:db8::1")
     assert not limit.enter("2001:db8::2")
     assert limit.enter("2001:db8::9")  # an exception is for its own address
-    for host in ("2001:db8::1", "2001:db8::2", "2001:db8::9"):
+    for host in ("2001:db8::1", "2001:db8::9"):
         limit.leave(host)
     assert limit.enter("2001:db8::3")
+
+
+def test_a_seconds_worth_comes_in_at_once_another_waits_and_the_rest_is_closed() -> None:
+    rate = ArrivalRate(4, 1_000)
+    waits = [rate.wait(str(number), 100.0) for number in range(10)]
+    assert waits == [0, 0, 0, 0, 0, 0.25, 0.5, 0.75, 1.0, None]
+    assert rate.wait("x", 101.0) == 0.25  # those that wait are through by then
+    assert rate.wait("x", 110.0) == 0
+
+
+def test_an_address_that_comes_too_often_keeps_no_other_out() -> None:
+    rate = ArrivalRate(1_000, 2)
+    assert [rate.wait("10.0.0.1", 0.0) for _ in range(6)] == [0, 0, 0, 0.5, 1.0, None]
+    assert rate.wait("10.0.0.2", 0.0) == 0
+    assert [rate.wait(f"2001:db8::{number}", 0.0) for number in range(1, 7)][-1] is None  # one network
+    for number in range(10_001):
+        rate.wait(str(number), float(number))
+    assert len(rate._free_of_one) == 10_000

@@ -241,6 +241,21 @@ def test_a_large_reply_is_made_when_there_is_room_and_one_always_may(budget: Mem
     asyncio.run(make())
 
 
+def test_a_large_reply_that_is_given_up_holds_up_no_other(budget: MemoryBudget) -> None:
+    async def make() -> None:
+        first = await budget.take_room(LIMIT // 2)
+        too_large = asyncio.ensure_future(budget.take_room(LIMIT // 2))
+        small = asyncio.ensure_future(budget.take_room(MIB))
+        await asyncio.sleep(0)
+        too_large.cancel()
+        assert await small == MIB  # while the first still has its room
+        budget.give_room_back(first)
+        budget.give_room_back(MIB)
+        assert budget.used == 0
+
+    asyncio.run(make())
+
+
 def test_room_for_a_large_reply_closes_no_other_connection(budget: MemoryBudget) -> None:
     ordinary = sent(budget, *[MIB] * 100)
 

@@ -27,6 +27,27 @@ def test_the_first_are_logged_and_the_others_counted(caplog: pytest.LogCaptureFi
     assert lines(caplog)[5:] == ["a minute later"]
 
 
+def test_what_comes_again_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    clock = VirtualClock()
+    notices = Notices(clock)
+    for port in range(4):
+        notices.warn(LOGGER, "peers", f"closed port {port}: too long", at_most=3, reason="too long")
+    notices.warn(LOGGER, "peers", "closed port 5: too short", at_most=3, reason="too short")
+    assert lines(caplog) == ["closed port 0: too long", "closed port 5: too short"]
+    clock.advance(WINDOW_MS)
+    assert lines(caplog)[2:] == ["peers: 3 more in the last minute, not logged one by one"]
+
+
+def test_what_was_counted_is_said_when_the_broker_stops(caplog: pytest.LogCaptureFixture) -> None:
+    clock = VirtualClock()
+    notices = Notices(clock)
+    for _ in range(3):
+        notices.warn(LOGGER, "peers", "x")
+    notices.close()
+    clock.advance(WINDOW_MS)
+    assert lines(caplog) == ["x", "peers: 2 more in the last minute, not logged one by one"]
+
+
 def test_peers_without_number_are_counted_together(caplog: pytest.LogCaptureFixture) -> None:
     clock = VirtualClock()
     notices = Notices(clock)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kohort.broker.broker import Broker
+from kohort.broker.broker import BrokerState
 from kohort.broker.clock import VirtualClock
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
@@ -34,12 +34,12 @@ class Node:
         node = cls()
         settings = Settings(overrides={"offsets.topic.num.partitions": str(partitions)})
         catalog, storage = await open_data(settings)
-        node.broker = Broker(settings, catalog, storage, VirtualClock())
+        node.broker = BrokerState(settings, catalog, storage, VirtualClock())
         await node.broker.start()
         await node.broker.coordinator.ensure_offsets_topic()
         return node
 
-    broker: Broker
+    broker: BrokerState
 
     async def commit(self, offset: int) -> ErrorCode:
         row = CommitRow(TOPIC, ZERO, offset)

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kohort.broker.broker import Broker
+from kohort.broker.broker import BrokerState
 from kohort.broker.clock import VirtualClock
 from kohort.broker.partition_runtime import PartitionRuntime, Status
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
 from kohort.broker.topic_runtime import TopicRuntime
 from kohort.broker.topics import TopicToCreate
-from kohort.coordination.outcome import BatchProducer, Outcome
+from kohort.coordination.outcome import BatchProducer, CommandOutcome
 from kohort.coordination.positions import Positions, Reply
 from kohort.log.files.memory import MemoryDisk
 from kohort.log.log import Append, Slice
@@ -60,8 +60,8 @@ class Counters:
         self.due: Instant | None = None
         self.skipped: dict[str, int] = {}
 
-    def handle(self, command: Add | Fill, now: Now) -> Outcome[str, Answer]:
-        out: Outcome[str, Answer] = Outcome(self.positions, now)
+    def handle(self, command: Add | Fill, now: Now) -> CommandOutcome[str, Answer]:
+        out: CommandOutcome[str, Answer] = CommandOutcome(self.positions, now)
         if isinstance(command, Fill):
             out.is_atomic = False
             for name in command.names:
@@ -77,7 +77,7 @@ class Counters:
         out.close()
         return out
 
-    def _set(self, name: str, value: int, out: Outcome[str, Answer]) -> None:
+    def _set(self, name: str, value: int, out: CommandOutcome[str, Answer]) -> None:
         self.values[name] = value
         out.events.append(f"{name} is {value}")
         out.write(name, [(name.encode(), str(value).encode())])
@@ -85,8 +85,8 @@ class Counters:
     def next_deadline(self) -> Instant | None:
         return self.due
 
-    def advance(self, now: Now) -> Outcome[str, Answer]:
-        out: Outcome[str, Answer] = Outcome(self.positions, now)
+    def advance(self, now: Now) -> CommandOutcome[str, Answer]:
+        out: CommandOutcome[str, Answer] = CommandOutcome(self.positions, now)
         if self.due is not None and self.due <= now.instant:
             self.due = Instant(self.due + SECOND_MS)
             self._set("ticks", self.values.get("ticks", 0) + 1, out)
@@ -96,8 +96,8 @@ class Counters:
     def appended(self, position: int) -> list[Reply[Answer]]:
         return self.positions.store(position)
 
-    def unload(self, now: Now, refused: ErrorCode | None) -> Outcome[str, Answer]:
-        out: Outcome[str, Answer] = Outcome(self.positions, now)
+    def unload(self, now: Now, refused: ErrorCode | None) -> CommandOutcome[str, Answer]:
+        out: CommandOutcome[str, Answer] = CommandOutcome(self.positions, now)
         out.events.append(f"unloaded: {refused and refused.name}")
         return out
 
@@ -108,30 +108,30 @@ class Counters:
         for record in read_records(batch, 0, header):
             self.values[(record.key or b"").decode()] = int(record.value or b"0")
 
-    def load_more(self, now: Now) -> Outcome[str, Answer] | None:
+    def load_more(self, now: Now) -> CommandOutcome[str, Answer] | None:
         return None
 
-    def finish_load(self, now: Now) -> Outcome[str, Answer]:
+    def finish_load(self, now: Now) -> CommandOutcome[str, Answer]:
         self.due = Instant(now.instant + SECOND_MS)
-        return Outcome(self.positions, now)
+        return CommandOutcome(self.positions, now)
 
 
 class House:
     """A broker without sockets, and the counters in it."""
 
-    def __init__(self, broker: Broker, clock: VirtualClock) -> None:
+    def __init__(self, broker: BrokerState, clock: VirtualClock) -> None:
         self.broker = broker
         self.clock = clock
         self.events: list[str] = []
         self.counters: TopicRuntime[Counters] = TopicRuntime(
-            broker.storage, clock, Counters, self.events.extend
+            broker.storage, clock, lambda now, limit, _partition: Counters(now, limit), self.events.extend
         )
 
     @classmethod
     async def start(cls, disk: MemoryDisk | None = None) -> "House":
         settings, clock = Settings(), VirtualClock()
         catalog, storage = await open_data(settings, disk or MemoryDisk())
-        house = cls(Broker(settings, catalog, storage, clock), clock)
+        house = cls(BrokerState(settings, catalog, storage, clock), clock)
         await house.broker.start()
         topic = house.broker.topics.get(COUNTERS)
         house.counters.follow(
@@ -218,6 +218,38 @@ def test_timers_run_on_the_clock_of_the_broker() -> None:
         for expected in (1, 2):
             house.clock.advance(SECOND_MS)
             assert await house.add("ticks", 0) == Answer(expected)
+        await house.stop()
+
+    asyncio.run(run())
+
+
+def test_a_timer_that_rings_late_lets_those_go_first_who_were_in_time() -> None:
+    async def run() -> None:
+        house = await House.start()
+        runtime = house.runtime("ticks")
+        house.clock.stall(5 * SECOND_MS)
+        house.clock.advance(0)  # the alarm rings, four seconds late
+        assert "ticks" not in runtime.shard.values
+        runtime.shard.due = Instant(10 * SECOND_MS)  # what came in meanwhile is read, and moves the deadline
+        house.clock.advance(1)
+        assert "ticks" not in runtime.shard.values
+        house.clock.advance(5 * SECOND_MS)
+        assert runtime.shard.values["ticks"] == 1
+        await house.stop()
+
+    asyncio.run(run())
+
+
+def test_a_deadline_that_has_passed_before_it_is_known_is_not_late() -> None:
+    async def run() -> None:
+        house = await House.start()
+        runtime = house.runtime("ticks")
+        house.clock.advance(10 * SECOND_MS)
+        before = runtime.shard.values["ticks"]
+        runtime.shard.due = Instant(9 * SECOND_MS + 100)  # as after a load that took a second
+        await house.add("ticks", 0)
+        await asyncio.sleep(0)
+        assert runtime.shard.values["ticks"] == before + 1  # without another move of the clock
         await house.stop()
 
     asyncio.run(run())

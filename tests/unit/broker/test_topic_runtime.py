@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kohort.broker import topic_runtime
-from kohort.broker.broker import Broker
+from kohort.broker.broker import BrokerState
 from kohort.broker.clock import VirtualClock
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
@@ -32,10 +32,10 @@ NEWER = b"\x00\x09 of a version that is not known yet"
 PARTITIONS = 3
 
 
-async def started(disk: MemoryDisk, clock: VirtualClock | None = None) -> Broker:
+async def started(disk: MemoryDisk, clock: VirtualClock | None = None) -> BrokerState:
     settings = Settings(overrides={"offsets.topic.num.partitions": str(PARTITIONS)})
     catalog, storage = await open_data(settings, disk)
-    broker = Broker(settings, catalog, storage, clock or VirtualClock())
+    broker = BrokerState(settings, catalog, storage, clock or VirtualClock())
     await broker.start()
     return broker
 
@@ -59,7 +59,7 @@ async def stored(*values: bytes, offsets: int = 1) -> MemoryDisk:
     return disk
 
 
-def groups_of(broker: Broker) -> list[str]:
+def groups_of(broker: BrokerState) -> list[str]:
     """The groups that can be asked for."""
     replies = broker.coordinator.ask_all(lambda reply_to: ListGroups(reply_to=reply_to))
     found = [reply for reply in replies if isinstance(reply, ListReply)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.config_changes import ConfigResourceType, check_resource, key_of, replace
 from kohort.broker.context import Context
-from kohort.broker.heavy_work import Slice
+from kohort.broker.heavy_work import WorkSlice
 from kohort.broker.notices import warn_internal
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.wire.messages.alter_configs import (
@@ -20,15 +20,17 @@ from kohort.wire.messages.alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _RESOURCE_PRICE, _CONFIG_PRICE = 50, 10
 
 
-async def handle(broker: "Broker", request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
+async def handle(
+    broker: "BrokerState", request: AlterConfigsRequest, context: Context
+) -> AlterConfigsResponse:
     asked = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     results = []
-    slice_ = Slice()
+    slice_ = WorkSlice()
     for resource in request.resources:
         if slice_.is_full(_RESOURCE_PRICE + _CONFIG_PRICE * len(resource.configs)):
             await asyncio.sleep(0)
@@ -58,7 +60,7 @@ def _result(resource: AlterConfigsResource, error: RefusedError | None) -> Alter
 
 
 async def _alter(
-    broker: "Broker", resource: AlterConfigsResource, *, validate_only: bool
+    broker: "BrokerState", resource: AlterConfigsResource, *, validate_only: bool
 ) -> AlterConfigsResourceResponse:
     try:
         kind = check_resource(broker, resource.resource_type, resource.resource_name)

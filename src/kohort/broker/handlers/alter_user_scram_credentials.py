@@ -26,7 +26,7 @@ from kohort.wire.messages.alter_user_scram_credentials import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _MECHANISMS = {mechanism.wire_number: mechanism for mechanism in ScramMechanism}
 _LONGEST_SALT = 1_024
@@ -34,7 +34,7 @@ _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
 async def handle(
-    broker: "Broker", request: AlterUserScramCredentialsRequest, context: Context
+    broker: "BrokerState", request: AlterUserScramCredentialsRequest, context: Context
 ) -> AlterUserScramCredentialsResponse:
     if _is_overheard(broker, context):
         return refuse(request, ErrorCode.INVALID_REQUEST)
@@ -70,14 +70,14 @@ def _changes(request: AlterUserScramCredentialsRequest) -> list[_Change]:
     return [*request.deletions, *request.upsertions]
 
 
-def _is_overheard(broker: "Broker", context: Context) -> bool:
+def _is_overheard(broker: "BrokerState", context: Context) -> bool:
     """Whether others can read the request on its way."""
     listener = context.connection.endpoint.listener
     is_local = listener.protocol.has_tls or is_loopback(context.client_host[1:])
     return not is_local and not broker.settings.insecure
 
 
-def _deletion(broker: "Broker", change: ScramCredentialDeletion) -> UserKey:
+def _deletion(broker: "BrokerState", change: ScramCredentialDeletion) -> UserKey:
     key = change.name, _mechanism(change)
     if key not in broker.catalog.credentials:
         text = "Attempt to delete a user credential that does not exist"

@@ -22,7 +22,7 @@ from kohort.wire.messages.api_versions import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _FIRST_VERSION_WITH_FEATURES_FROM_0 = 4  # older Java clients cannot read them
 _GROUP_VERSION = "group.version"  # 1: consumer groups (KIP-848)
@@ -42,7 +42,7 @@ def advertised() -> list[ApiVersion]:
     ]
 
 
-def handle(broker: "Broker", request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
+def handle(broker: "BrokerState", request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
     if context.version >= 3 and not (
         _SOFTWARE.match(request.client_software_name) and _SOFTWARE.match(request.client_software_version)
     ):

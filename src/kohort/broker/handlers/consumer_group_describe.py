@@ -6,40 +6,36 @@ DescribeGroups.
 
 import asyncio
 from collections.abc import Awaitable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
 from kohort.broker.group_configs import is_enabled
 from kohort.broker.handlers.describe_groups import ALL_GROUP_OPERATIONS
-from kohort.broker.heavy_work import Slice
-from kohort.groups.commands import DescribeConsumerGroup
-from kohort.groups.replies import ConsumerDescribeReply, DescribedConsumerMember, NamedAssignedTopic
+from kohort.broker.heavy_work import WorkSlice
+from kohort.groups.replies import ConsumerDescribeReply
+from kohort.groups.translation.consumer import describe_command, described_group
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import GroupId
 from kohort.wire.messages.consumer_group_describe import (
-    Assignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedGroup,
-    Member,
-    TopicPartitions,
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _GROUP_PRICE, _MEMBER_PRICE = 10, 5
-_CLASSIC, _CONSUMER = 0, 1  # kinds of members
 
 
 async def handle(
-    broker: "Broker", request: ConsumerGroupDescribeRequest, _context: Context
+    broker: "BrokerState", request: ConsumerGroupDescribeRequest, _context: Context
 ) -> ConsumerGroupDescribeResponse:
     """A group that is named again is answered once: its members may be many."""
     if not is_enabled(broker.configs):
         return refuse(request, ErrorCode.UNSUPPORTED_VERSION)
     described = []
-    slice_ = Slice()
+    slice_ = WorkSlice()
     for name in dict.fromkeys(request.group_ids):
         group = await _describe(broker, name)
         if request.include_authorized_operations and not group.error_code:
@@ -56,46 +52,10 @@ def refuse(request: ConsumerGroupDescribeRequest, code: ErrorCode) -> ConsumerGr
     )
 
 
-async def _describe(broker: "Broker", group: str) -> DescribedGroup:
+async def _describe(broker: "BrokerState", group: str) -> DescribedGroup:
     if not group:
         return DescribedGroup(group_id=group, error_code=ErrorCode.INVALID_GROUP_ID)
-    answer = broker.coordinator.ask(
-        group, lambda reply_to: DescribeConsumerGroup(reply_to=reply_to, group_id=GroupId(group))
-    )
+    answer = broker.coordinator.ask(group, partial(describe_command, group))
     reply = await answer if isinstance(answer, Awaitable) else answer
     assert isinstance(reply, ConsumerDescribeReply)
-    return DescribedGroup(
-        error_code=reply.error,
-        error_message=reply.error_message,
-        group_id=group,
-        group_state=reply.state,
-        group_epoch=reply.group_epoch,
-        assignment_epoch=reply.assignment_epoch,
-        assignor_name=reply.assignor,
-        members=list(map(_member, reply.members)),
-    )
-
-
-def _member(member: DescribedConsumerMember) -> Member:
-    return Member(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        rack_id=member.rack_id,
-        member_epoch=member.member_epoch,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        subscribed_topic_names=list(member.names),
-        subscribed_topic_regex=member.expression,
-        assignment=_assignment(member.assignment),
-        target_assignment=_assignment(member.target),
-        member_type=_CLASSIC if member.is_classic else _CONSUMER,
-    )
-
-
-def _assignment(topics: tuple[NamedAssignedTopic, ...]) -> Assignment:
-    return Assignment(
-        topic_partitions=[
-            TopicPartitions(topic_id=each.topic_id, topic_name=each.topic, partitions=list(each.partitions))
-            for each in topics
-        ]
-    )
+    return described_group(group, reply)

@@ -16,7 +16,7 @@ from kohort.broker.expressions import wrong_with
 from kohort.broker.group_configs import is_enabled
 from kohort.broker.partition_runtime import then
 from kohort.broker.recognition import Grounds, SeenConsumerHeartbeat
-from kohort.groups.translation.consumer_group_heartbeat import ConsumerExtras, command, response
+from kohort.groups.translation.consumer import ConsumerExtras, heartbeat_command, heartbeat_response
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicId
 from kohort.model.topics import show_topic_id
@@ -26,7 +26,7 @@ from kohort.wire.messages.consumer_group_heartbeat import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _MEMBER_BYTES = 2_000  # that a member takes apart from what it says
 _AT_ONCE = 1_000  # letters of an expression; a longer one is compiled in a thread
@@ -36,7 +36,7 @@ _ONLY_CLASSIC = (
 )
 
 
-def handle(broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: Context) -> Result:
+def handle(broker: "BrokerState", request: ConsumerGroupHeartbeatRequest, context: Context) -> Result:
     if not is_enabled(broker.configs):
         what = "groups of the consumer protocol (KIP-848)"
         broker.notices.refused(context, what, "set group.protocol=classic")
@@ -50,7 +50,7 @@ def handle(broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: Co
 
 
 async def _handle_later(
-    broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: Context, expression: str
+    broker: "BrokerState", request: ConsumerGroupHeartbeatRequest, context: Context, expression: str
 ) -> Response:
     wrong = await broker.heavy_work.call(lambda: wrong_with(expression))
     result = _ask(broker, request, context, wrong)
@@ -58,7 +58,7 @@ async def _handle_later(
 
 
 def _ask(
-    broker: "Broker", request: ConsumerGroupHeartbeatRequest, context: Context, wrong: str | None
+    broker: "BrokerState", request: ConsumerGroupHeartbeatRequest, context: Context, wrong: str | None
 ) -> Result:
     names, expression = request.subscribed_topic_names, request.subscribed_topic_regex
     if request.member_epoch == 0:
@@ -68,13 +68,13 @@ def _ask(
     fresh_id = "" if request.member_id else show_topic_id(TopicId(uuid4().bytes))
     extras = ConsumerExtras(fresh_id, wrong, context.connection.principal)
     answer = broker.coordinator.ask(
-        request.group_id, lambda reply_to: command(request, context, reply_to, extras)
+        request.group_id, lambda reply_to: heartbeat_command(request, context, reply_to, extras)
     )
-    return then(answer, response)
+    return then(answer, heartbeat_response)
 
 
 def remember(
-    broker: "Broker",
+    broker: "BrokerState",
     read: tuple[bytes, int, ConsumerGroupHeartbeatRequest],
     context: Context,
     grounds: Grounds,
@@ -87,10 +87,10 @@ def remember(
     extras = ConsumerExtras(principal=context.connection.principal)
     return SeenConsumerHeartbeat(
         frame,
-        lambda reply_to: command(request, context, reply_to, extras),
+        lambda reply_to: heartbeat_command(request, context, reply_to, extras),
         (broker.coordinator, grounds),
         lambda: is_enabled(broker.configs),
-        lambda reply: write(response(reply)),
+        lambda reply: write(heartbeat_response(reply)),
     )
 
 

@@ -10,10 +10,10 @@ from kohort.security.acls import (
     ANY_HOST,
     CLUSTER_NAME,
     Acl,
+    AclResourceType,
     Operation,
     PatternType,
     Permission,
-    ResourceType,
     host_text,
 )
 from kohort.wire.messages.create_acls import (
@@ -24,17 +24,17 @@ from kohort.wire.messages.create_acls import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _STORABLE = {
-    ResourceType: range(2, 8),
+    AclResourceType: range(2, 8),
     PatternType: range(3, 5),
     Operation: range(2, 16),
     Permission: range(2, 4),
 }
 
 
-async def handle(broker: "Broker", request: CreateAclsRequest, context: Context) -> CreateAclsResponse:
+async def handle(broker: "BrokerState", request: CreateAclsRequest, context: Context) -> CreateAclsResponse:
     if broker.authorizer is None:
         return _answer(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     for one in request.creations:
@@ -61,13 +61,13 @@ def _acl(one: AclCreation) -> Acl:
     kind, pattern, operation, permission = (
         _member(of, value)
         for of, value in (
-            (ResourceType, one.resource_type),
+            (AclResourceType, one.resource_type),
             (PatternType, one.resource_pattern_type),
             (Operation, one.operation),
             (Permission, one.permission_type),
         )
     )
-    if kind == ResourceType.CLUSTER and one.resource_name != CLUSTER_NAME:
+    if kind == AclResourceType.CLUSTER and one.resource_name != CLUSTER_NAME:
         raise _invalid("The only valid name for the CLUSTER resource is kafka-cluster")
     if not one.resource_name:
         raise _invalid("Resource name should not be empty")
@@ -75,7 +75,7 @@ def _acl(one: AclCreation) -> Acl:
     if not kind_of.strip() or not name.strip():
         raise _invalid("The principal must have the form TYPE:NAME, as in User:alice")
     return Acl(
-        ResourceType(kind),
+        AclResourceType(kind),
         one.resource_name,
         PatternType(pattern),
         one.principal,
@@ -85,7 +85,7 @@ def _acl(one: AclCreation) -> Acl:
     )
 
 
-def _member(of: type[ResourceType | PatternType | Operation | Permission], value: int) -> int:
+def _member(of: type[AclResourceType | PatternType | Operation | Permission], value: int) -> int:
     if value not in _STORABLE[of]:
         raise _invalid(f"Invalid {of.__name__} {value}")
     return value

@@ -5,10 +5,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
-from kohort.broker.heavy_work import Slice
+from kohort.broker.heavy_work import WorkSlice
 from kohort.broker.notices import warn_internal
 from kohort.broker.topics import MAX_PARTITIONS, ServedTopic
 from kohort.model.errors import ErrorCode, RefusedError
+from kohort.model.ids import NodeId
 from kohort.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -17,17 +18,17 @@ from kohort.wire.messages.create_partitions import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _PRICE = 20
 
 
 async def handle(
-    broker: "Broker", request: CreatePartitionsRequest, context: Context
+    broker: "BrokerState", request: CreatePartitionsRequest, context: Context
 ) -> CreatePartitionsResponse:
     asked = Counter(topic.name for topic in request.topics)
     results = []
-    slice_ = Slice()
+    slice_ = WorkSlice()
     for wanted in {topic.name: topic for topic in request.topics}.values():
         if slice_.is_full(_PRICE):
             await asyncio.sleep(0)
@@ -37,7 +38,8 @@ async def handle(
             topic = _check(broker, wanted)
             if not request.validate_only:
                 warn_internal(context, topic.name, "adds partitions to")
-                await broker.topics.add_partitions(topic, wanted.count)
+                nodes = [NodeId(each.broker_ids[0]) for each in wanted.assignments or ()]
+                await broker.topics.add_partitions(topic, wanted.count, nodes)
             results.append(CreatePartitionsTopicResult(name=wanted.name))
         except RefusedError as error:
             results.append(
@@ -55,7 +57,7 @@ def refuse(request: CreatePartitionsRequest, code: ErrorCode) -> CreatePartition
     )
 
 
-def _check(broker: "Broker", wanted: CreatePartitionsTopic) -> ServedTopic:
+def _check(broker: "BrokerState", wanted: CreatePartitionsTopic) -> ServedTopic:
     topic = broker.topics.get(wanted.name)
     if topic is None:
         raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{wanted.name}' does not exist.")
@@ -80,8 +82,5 @@ def _check(broker: "Broker", wanted: CreatePartitionsTopic) -> ServedTopic:
                 f"Attempted to add {wanted.count - now} additional partition(s), but only"
                 f" {len(assignments)} assignment(s) were specified.",
             )
-        if any(assignment.broker_ids != [broker.node_id] for assignment in assignments):
-            raise RefusedError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "this cluster has one broker: each partition goes to it"
-            )
+        broker.topics.check_replicas(each.broker_ids for each in assignments)
     return topic

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kohort.broker.config_values import ConfigValues
 from kohort.broker.configs import TOPIC_CONFIGS
 from kohort.broker.context import Context
-from kohort.broker.heavy_work import Slice
+from kohort.broker.heavy_work import WorkSlice
 from kohort.broker.topics import TopicToCreate
 from kohort.log.catalog import new_topic_id
 from kohort.model.errors import ErrorCode, RefusedError
@@ -24,15 +24,17 @@ from kohort.wire.messages.create_topics import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _PRICE = 200
 
 
-async def handle(broker: "Broker", request: CreateTopicsRequest, _context: Context) -> CreateTopicsResponse:
+async def handle(
+    broker: "BrokerState", request: CreateTopicsRequest, _context: Context
+) -> CreateTopicsResponse:
     asked = Counter(topic.name for topic in request.topics)
     results = []
-    slice_ = Slice()
+    slice_ = WorkSlice()
     for topic in {topic.name: topic for topic in request.topics}.values():
         if slice_.is_full(_PRICE):
             await asyncio.sleep(0)
@@ -54,7 +56,9 @@ def _refused(topic: CreatableTopic, code: ErrorCode, message: str) -> CreatableT
     return CreatableTopicResult(name=topic.name, error_code=code, error_message=message)
 
 
-async def _create(broker: "Broker", topic: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
+async def _create(
+    broker: "BrokerState", topic: CreatableTopic, *, validate_only: bool
+) -> CreatableTopicResult:
     new = _wanted(topic)
     if validate_only:
         partitions, overrides = broker.topics.check_new(new)

@@ -15,14 +15,14 @@ from kohort.wire.messages.delete_acls import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 logger = logging.getLogger("kohort.authorizer")
 
 _MOST_REMOVED = 10_000
 
 
-async def handle(broker: "Broker", request: DeleteAclsRequest, context: Context) -> DeleteAclsResponse:
+async def handle(broker: "BrokerState", request: DeleteAclsRequest, context: Context) -> DeleteAclsResponse:
     if broker.authorizer is None:
         return _answer(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     wanted = [acl_filter(one, context) for one in request.filters]

@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
-from kohort.broker.heavy_work import Slice
-from kohort.groups.commands import DeleteGroups
+from kohort.broker.heavy_work import WorkSlice
 from kohort.groups.replies import DeleteGroupsReply
+from kohort.groups.translation.admin import delete_command, deleted_group
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import GroupId
 from kohort.wire.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -17,15 +17,17 @@ from kohort.wire.messages.delete_groups import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _PRICE = 20
 
 
-async def handle(broker: "Broker", request: DeleteGroupsRequest, _context: Context) -> DeleteGroupsResponse:
+async def handle(
+    broker: "BrokerState", request: DeleteGroupsRequest, _context: Context
+) -> DeleteGroupsResponse:
     """A name that is repeated is taken once; what happens to one group says nothing about the others."""
     response = DeleteGroupsResponse()
-    slice_ = Slice()
+    slice_ = WorkSlice()
     for group in dict.fromkeys(request.groups_names):
         response.results.append(await _delete(broker, group))
         if slice_.is_full(_PRICE):
@@ -39,10 +41,8 @@ def refuse(request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsRespons
     )
 
 
-async def _delete(broker: "Broker", group: str) -> DeletableGroupResult:
-    answer = broker.coordinator.ask(
-        group, lambda reply_to: DeleteGroups(reply_to=reply_to, group_ids=(GroupId(group),))
-    )
+async def _delete(broker: "BrokerState", group: str) -> DeletableGroupResult:
+    answer = broker.coordinator.ask(group, partial(delete_command, group))
     reply = await answer if isinstance(answer, Awaitable) else answer
     assert isinstance(reply, DeleteGroupsReply)
-    return DeletableGroupResult(group_id=group, error_code=reply.groups[0].error)
+    return deleted_group(reply.groups[0])

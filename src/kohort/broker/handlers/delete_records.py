@@ -18,12 +18,14 @@ from kohort.wire.messages.delete_records import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 TO_HIGH_WATERMARK = -1
 
 
-async def handle(broker: "Broker", request: DeleteRecordsRequest, _context: Context) -> DeleteRecordsResponse:
+async def handle(
+    broker: "BrokerState", request: DeleteRecordsRequest, _context: Context
+) -> DeleteRecordsResponse:
     asked = [(topic.name, part) for topic in request.topics for part in topic.partitions]
     results = iter(await asyncio.gather(*(_delete(broker, name, part) for name, part in asked)))
     return DeleteRecordsResponse(
@@ -51,7 +53,9 @@ def _refused(part: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPart
     )
 
 
-async def _delete(broker: "Broker", name: str, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+async def _delete(
+    broker: "BrokerState", name: str, part: DeleteRecordsPartition
+) -> DeleteRecordsPartitionResult:
     try:
         log = led(broker, broker.topics.get(name), part.partition_index)
     except RefusedError as error:

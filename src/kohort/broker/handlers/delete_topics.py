@@ -5,7 +5,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
-from kohort.broker.heavy_work import Slice
+from kohort.broker.heavy_work import WorkSlice
 from kohort.broker.notices import warn_internal
 from kohort.broker.topics import ServedTopic
 from kohort.model.errors import ErrorCode, RefusedError
@@ -18,16 +18,18 @@ from kohort.wire.messages.delete_topics import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _PRICE = 10
 
 
-async def handle(broker: "Broker", request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
+async def handle(
+    broker: "BrokerState", request: DeleteTopicsRequest, context: Context
+) -> DeleteTopicsResponse:
     if not broker.configs.flag("delete.topic.enable"):
         return refuse(request, ErrorCode.TOPIC_DELETION_DISABLED)
     wanted, repeated = _sort_out(broker, _wanted(request))
-    slice_ = Slice()
+    slice_ = WorkSlice()
     for topic in wanted:
         repeated.append(await _delete(broker, topic, context))
         if slice_.is_full(_PRICE):
@@ -44,7 +46,7 @@ def _wanted(request: DeleteTopicsRequest) -> list[DeleteTopicState]:
 
 
 def _sort_out(
-    broker: "Broker", asked: list[DeleteTopicState]
+    broker: "BrokerState", asked: list[DeleteTopicState]
 ) -> tuple[list[DeleteTopicState], list[DeletableTopicResult]]:
     """A topic that is named twice, or by name and by id, is not deleted, and refused once."""
     names = Counter(topic.name for topic in asked if topic.name is not None)
@@ -73,7 +75,7 @@ def _refused(wanted: DeleteTopicState, code: ErrorCode, message: str | None = No
     )
 
 
-def _find(broker: "Broker", wanted: DeleteTopicState) -> ServedTopic:
+def _find(broker: "BrokerState", wanted: DeleteTopicState) -> ServedTopic:
     if wanted.name is not None and wanted.topic_id != NO_TOPIC_ID:
         raise RefusedError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
     if wanted.name is None and wanted.topic_id == NO_TOPIC_ID:
@@ -89,7 +91,7 @@ def _find(broker: "Broker", wanted: DeleteTopicState) -> ServedTopic:
     return topic
 
 
-async def _delete(broker: "Broker", wanted: DeleteTopicState, context: Context) -> DeletableTopicResult:
+async def _delete(broker: "BrokerState", wanted: DeleteTopicState, context: Context) -> DeletableTopicResult:
     try:
         topic = _find(broker, wanted)
         warn_internal(context, topic.name, "deletes")

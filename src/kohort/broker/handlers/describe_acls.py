@@ -14,12 +14,12 @@ from kohort.wire.messages.describe_acls import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 NO_AUTHORIZER = "There is no authorizer here: every client may do everything."
 
 
-def handle(broker: "Broker", request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
+def handle(broker: "BrokerState", request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
     if broker.authorizer is None:
         return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     wanted = acl_filter(request, context)

@@ -11,14 +11,14 @@ from kohort.wire.messages.describe_client_quotas import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
 _ENTITIES = frozenset({"user", "client-id", "ip"})
 
 
 def handle(
-    _broker: "Broker", request: DescribeClientQuotasRequest, _context: Context
+    _broker: "BrokerState", request: DescribeClientQuotasRequest, _context: Context
 ) -> DescribeClientQuotasResponse:
     seen: set[str] = set()
     for component in request.components:

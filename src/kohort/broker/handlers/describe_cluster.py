@@ -13,13 +13,15 @@ from kohort.wire.messages.describe_cluster import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 BROKERS = 1
 CONTROLLERS = 2
 
 
-def handle(broker: "Broker", request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
+def handle(
+    broker: "BrokerState", request: DescribeClusterRequest, context: Context
+) -> DescribeClusterResponse:
     if request.endpoint_type != BROKERS:
         if context.version == 0:
             return refuse(request, ErrorCode.INVALID_REQUEST)

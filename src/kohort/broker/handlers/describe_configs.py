@@ -11,7 +11,7 @@ from kohort.broker.config_values import ConfigValue
 from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey, ConfigSource, ConfigType
 from kohort.broker.context import Context, Result
 from kohort.broker.group_configs import GROUP_CONFIGS, group_value
-from kohort.broker.heavy_work import Slice, Steps
+from kohort.broker.heavy_work import Steps, WorkSlice
 from kohort.log.catalog import CLUSTER_DEFAULT
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.wire.messages.describe_configs import (
@@ -24,7 +24,7 @@ from kohort.wire.messages.describe_configs import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _PRICE = 100
 
@@ -33,15 +33,15 @@ _PRICE = 100
 _Shared = dict[frozenset[str], list[DescribeConfigsResourceResult]]
 
 
-def handle(broker: "Broker", request: DescribeConfigsRequest, _context: Context) -> Result:
+def handle(broker: "BrokerState", request: DescribeConfigsRequest, _context: Context) -> Result:
     return broker.heavy_work.run(_answer(broker, request))
 
 
-def _answer(broker: "Broker", request: DescribeConfigsRequest) -> Steps[None, DescribeConfigsResponse]:
+def _answer(broker: "BrokerState", request: DescribeConfigsRequest) -> Steps[None, DescribeConfigsResponse]:
     """A resource that is asked for the same again is answered once: it may have a hundred configs."""
     response = DescribeConfigsResponse()
     shared: _Shared = {}
-    slice_ = Slice()
+    slice_ = WorkSlice()
     asked = {
         (one.resource_type, one.resource_name, frozenset(one.configuration_keys or ())): one
         for one in request.resources
@@ -69,7 +69,7 @@ def _result(resource: DescribeConfigsResource, error: RefusedError | None) -> De
 
 
 def _describe(
-    broker: "Broker", resource: DescribeConfigsResource, request: DescribeConfigsRequest, shared: _Shared
+    broker: "BrokerState", resource: DescribeConfigsResource, request: DescribeConfigsRequest, shared: _Shared
 ) -> DescribeConfigsResult:
     name = resource.resource_name
     try:
@@ -89,7 +89,7 @@ def _describe(
 
 
 def _entries(
-    broker: "Broker",
+    broker: "BrokerState",
     kind: ConfigResourceType,
     name: str,
     wanted: frozenset[str],
@@ -103,7 +103,7 @@ def _entries(
 
 
 def _values(
-    broker: "Broker", kind: ConfigResourceType, name: str
+    broker: "BrokerState", kind: ConfigResourceType, name: str
 ) -> Iterator[tuple[ConfigKey, list[ConfigValue]]]:
     """Every config of a resource with all its values, the one in force first."""
     if kind is ConfigResourceType.TOPIC:

@@ -6,23 +6,22 @@ v6: GROUP_ID_NOT_FOUND, error messages.
 
 import asyncio
 from collections.abc import Awaitable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
-from kohort.broker.heavy_work import Slice
-from kohort.groups.commands import DescribeGroup
+from kohort.broker.heavy_work import WorkSlice
 from kohort.groups.replies import DescribeReply
+from kohort.groups.translation.admin import describe_command, described_group
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import GroupId
 from kohort.wire.messages.describe_groups import (
     DescribedGroup,
-    DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 # Bit set of AclOperation codes: what a client may do with a group where no authorizer is configured.
 ALL_GROUP_OPERATIONS = 3400
@@ -30,11 +29,11 @@ _GROUP_PRICE, _MEMBER_PRICE = 10, 3
 
 
 async def handle(
-    broker: "Broker", request: DescribeGroupsRequest, context: Context
+    broker: "BrokerState", request: DescribeGroupsRequest, context: Context
 ) -> DescribeGroupsResponse:
     """A group that is named again is answered once: its members may be many."""
     described = []
-    slice_ = Slice()
+    slice_ = WorkSlice()
     for name in dict.fromkeys(request.groups):
         described.append(await _describe(broker, name, context.version))
         if slice_.is_full(_GROUP_PRICE + _MEMBER_PRICE * len(described[-1].members)):
@@ -52,28 +51,8 @@ def refuse(request: DescribeGroupsRequest, code: ErrorCode) -> DescribeGroupsRes
     )
 
 
-async def _describe(broker: "Broker", group: str, version: int) -> DescribedGroup:
-    answer = broker.coordinator.ask(
-        group, lambda reply_to: DescribeGroup(reply_to=reply_to, group_id=GroupId(group), version=version)
-    )
+async def _describe(broker: "BrokerState", group: str, version: int) -> DescribedGroup:
+    answer = broker.coordinator.ask(group, partial(describe_command, group, version))
     reply = await answer if isinstance(answer, Awaitable) else answer
     assert isinstance(reply, DescribeReply)
-    return DescribedGroup(
-        error_code=reply.error,
-        error_message=reply.error_message,
-        group_id=group,
-        group_state=reply.state,
-        protocol_type=reply.protocol_type,
-        protocol_data=reply.protocol,
-        members=[
-            DescribedGroupMember(
-                member_id=member.member_id,
-                group_instance_id=member.instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                member_metadata=member.metadata,
-                member_assignment=member.assignment,
-            )
-            for member in reply.members
-        ],
-    )
+    return described_group(group, reply)

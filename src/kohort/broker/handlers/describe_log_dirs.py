@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context, Result
-from kohort.broker.heavy_work import Slice, Steps
+from kohort.broker.heavy_work import Steps, WorkSlice
 from kohort.broker.topics import ServedTopic
 from kohort.model.errors import ErrorCode
 from kohort.wire.messages.describe_log_dirs import (
@@ -19,18 +19,18 @@ from kohort.wire.messages.describe_log_dirs import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _PRICE = 3
 
 
-def handle(broker: "Broker", request: DescribeLogDirsRequest, _context: Context) -> Result:
+def handle(broker: "BrokerState", request: DescribeLogDirsRequest, _context: Context) -> Result:
     return broker.heavy_work.run(_answer(broker, request))
 
 
-def _answer(broker: "Broker", request: DescribeLogDirsRequest) -> Steps[None, DescribeLogDirsResponse]:
+def _answer(broker: "BrokerState", request: DescribeLogDirsRequest) -> Steps[None, DescribeLogDirsResponse]:
     topics: list[DescribeLogDirsTopic] = []
-    slice_ = Slice()
+    slice_ = WorkSlice()
     for topic, partitions in list(_wanted(broker, request)):
         topics.append(_describe(topic, partitions))
         if slice_.is_full(_PRICE * (1 + len(partitions))):
@@ -45,7 +45,9 @@ def _answer(broker: "Broker", request: DescribeLogDirsRequest) -> Steps[None, De
     return DescribeLogDirsResponse(results=[result])
 
 
-def _wanted(broker: "Broker", request: DescribeLogDirsRequest) -> Iterator[tuple[ServedTopic, list[int]]]:
+def _wanted(
+    broker: "BrokerState", request: DescribeLogDirsRequest
+) -> Iterator[tuple[ServedTopic, list[int]]]:
     if request.topics is None:
         for topic in broker.topics:
             yield topic, sorted(topic.logs)

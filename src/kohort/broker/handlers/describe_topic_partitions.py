@@ -18,13 +18,13 @@ from kohort.wire.messages.describe_topic_partitions import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 MAX_PARTITIONS = 2_000
 
 
 def handle(
-    broker: "Broker", request: DescribeTopicPartitionsRequest, _context: Context
+    broker: "BrokerState", request: DescribeTopicPartitionsRequest, context: Context
 ) -> DescribeTopicPartitionsResponse:
     response = DescribeTopicPartitionsResponse()
     budget = max(1, min(request.response_partition_limit, MAX_PARTITIONS))
@@ -36,7 +36,7 @@ def handle(
         first = min(shown_from, topic.partitions)  # a cursor from before the topic was made again
         last = min(topic.partitions, first + budget)
         if budget > 0:
-            response.topics.append(_describe(broker, topic, range(first, last)))
+            response.topics.append(_describe(broker, topic, context, range(first, last)))
         if last < topic.partitions or budget == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=last)
             break
@@ -52,7 +52,7 @@ def refuse(request: DescribeTopicPartitionsRequest, code: ErrorCode) -> Describe
     )
 
 
-def _from_cursor(broker: "Broker", request: DescribeTopicPartitionsRequest) -> Iterator[tuple[str, int]]:
+def _from_cursor(broker: "BrokerState", request: DescribeTopicPartitionsRequest) -> Iterator[tuple[str, int]]:
     """Names in order, each with the first partition to show."""
     names = sorted({topic.name for topic in request.topics}) or [topic.name for topic in broker.topics]
     cursor = request.cursor
@@ -76,9 +76,9 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _describe(
-    broker: "Broker", topic: ServedTopic, partitions: range
+    broker: "BrokerState", topic: ServedTopic, context: Context, partitions: range
 ) -> DescribeTopicPartitionsResponseTopic:
-    found = list(leaders(broker, topic, partitions))
+    found = list(leaders(broker, topic, context, partitions))
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,

@@ -11,11 +11,11 @@ from kohort.wire.messages.describe_transactions import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 
 def handle(
-    _broker: "Broker", request: DescribeTransactionsRequest, _context: Context
+    _broker: "BrokerState", request: DescribeTransactionsRequest, _context: Context
 ) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
         transaction_states=[

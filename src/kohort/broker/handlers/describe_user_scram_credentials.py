@@ -13,11 +13,11 @@ from kohort.wire.messages.describe_user_scram_credentials import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 
 def handle(
-    broker: "Broker", request: DescribeUserScramCredentialsRequest, _context: Context
+    broker: "BrokerState", request: DescribeUserScramCredentialsRequest, _context: Context
 ) -> DescribeUserScramCredentialsResponse:
     known: dict[str, list[CredentialInfo]] = {}
     for (user, mechanism), credential in broker.catalog.credentials.items():

@@ -15,13 +15,13 @@ from kohort.wire.messages.elect_leaders import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 PREFERRED = 0
 UNCLEAN = 1
 
 
-def handle(broker: "Broker", request: ElectLeadersRequest, _context: Context) -> ElectLeadersResponse:
+def handle(broker: "BrokerState", request: ElectLeadersRequest, _context: Context) -> ElectLeadersResponse:
     if request.election_type not in (PREFERRED, UNCLEAN):
         return refuse(request, ErrorCode.INVALID_REQUEST)
     if request.topic_partitions is None:  # all that need one, which are none
@@ -55,7 +55,7 @@ def refuse(request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersRespons
     )
 
 
-def _result(broker: "Broker", name: str, index: int) -> PartitionResult:
+def _result(broker: "BrokerState", name: str, index: int) -> PartitionResult:
     topic = broker.topics.get(name)
     if topic is None or not 0 <= index < topic.partitions:
         code, text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such partition."

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context, Result
-from kohort.broker.fetch import Planned, Terms, is_satisfied, plan, read
+from kohort.broker.fetch import FetchTerms, Planned, is_satisfied, plan, read
 from kohort.broker.fetch_sessions import (
     OPEN_SESSION,
     SESSIONLESS,
@@ -21,7 +21,7 @@ from kohort.broker.fetch_sessions import (
     TopicKey,
     Wanted,
 )
-from kohort.broker.heavy_work import Slice
+from kohort.broker.heavy_work import WorkSlice
 from kohort.broker.leadership import add_endpoint
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicId, TopicName
@@ -34,7 +34,7 @@ from kohort.wire.messages.fetch import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _FIRST_VERSION_WITH_IDS = 13
 _WAIT_FOR_ROOM_MS = 500
@@ -42,17 +42,18 @@ _AT_ONCE = 1_000  # partitions
 _PRICE = 8
 
 
-def handle(broker: "Broker", request: FetchRequest, context: Context) -> Result:
+def handle(broker: "BrokerState", request: FetchRequest, context: Context) -> Result:
     by_id = context.version >= _FIRST_VERSION_WITH_IDS
     opened = _open(broker, request, by_id=by_id)
     if isinstance(opened, ErrorCode):
         return FetchResponse(error_code=opened)
-    terms = Terms(
+    terms = FetchTerms(
         context.version,
         request.min_bytes,
         min(request.max_bytes, broker.configs.number("fetch.max.bytes")),
         request.isolation_level == 1,
         may_read=context.may_read,
+        listener=context.listener,
     )
     if len(opened.wanted) > _AT_ONCE:
         return _answer_in_slices(broker, terms, opened, request.max_wait_ms, context)
@@ -91,7 +92,7 @@ def refuse(request: FetchRequest, code: ErrorCode) -> FetchResponse:
 
 
 async def _wait_and_answer(
-    broker: "Broker", planned: list[Planned], terms: Terms, opened: Opened, max_wait_ms: int
+    broker: "BrokerState", planned: list[Planned], terms: FetchTerms, opened: Opened, max_wait_ms: int
 ) -> FetchResponse:
     await broker.fetch_waiters.wait(planned, terms, max_wait_ms)
     # Topics may have gone or moved meanwhile: look everything up again.
@@ -100,7 +101,7 @@ async def _wait_and_answer(
 
 
 async def _answer_when_there_is_room(
-    broker: "Broker", terms: Terms, opened: Opened, max_wait_ms: int
+    broker: "BrokerState", terms: FetchTerms, opened: Opened, max_wait_ms: int
 ) -> FetchResponse:
     """Others have not taken their replies yet: wait a moment, then answer without records if need be."""
     await asyncio.sleep(min(max_wait_ms, _WAIT_FOR_ROOM_MS) / 1_000)
@@ -108,15 +109,15 @@ async def _answer_when_there_is_room(
     return answer if isinstance(answer, FetchResponse) else await answer
 
 
-def _within(room: int, terms: Terms) -> Terms:
+def _within(room: int, terms: FetchTerms) -> FetchTerms:
     return terms if terms.max_bytes <= room else terms._replace(max_bytes=room, may_exceed=room > 0)
 
 
 async def _answer_in_slices(
-    broker: "Broker", terms: Terms, opened: Opened, max_wait_ms: int, context: Context
+    broker: "BrokerState", terms: FetchTerms, opened: Opened, max_wait_ms: int, context: Context
 ) -> FetchResponse:
     """The same for very many partitions: others have their turn between them."""
-    slice_ = Slice()
+    slice_ = WorkSlice()
 
     async def planned() -> list[Planned]:
         found: list[Planned] = []
@@ -127,7 +128,7 @@ async def _answer_in_slices(
         return found
 
     async def answered(parts: list[Planned]) -> FetchResponse:
-        answer = FetchedTopics(opened, parts)
+        answer = FetchedTopics(opened, parts, terms.listener)
 
         def take(key: PartitionKey, part: PartitionData) -> bool:
             answer.add(key, part)
@@ -151,7 +152,7 @@ async def _answer_in_slices(
     return await answered(parts)
 
 
-def _open(broker: "Broker", request: FetchRequest, *, by_id: bool) -> Opened | ErrorCode:
+def _open(broker: "BrokerState", request: FetchRequest, *, by_id: bool) -> Opened | ErrorCode:
     def key(name: str, topic_id: bytes) -> TopicKey:
         return TopicId(topic_id) if by_id else TopicName(name)
 
@@ -178,9 +179,9 @@ def _open(broker: "Broker", request: FetchRequest, *, by_id: bool) -> Opened | E
 
 
 def _answer(
-    broker: "Broker", planned: list[Planned], terms: Terms, opened: Opened
+    broker: "BrokerState", planned: list[Planned], terms: FetchTerms, opened: Opened
 ) -> FetchResponse | Awaitable[FetchResponse]:
-    answer = FetchedTopics(opened, planned)
+    answer = FetchedTopics(opened, planned, terms.listener)
     reading = broker.heavy_work.run(read(planned, _within(broker.budget.room_for_reply(), terms), answer.add))
     return answer.response() if reading is None else _respond(reading, answer)
 
@@ -193,7 +194,8 @@ async def _respond(reading: Awaitable[None], answer: "FetchedTopics") -> FetchRe
 class FetchedTopics:
     """Partitions gathered under their topics, in the order topics first appear."""
 
-    def __init__(self, opened: Opened, planned: list[Planned]) -> None:
+    def __init__(self, opened: Opened, planned: list[Planned], listener: str) -> None:
+        self._listener = listener
         self._opened = opened
         self._planned = planned
         self._topics: dict[TopicKey, FetchableTopicResponse] = {}
@@ -221,7 +223,7 @@ class FetchedTopics:
         )
         for part in self._planned:
             if part.leader is not None:
-                add_endpoint(response.node_endpoints, NodeEndpoint, part.leader.node)
+                add_endpoint(response.node_endpoints, NodeEndpoint, part.leader.node, self._listener)
         return response
 
 

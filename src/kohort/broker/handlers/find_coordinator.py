@@ -15,7 +15,7 @@ from kohort.wire.messages.find_coordinator import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 GROUP = 0
 TRANSACTION = 1
@@ -30,7 +30,7 @@ _ONLY_GROUPS = "Kohort coordinates consumer groups; transactions and share group
 
 
 async def handle(
-    broker: "Broker", request: FindCoordinatorRequest, context: Context
+    broker: "BrokerState", request: FindCoordinatorRequest, context: Context
 ) -> FindCoordinatorResponse:
     if request.key_type != GROUP:
         feature = "transactions" if request.key_type == TRANSACTION else "share groups"
@@ -50,13 +50,14 @@ async def handle(
 
 
 def _fill_in(
-    broker: "Broker", group_id: str, entry: FindCoordinatorResponse | Coordinator, context: Context
+    broker: "BrokerState", group_id: str, entry: FindCoordinatorResponse | Coordinator, context: Context
 ) -> None:
     node = broker.coordinator.coordinator_of(group_id)
+    if node is not None:
+        node = reachable(broker, node, context)
     if node is None:
         entry.error_code, entry.error_message = ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOT_AVAILABLE
     else:
-        node = reachable(broker, node, context)
         entry.node_id, entry.host, entry.port = node.node_id, node.host, node.port
 
 

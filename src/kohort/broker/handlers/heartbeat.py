@@ -8,27 +8,20 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
 from kohort.broker.recognition import Grounds, SeenHeartbeat
-from kohort.groups.translation import instance_id
+from kohort.groups.translation.classic import heartbeat_subject
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import Generation, GroupId, MemberId
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 
-def handle(broker: "Broker", request: HeartbeatRequest, _context: Context) -> HeartbeatResponse:
-    return HeartbeatResponse(
-        error_code=broker.coordinator.heartbeat(
-            (GroupId(request.group_id), MemberId(request.member_id)),
-            Generation(request.generation_id),
-            instance_id(request.group_instance_id),
-        )
-    )
+def handle(broker: "BrokerState", request: HeartbeatRequest, _context: Context) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=broker.coordinator.heartbeat(*heartbeat_subject(request)))
 
 
 def remember(
-    broker: "Broker",
+    broker: "BrokerState",
     read: tuple[bytes, int, HeartbeatRequest],
     _context: Context,
     grounds: Grounds,
@@ -36,9 +29,8 @@ def remember(
 ) -> SeenHeartbeat:
     """What is kept of a frame with the request in it."""
     frame, _, request = read
-    return SeenHeartbeat(
-        frame, request, broker.coordinator, grounds, lambda code: write(refuse(request, code))
-    )
+    basis = broker.coordinator, grounds
+    return SeenHeartbeat(frame, request, basis, lambda code: write(refuse(request, code)))
 
 
 def refuse(_request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:

@@ -14,7 +14,7 @@ from kohort.broker.config_changes import (
     require_list,
 )
 from kohort.broker.context import Context
-from kohort.broker.heavy_work import Slice
+from kohort.broker.heavy_work import WorkSlice
 from kohort.broker.notices import warn_internal
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.security.listeners import split_list
@@ -27,7 +27,7 @@ from kohort.wire.messages.incremental_alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _RESOURCE_PRICE, _CONFIG_PRICE = 50, 10
 
@@ -40,11 +40,11 @@ class AlterOperation(IntEnum):
 
 
 async def handle(
-    broker: "Broker", request: IncrementalAlterConfigsRequest, context: Context
+    broker: "BrokerState", request: IncrementalAlterConfigsRequest, context: Context
 ) -> IncrementalAlterConfigsResponse:
     asked = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     results = []
-    slice_ = Slice()
+    slice_ = WorkSlice()
     for resource in request.resources:
         if slice_.is_full(_RESOURCE_PRICE + _CONFIG_PRICE * len(resource.configs)):
             await asyncio.sleep(0)
@@ -75,7 +75,7 @@ def _result(resource: AlterConfigsResource, error: RefusedError | None) -> Alter
     )
 
 
-async def _alter(broker: "Broker", resource: AlterConfigsResource, *, validate_only: bool) -> None:
+async def _alter(broker: "BrokerState", resource: AlterConfigsResource, *, validate_only: bool) -> None:
     kind = check_resource(broker, resource.resource_type, resource.resource_name)
     names = Counter(config.name for config in resource.configs)
     if any(count > 1 for count in names.values()):
@@ -87,7 +87,7 @@ async def _alter(broker: "Broker", resource: AlterConfigsResource, *, validate_o
 
 
 def _change(
-    broker: "Broker", kind: ConfigResourceType, configs: dict[str, str], config: AlterableConfig
+    broker: "BrokerState", kind: ConfigResourceType, configs: dict[str, str], config: AlterableConfig
 ) -> None:
     try:
         operation = AlterOperation(config.config_operation)

@@ -12,11 +12,11 @@ from kohort.model.errors import ErrorCode
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 
 async def handle(
-    broker: "Broker", request: InitProducerIdRequest, context: Context
+    broker: "BrokerState", request: InitProducerIdRequest, context: Context
 ) -> InitProducerIdResponse:
     if request.transactional_id == "" or (request.producer_id == -1) != (request.producer_epoch == -1):
         return refuse(request, ErrorCode.INVALID_REQUEST)

@@ -11,21 +11,21 @@ from kohort.broker.context import Context, Result
 from kohort.broker.partition_runtime import then
 from kohort.groups.commands import Join
 from kohort.groups.replies import JoinReply
-from kohort.groups.translation.join_group import command, protocols, response
+from kohort.groups.translation.classic import join_command, join_response, protocols
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import ReplyTo
 from kohort.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 
-def handle(broker: "Broker", request: JoinGroupRequest, context: Context) -> Result:
+def handle(broker: "BrokerState", request: JoinGroupRequest, context: Context) -> Result:
     def join(reply_to: ReplyTo) -> Join:
-        return command(request, context, reply_to, "" if request.member_id else str(uuid.uuid4()))
+        return join_command(request, context, reply_to, "" if request.member_id else str(uuid.uuid4()))
 
     def respond(reply: JoinReply) -> JoinGroupResponse:
-        return response(reply, context.version)
+        return join_response(reply, context.version)
 
     if not broker.coordinator.has_memory_for(request.group_id, request.member_id, protocols(request)):
         return refuse(request, ErrorCode.GROUP_MAX_SIZE_REACHED)

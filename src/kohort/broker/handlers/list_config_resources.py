@@ -16,7 +16,7 @@ from kohort.wire.messages.list_config_resources import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _FIRST_VERSION_WITH_TYPES = 1
 _BROKER_LOGGER, _CLIENT_METRICS = 8, 16
@@ -30,7 +30,7 @@ _SERVED = (
 
 
 def handle(
-    broker: "Broker", request: ListConfigResourcesRequest, context: Context
+    broker: "BrokerState", request: ListConfigResourcesRequest, context: Context
 ) -> ListConfigResourcesResponse:
     if context.version < _FIRST_VERSION_WITH_TYPES:
         return ListConfigResourcesResponse()
@@ -50,7 +50,7 @@ def refuse(_request: ListConfigResourcesRequest, code: ErrorCode) -> ListConfigR
     return ListConfigResourcesResponse(error_code=code)
 
 
-def _names(broker: "Broker", kind: int) -> Iterator[str]:
+def _names(broker: "BrokerState", kind: int) -> Iterator[str]:
     if kind == ConfigResourceType.TOPIC:
         yield from (topic.name for topic in broker.topics)
     elif kind == ConfigResourceType.GROUP:

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from kohort.broker.context import Context, Result
-from kohort.broker.heavy_work import Slice, Steps
+from kohort.broker.heavy_work import Steps, WorkSlice
 from kohort.broker.leadership import led
 from kohort.log.log import Log, TimedOffset
 from kohort.model.errors import ErrorCode, RefusedError
@@ -22,7 +22,7 @@ from kohort.wire.messages.list_offsets import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 T = TypeVar("T")
 Answer: TypeAlias = Steps[TimedOffset | None, T]
@@ -46,16 +46,16 @@ _FIRST_VERSION = {
 }
 
 
-def handle(broker: "Broker", request: ListOffsetsRequest, context: Context) -> Result:
+def handle(broker: "BrokerState", request: ListOffsetsRequest, context: Context) -> Result:
     return broker.heavy_work.run(_answer(broker, request, context.version))
 
 
-def _answer(broker: "Broker", request: ListOffsetsRequest, version: int) -> Answer[ListOffsetsResponse]:
+def _answer(broker: "BrokerState", request: ListOffsetsRequest, version: int) -> Answer[ListOffsetsResponse]:
     asked = Counter(
         (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
     )
     response = ListOffsetsResponse()
-    slice_ = Slice()
+    slice_ = WorkSlice()
     for topic in request.topics:
         if not topic.partitions:
             continue
@@ -89,7 +89,7 @@ def _refused(part: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitio
 
 
 def _find(
-    broker: "Broker", topic: str, part: ListOffsetsPartition, isolation: int, version: int
+    broker: "BrokerState", topic: str, part: ListOffsetsPartition, isolation: int, version: int
 ) -> Answer[ListOffsetsPartitionResponse]:
     if part.timestamp < 0 and version < _FIRST_VERSION.get(part.timestamp, 2**15):
         return _refused(part, ErrorCode.UNSUPPORTED_VERSION)

@@ -10,11 +10,11 @@ from kohort.wire.messages.list_partition_reassignments import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 
 def handle(
-    _broker: "Broker", _request: ListPartitionReassignmentsRequest, _context: Context
+    _broker: "BrokerState", _request: ListPartitionReassignmentsRequest, _context: Context
 ) -> ListPartitionReassignmentsResponse:
     return ListPartitionReassignmentsResponse(error_message=None)
 

@@ -8,7 +8,7 @@ from kohort.model.errors import ErrorCode
 from kohort.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _LONGEST_PATTERN = 1_000  # compiling one takes time
 _STATES = frozenset(
@@ -25,7 +25,9 @@ _STATES = frozenset(
 )
 
 
-def handle(_broker: "Broker", request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse:
+def handle(
+    _broker: "BrokerState", request: ListTransactionsRequest, context: Context
+) -> ListTransactionsResponse:
     if context.version >= 2 and not _is_pattern(request.transactional_id_pattern or ""):
         return refuse(request, ErrorCode.INVALID_REGULAR_EXPRESSION)
     unknown = [state for state in request.state_filters if state not in _STATES]

@@ -8,10 +8,10 @@ operations; v9: flexible; v10: topic ids; v12: topics by id; v13: an error for t
 import asyncio
 from collections.abc import Awaitable
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.context import Context, Result
-from kohort.broker.heavy_work import Slice, Steps
+from kohort.broker.heavy_work import Steps, WorkSlice
 from kohort.broker.leadership import controller_id, leaders, nodes
 from kohort.broker.topics import ServedTopic, TopicToCreate, offsets_topic
 from kohort.model.errors import ErrorCode, RefusedError
@@ -27,7 +27,7 @@ from kohort.wire.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 # Bit sets of AclOperation codes: what a client may do where no authorizer is configured.
 ALL_TOPIC_OPERATIONS = 3576
@@ -37,7 +37,14 @@ _TOPIC_PRICE, _PARTITION_PRICE = 5, 2
 _MOST_CREATED = 1_000  # in one request; who asks for more finds the others unknown, and asks again
 
 
-def handle(broker: "Broker", request: MetadataRequest, context: Context) -> Result:
+class _Asker(NamedTuple):
+    """Who asks, and which operations the answer shows for each topic."""
+
+    context: Context
+    operations: int
+
+
+def handle(broker: "BrokerState", request: MetadataRequest, context: Context) -> Result:
     if wrong := _check(request, context.version):
         return refuse(request, wrong)
     missing = _to_create(broker, request, context.version)
@@ -66,7 +73,7 @@ def _wants_all(request: MetadataRequest, version: int) -> bool:
     return request.topics is None or (version == 0 and not request.topics)
 
 
-def _to_create(broker: "Broker", request: MetadataRequest, version: int) -> list[str]:
+def _to_create(broker: "BrokerState", request: MetadataRequest, version: int) -> list[str]:
     """Names that do not exist, may be created, and were asked for by name."""
     if not request.topics or not request.allow_auto_topic_creation:
         return []
@@ -78,7 +85,7 @@ def _to_create(broker: "Broker", request: MetadataRequest, version: int) -> list
 
 
 async def _create_and_answer(
-    broker: "Broker", request: MetadataRequest, context: Context, missing: list[str]
+    broker: "BrokerState", request: MetadataRequest, context: Context, missing: list[str]
 ) -> MetadataResponse:
     """Kafka creates in the background and says "unknown" at first; we finish: clients need not retry."""
     refused: dict[str, ErrorCode] = {}
@@ -95,13 +102,14 @@ async def _create_and_answer(
 
 
 def _answer(
-    broker: "Broker", request: MetadataRequest, context: Context, refused: dict[str, ErrorCode]
+    broker: "BrokerState", request: MetadataRequest, context: Context, refused: dict[str, ErrorCode]
 ) -> Steps[None, MetadataResponse]:
     operations = ALL_TOPIC_OPERATIONS if request.include_topic_authorized_operations else _NOT_ASKED
+    asker = _Asker(context, operations)
     if _wants_all(request, context.version):
-        topics = yield from _all(broker, operations)
+        topics = yield from _all(broker, asker)
     else:
-        topics = yield from _asked_for(broker, request.topics or [], operations, refused)
+        topics = yield from _asked_for(broker, request.topics or [], asker, refused)
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
@@ -116,34 +124,34 @@ def _answer(
     )
 
 
-def _all(broker: "Broker", operations: int) -> Steps[None, list[MetadataResponseTopic]]:
+def _all(broker: "BrokerState", asker: _Asker) -> Steps[None, list[MetadataResponseTopic]]:
     """Every topic; those that come or go while others have their turn may be missing."""
     entries: list[MetadataResponseTopic] = []
-    slice_ = Slice()
+    slice_ = WorkSlice()
     for topic in list(broker.topics):
-        entries.append(_describe(broker, topic, operations))
+        entries.append(_describe(broker, topic, asker))
         if slice_.is_full(_TOPIC_PRICE + _PARTITION_PRICE * topic.partitions):
             yield None
     return entries
 
 
 def _asked_for(
-    broker: "Broker", asked: list[MetadataRequestTopic], operations: int, refused: dict[str, ErrorCode]
+    broker: "BrokerState", asked: list[MetadataRequestTopic], asker: _Asker, refused: dict[str, ErrorCode]
 ) -> Steps[None, list[MetadataResponseTopic]]:
     """One entry for each topic asked for, however often it was; errors in their place."""
     entries: dict[str | bytes, MetadataResponseTopic] = {}
-    slice_ = Slice()
+    slice_ = WorkSlice()
     for wanted in asked:
         key = wanted.name if wanted.topic_id == NO_TOPIC_ID and wanted.name is not None else wanted.topic_id
         if key not in entries:
-            entries[key] = _one(broker, wanted, operations, refused)
+            entries[key] = _one(broker, wanted, asker, refused)
             if slice_.is_full(_TOPIC_PRICE + _PARTITION_PRICE * len(entries[key].partitions)):
                 yield None
     return list(entries.values())
 
 
 def _one(
-    broker: "Broker", wanted: MetadataRequestTopic, operations: int, refused: dict[str, ErrorCode]
+    broker: "BrokerState", wanted: MetadataRequestTopic, asker: _Asker, refused: dict[str, ErrorCode]
 ) -> MetadataResponseTopic:
     if wanted.name is None or wanted.topic_id != NO_TOPIC_ID:  # a name beside an id counts for nothing
         topic = broker.topics.by_id(wanted.topic_id)
@@ -151,18 +159,20 @@ def _one(
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id
             )
-        return _describe(broker, topic, operations)
+        return _describe(broker, topic, asker)
     topic = broker.topics.get(wanted.name)
     if topic is not None:
-        return _describe(broker, topic, operations)
+        return _describe(broker, topic, asker)
     if not is_legal_name(wanted.name):
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     else:
         code = refused.get(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return MetadataResponseTopic(error_code=code, name=wanted.name, topic_authorized_operations=operations)
+    return MetadataResponseTopic(
+        error_code=code, name=wanted.name, topic_authorized_operations=asker.operations
+    )
 
 
-def _describe(broker: "Broker", topic: ServedTopic, operations: int) -> MetadataResponseTopic:
+def _describe(broker: "BrokerState", topic: ServedTopic, asker: _Asker) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -176,7 +186,7 @@ def _describe(broker: "Broker", topic: ServedTopic, operations: int) -> Metadata
                 replica_nodes=here,
                 isr_nodes=here,
             )
-            for index, (error, leader, here, epoch) in enumerate(leaders(broker, topic))
+            for index, (error, leader, here, epoch) in enumerate(leaders(broker, topic, asker.context))
         ],
-        topic_authorized_operations=operations,
+        topic_authorized_operations=asker.operations,
     )

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.commit_recognition import MOST_ROWS, FoundTopic, SeenCommit, find_places
 from kohort.broker.context import Context, Response, Result
-from kohort.broker.heavy_work import Slice, Steps
+from kohort.broker.heavy_work import Steps, WorkSlice
 from kohort.broker.partition_runtime import then
 from kohort.broker.recognition import Grounds
 from kohort.broker.topics import ServedTopic
 from kohort.groups.commands import CommitOffsets, CommitRow
 from kohort.groups.replies import CommitReply
-from kohort.groups.translation.offset_commit import FIRST_VERSION_WITH_IDS, command, commit_row, response
+from kohort.groups.translation.offsets import (
+    FIRST_VERSION_WITH_IDS,
+    commit_command,
+    commit_response,
+    commit_row,
+)
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import ReplyTo
 from kohort.wire.messages.offset_commit import (
@@ -27,7 +32,7 @@ from kohort.wire.messages.offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _ROW_PRICE = 2
 _MOST_ROWS = 15_000  # what fits a batch of 1 MB, with names of ten letters
@@ -40,7 +45,7 @@ class SortedOut(NamedTuple):
     rows: list[CommitRow]
 
 
-def handle(broker: "Broker", request: OffsetCommitRequest, context: Context) -> Result:
+def handle(broker: "BrokerState", request: OffsetCommitRequest, context: Context) -> Result:
     """What does not exist is refused first; if nothing is left, the group is not even looked at.
 
     What is left is one command, however much it is: a commit is stored as a whole or not at all.
@@ -52,33 +57,35 @@ def handle(broker: "Broker", request: OffsetCommitRequest, context: Context) -> 
 
 
 async def _commit_later(
-    broker: "Broker", request: OffsetCommitRequest, context: Context, sorting: Awaitable[SortedOut]
+    broker: "BrokerState", request: OffsetCommitRequest, context: Context, sorting: Awaitable[SortedOut]
 ) -> Response:
     result = _commit(broker, request, context, await sorting)
     return await result if isinstance(result, Awaitable) else result
 
 
-def _commit(broker: "Broker", request: OffsetCommitRequest, context: Context, found: SortedOut) -> Result:
+def _commit(
+    broker: "BrokerState", request: OffsetCommitRequest, context: Context, found: SortedOut
+) -> Result:
     refused, rows = found
     if not rows:
         return refused
     if len(rows) > _MOST_ROWS:
         # Kafka's code for a commit that does not fit one batch.
         results = [(row, ErrorCode.UNKNOWN_SERVER_ERROR) for row in rows]
-        return response(refused, results, context.version)
+        return commit_response(refused, results, context.version)
 
     def respond(reply: CommitReply) -> OffsetCommitResponse:
         results = [(row, result.error) for row, result in zip(rows, reply.rows, strict=True)]
-        return response(refused, results, context.version)
+        return commit_response(refused, results, context.version)
 
     def commit(reply_to: ReplyTo) -> CommitOffsets:
-        return command(request, context.version, rows, reply_to)
+        return commit_command(request, context.version, rows, reply_to)
 
     return then(broker.coordinator.ask(request.group_id, commit), respond)
 
 
 def remember(
-    broker: "Broker",
+    broker: "BrokerState",
     read: tuple[bytes, int, OffsetCommitRequest],
     context: Context,
     grounds: Grounds,
@@ -105,9 +112,9 @@ def remember(
 
     def respond(reply: CommitReply) -> bytes:
         results = [(row, result.error) for row, result in zip(rows, reply.rows, strict=True)]
-        return write(response(OffsetCommitResponse(), results, version))
+        return write(commit_response(OffsetCommitResponse(), results, version))
 
-    commit = command(request, version, rows, ReplyTo(0))
+    commit = commit_command(request, version, rows, ReplyTo(0))
     return SeenCommit(places, commit, topics, (broker.coordinator, grounds), respond)
 
 
@@ -127,11 +134,11 @@ def refuse(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitRespons
     )
 
 
-def _sort_out(broker: "Broker", request: OffsetCommitRequest, version: int) -> Steps[None, SortedOut]:
+def _sort_out(broker: "BrokerState", request: OffsetCommitRequest, version: int) -> Steps[None, SortedOut]:
     """Rows for the coordinator, and an entry for what it will not see."""
     rows: list[CommitRow] = []
     refused = OffsetCommitResponse()
-    slice_ = Slice()
+    slice_ = WorkSlice()
     for asked in request.topics:
         topic, code = _find(broker, asked, version)
         count = 0 if topic is None else topic.partitions
@@ -151,7 +158,7 @@ def _sort_out(broker: "Broker", request: OffsetCommitRequest, version: int) -> S
 
 
 def _find(
-    broker: "Broker", asked: OffsetCommitRequestTopic, version: int
+    broker: "BrokerState", asked: OffsetCommitRequestTopic, version: int
 ) -> tuple[ServedTopic | None, ErrorCode]:
     if version >= FIRST_VERSION_WITH_IDS:
         topic = broker.topics.by_id(asked.topic_id)

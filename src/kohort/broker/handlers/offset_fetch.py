@@ -6,46 +6,53 @@ v7: require stable; v8: several groups; v9: member id and epoch; v10: topic ids.
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.context import Context
-from kohort.broker.heavy_work import Slice
-from kohort.groups.commands import FetchOffsets, FetchTopic
+from kohort.broker.heavy_work import WorkSlice
+from kohort.groups.commands import FetchTopic
 from kohort.groups.replies import FetchedOffset, FetchReply
+from kohort.groups.translation.offsets import (
+    FIRST_VERSION_WITH_IDS,
+    fetch_command,
+    fetched_partition,
+    nothing_fetched,
+    of_only_group,
+    only_group,
+)
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import GroupId, MemberId, Partition, TopicId, TopicName
+from kohort.model.ids import Partition, TopicId, TopicName
 from kohort.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _FIRST_VERSION_WITH_GROUP_ERROR = 2
 _FIRST_VERSION_WITH_GROUPS = 8
-_FIRST_VERSION_WITH_IDS = 10
 _GROUP_PRICE, _ROW_PRICE = 20, 3
 
 
-class Asked(NamedTuple):
+class AskedTopics(NamedTuple):
     """The topics of one group that can be asked for, and those whose id is not known."""
 
     topics: tuple[FetchTopic, ...] | None
     unknown: list[OffsetFetchResponseTopics]
 
 
-async def handle(broker: "Broker", request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
-    slice_ = Slice()
+async def handle(broker: "BrokerState", request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
+    slice_ = WorkSlice()
     if context.version < _FIRST_VERSION_WITH_GROUPS:
-        one = await _fetch(broker, _as_group(request), context.version, slice_, stable=request.require_stable)
+        one = await _fetch(
+            broker, only_group(request), context.version, slice_, stable=request.require_stable
+        )
         return await _as_single(request, one, context.version, slice_)
     response = OffsetFetchResponse()
     everything: set[str] = set()  # groups that were asked for all they have: once is enough, it may be much
@@ -71,35 +78,13 @@ def refuse(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
     )
 
 
-def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
-    """Versions before 8 ask about one group, in the request itself."""
-    topics = request.topics
-    return OffsetFetchRequestGroup(
-        group_id=request.group_id,
-        topics=None
-        if topics is None
-        else [
-            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in topics
-        ],
-    )
-
-
 async def _fetch(
-    broker: "Broker", group: OffsetFetchRequestGroup, version: int, slice_: Slice, *, stable: bool
+    broker: "BrokerState", group: OffsetFetchRequestGroup, version: int, slice_: WorkSlice, *, stable: bool
 ) -> OffsetFetchResponseGroup:
     """The core answers in one step, so that a commit is seen as a whole or not at all."""
     asked = _resolve(broker, group, version)
     answer = broker.coordinator.ask(
-        group.group_id,
-        lambda reply_to: FetchOffsets(
-            reply_to=reply_to,
-            group_id=GroupId(group.group_id),
-            topics=asked.topics,
-            require_stable=stable,
-            member_id=MemberId(group.member_id) if group.member_id is not None else None,
-            member_epoch=group.member_epoch,
-        ),
+        group.group_id, partial(fetch_command, group, asked.topics, require_stable=stable)
     )
     reply = await answer if isinstance(answer, Awaitable) else answer
     assert isinstance(reply, FetchReply)
@@ -116,32 +101,28 @@ async def _fetch(
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics + asked.unknown)
 
 
-def _resolve(broker: "Broker", group: OffsetFetchRequestGroup, version: int) -> Asked:
+def _resolve(broker: "BrokerState", group: OffsetFetchRequestGroup, version: int) -> AskedTopics:
     """Topics by name; from v10 on by id, and an unknown id is answered without asking the group."""
     if group.topics is None:
-        return Asked(None, [])
+        return AskedTopics(None, [])
     known: list[FetchTopic] = []
     unknown: list[OffsetFetchResponseTopics] = []
     for wanted in group.topics:
         partitions = tuple(Partition(index) for index in wanted.partition_indexes)
-        if version < _FIRST_VERSION_WITH_IDS:
+        if version < FIRST_VERSION_WITH_IDS:
             known.append(FetchTopic(TopicName(wanted.name), partitions))
             continue
         topic = broker.topics.by_id(wanted.topic_id)
         if topic is not None:
             known.append(FetchTopic(topic.name, partitions, TopicId(wanted.topic_id)))
         else:
-            entries = [_nothing(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in partitions]
+            entries = [nothing_fetched(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in partitions]
             unknown.append(OffsetFetchResponseTopics(topic_id=wanted.topic_id, partitions=entries))
-    return Asked(tuple(known), unknown)
-
-
-def _nothing(partition: int, code: ErrorCode) -> OffsetFetchResponsePartitions:
-    return OffsetFetchResponsePartitions(partition_index=partition, committed_offset=-1, error_code=code)
+    return AskedTopics(tuple(known), unknown)
 
 
 async def _by_topic(
-    broker: "Broker", rows: Sequence[FetchedOffset], version: int, slice_: Slice
+    broker: "BrokerState", rows: Sequence[FetchedOffset], version: int, slice_: WorkSlice
 ) -> list[OffsetFetchResponseTopics]:
     topics: dict[TopicName, OffsetFetchResponseTopics] = {}
     for row in rows:
@@ -150,32 +131,25 @@ async def _by_topic(
         entry = topics.get(row.topic)
         if entry is None:
             served = broker.topics.get(row.topic)
-            if served is None and version >= _FIRST_VERSION_WITH_IDS:
+            if served is None and version >= FIRST_VERSION_WITH_IDS:
                 continue  # a topic without an id cannot be named here
             entry = topics[row.topic] = OffsetFetchResponseTopics(name=row.topic)
             if served is not None:
                 entry.topic_id = served.topic_id
-        entry.partitions.append(
-            OffsetFetchResponsePartitions(
-                partition_index=row.partition,
-                committed_offset=row.offset,
-                committed_leader_epoch=row.leader_epoch,
-                metadata=row.metadata,
-                error_code=row.error,
-            )
-        )
+        entry.partitions.append(fetched_partition(row))
     return list(topics.values())
 
 
 async def _as_single(
-    request: OffsetFetchRequest, group: OffsetFetchResponseGroup, version: int, slice_: Slice
+    request: OffsetFetchRequest, group: OffsetFetchResponseGroup, version: int, slice_: WorkSlice
 ) -> OffsetFetchResponse:
     """The same for one group; v1 has no place for its error but every partition asked for."""
     if group.error_code and version < _FIRST_VERSION_WITH_GROUP_ERROR:
         code = ErrorCode(group.error_code)
         group.topics = [
             OffsetFetchResponseTopics(
-                name=topic.name, partitions=[_nothing(index, code) for index in topic.partition_indexes]
+                name=topic.name,
+                partitions=[nothing_fetched(index, code) for index in topic.partition_indexes],
             )
             for topic in request.topics or []
         ]
@@ -186,13 +160,5 @@ async def _as_single(
         for part in topic.partitions:
             if slice_.is_full(_ROW_PRICE):
                 await asyncio.sleep(0)
-            entry.partitions.append(
-                OffsetFetchResponsePartition(
-                    partition_index=part.partition_index,
-                    committed_offset=part.committed_offset,
-                    committed_leader_epoch=part.committed_leader_epoch,
-                    metadata=part.metadata,
-                    error_code=part.error_code,
-                )
-            )
+            entry.partitions.append(of_only_group(part))
     return response

@@ -6,7 +6,7 @@ v2: current leader epoch in the request; v3: replica id; v4: flexible.
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context, Result
-from kohort.broker.heavy_work import Slice, Steps
+from kohort.broker.heavy_work import Steps, WorkSlice
 from kohort.broker.leadership import led
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch
@@ -19,20 +19,20 @@ from kohort.wire.messages.offset_for_leader_epoch import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _PRICE = 5
 
 
-def handle(broker: "Broker", request: OffsetForLeaderEpochRequest, _context: Context) -> Result:
+def handle(broker: "BrokerState", request: OffsetForLeaderEpochRequest, _context: Context) -> Result:
     return broker.heavy_work.run(_answer(broker, request))
 
 
 def _answer(
-    broker: "Broker", request: OffsetForLeaderEpochRequest
+    broker: "BrokerState", request: OffsetForLeaderEpochRequest
 ) -> Steps[None, OffsetForLeaderEpochResponse]:
     response = OffsetForLeaderEpochResponse()
-    slice_ = Slice()
+    slice_ = WorkSlice()
     for topic in request.topics:
         result = OffsetForLeaderTopicResult(topic=topic.topic)
         response.topics.append(result)
@@ -57,7 +57,7 @@ def refuse(request: OffsetForLeaderEpochRequest, code: ErrorCode) -> OffsetForLe
     )
 
 
-def _end(broker: "Broker", topic: str, part: OffsetForLeaderPartition) -> EpochEndOffset:
+def _end(broker: "BrokerState", topic: str, part: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         log = led(broker, broker.topics.get(topic), part.partition, part.current_leader_epoch)
     except RefusedError as error:

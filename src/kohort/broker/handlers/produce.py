@@ -38,7 +38,7 @@ from kohort.wire.messages.produce import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 NO_REPLY = 0  # acks of a producer that does not want to know
 _LEGAL_ACKS = (-1, NO_REPLY, 1)
@@ -66,10 +66,11 @@ Checks: TypeAlias = Steps[Produced, None]
 class Work:
     """What is known of one request so far: its response, and the batches that may be appended."""
 
-    __slots__ = ("appends", "broker", "response", "waiting")
+    __slots__ = ("appends", "broker", "context", "response", "waiting")
 
-    def __init__(self, broker: "Broker", response: ProduceResponse) -> None:
+    def __init__(self, broker: "BrokerState", response: ProduceResponse, context: Context) -> None:
         self.broker = broker
+        self.context = context
         self.response = response
         self.appends: list[Append] = []
         self.waiting: list[tuple[PartitionProduceResponse, Log]] = []  # the entries the appends belong to
@@ -77,7 +78,7 @@ class Work:
     def pieces(self) -> Iterator["Work"]:
         """The same response and, one after the other, appends that do not take long."""
         for start in range(0, len(self.appends) or 1, _APPENDED_IN_ONE_GO):
-            piece = Work(self.broker, self.response)
+            piece = Work(self.broker, self.response, self.context)
             piece.appends = self.appends[start : start + _APPENDED_IN_ONE_GO]
             piece.waiting = self.waiting[start : start + _APPENDED_IN_ONE_GO]
             yield piece
@@ -99,7 +100,7 @@ class Work:
             leader = self._new_leader(log)
         if leader is not None:
             entry.current_leader = LeaderIdAndEpoch(leader_id=leader.node.node_id, leader_epoch=leader.epoch)
-            add_endpoint(self.response.node_endpoints, NodeEndpoint, leader.node)
+            add_endpoint(self.response.node_endpoints, NodeEndpoint, leader.node, self.context.listener)
 
     def _new_leader(self, log: Log) -> Leader | None:
         """Who leads a partition now that an append of ours was too late for."""
@@ -109,10 +110,10 @@ class Work:
         return leader_elsewhere(self.broker, topic, log.partition.partition)
 
 
-def handle(broker: "Broker", request: ProduceRequest, context: Context) -> Result:
+def handle(broker: "BrokerState", request: ProduceRequest, context: Context) -> Result:
     if request.acks not in _LEGAL_ACKS:
         return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
-    work = Work(broker, ProduceResponse())
+    work = Work(broker, ProduceResponse(), context)
     checks = broker.heavy_work.run(_check(broker, request, context.version, work))
     if checks is None:
         return _append(broker, request, context, work)
@@ -120,7 +121,7 @@ def handle(broker: "Broker", request: ProduceRequest, context: Context) -> Resul
 
 
 async def _append_later(
-    broker: "Broker", request: ProduceRequest, context: Context, work: Work, checks: Awaitable[None]
+    broker: "BrokerState", request: ProduceRequest, context: Context, work: Work, checks: Awaitable[None]
 ) -> Response:
     await checks
     for piece in work.pieces():
@@ -132,7 +133,7 @@ async def _append_later(
     return None if request.acks == NO_REPLY else work.response
 
 
-def _drop_orphans(broker: "Broker", work: Work) -> None:
+def _drop_orphans(broker: "BrokerState", work: Work) -> None:
     """A topic may have gone since its batches were looked at, and another of its name may have come."""
     checked = list(zip(work.appends, work.waiting, strict=True))
     work.appends, work.waiting = [], []
@@ -149,7 +150,7 @@ def _drop_orphans(broker: "Broker", work: Work) -> None:
             work.waiting.append((entry, log))
 
 
-def _check(broker: "Broker", request: ProduceRequest, version: int, work: Work) -> Checks:
+def _check(broker: "BrokerState", request: ProduceRequest, version: int, work: Work) -> Checks:
     """Fill in an entry for each partition, and the batches that may be appended."""
     now = broker.clock.now().wall
     looked_at = 0
@@ -176,7 +177,7 @@ def _check(broker: "Broker", request: ProduceRequest, version: int, work: Work) 
                 work.refuse(entry, refused, found)
 
 
-def _append(broker: "Broker", request: ProduceRequest, context: Context, work: Work) -> Result:
+def _append(broker: "BrokerState", request: ProduceRequest, context: Context, work: Work) -> Result:
     """Append what was accepted; the response when it is known how that went."""
     future = broker.storage.append(work.appends)
     if future.done():
@@ -224,7 +225,7 @@ def refuse(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
 
 
 def _find(
-    broker: "Broker", request: ProduceRequest, data: TopicProduceData, version: int
+    broker: "BrokerState", request: ProduceRequest, data: TopicProduceData, version: int
 ) -> ServedTopic | RefusedError:
     """The topic, or the error all its partitions get."""
     if request.transactional_id is not None:
@@ -241,7 +242,7 @@ def _find(
 
 
 def _checked(
-    broker: "Broker",
+    broker: "BrokerState",
     topic: ServedTopic | RefusedError,
     part: PartitionProduceData,
     now: WallTime,

@@ -10,14 +10,14 @@ from kohort.model.errors import ErrorCode
 from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
-_PLAINTEXT = "This listener is plaintext: nobody logs in here."
+_PLAINTEXT = "This listener is plaintext: clients do not log in here."
 _ALREADY = "SaslAuthenticate request received after successful authentication"
 
 
 def handle(
-    _broker: "Broker", _request: SaslAuthenticateRequest, context: Context
+    _broker: "BrokerState", _request: SaslAuthenticateRequest, context: Context
 ) -> SaslAuthenticateResponse:
     text = _PLAINTEXT if context.connection.endpoint.sasl is None else _ALREADY
     return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=text)

@@ -11,10 +11,10 @@ from kohort.model.errors import ErrorCode
 from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 
-def handle(_broker: "Broker", request: SaslHandshakeRequest, _context: Context) -> SaslHandshakeResponse:
+def handle(_broker: "BrokerState", request: SaslHandshakeRequest, _context: Context) -> SaslHandshakeResponse:
     return refuse(request, ErrorCode.ILLEGAL_SASL_STATE)
 
 

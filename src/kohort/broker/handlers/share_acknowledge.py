@@ -7,11 +7,11 @@ from kohort.model.errors import ErrorCode
 from kohort.wire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 
 def handle(
-    _broker: "Broker", request: ShareAcknowledgeRequest, _context: Context
+    _broker: "BrokerState", request: ShareAcknowledgeRequest, _context: Context
 ) -> ShareAcknowledgeResponse:
     return refuse(request, ErrorCode.UNSUPPORTED_VERSION)
 

@@ -7,10 +7,10 @@ from kohort.model.errors import ErrorCode
 from kohort.wire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 
-def handle(_broker: "Broker", request: ShareFetchRequest, _context: Context) -> ShareFetchResponse:
+def handle(_broker: "BrokerState", request: ShareFetchRequest, _context: Context) -> ShareFetchResponse:
     return refuse(request, ErrorCode.UNSUPPORTED_VERSION)
 
 

@@ -11,11 +11,11 @@ from kohort.wire.messages.share_group_describe import (
 )
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 
 def handle(
-    _broker: "Broker", request: ShareGroupDescribeRequest, _context: Context
+    _broker: "BrokerState", request: ShareGroupDescribeRequest, _context: Context
 ) -> ShareGroupDescribeResponse:
     return refuse(request, ErrorCode.UNSUPPORTED_VERSION)
 

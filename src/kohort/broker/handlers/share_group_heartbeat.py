@@ -10,13 +10,13 @@ from kohort.model.errors import ErrorCode
 from kohort.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
+    from kohort.broker.broker import BrokerState
 
 _NO_SHARE_GROUPS = "Kohort does not serve share groups: use a consumer group."
 
 
 def handle(
-    broker: "Broker", _request: ShareGroupHeartbeatRequest, context: Context
+    broker: "BrokerState", _request: ShareGroupHeartbeatRequest, context: Context
 ) -> ShareGroupHeartbeatResponse:
     broker.notices.refused(context, "share groups", "use a consumer group")
     return ShareGroupHeartbeatResponse(
