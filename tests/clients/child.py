@@ -22,7 +22,7 @@ if __name__ == "__main__":  # `tests` is no installed package
     sys.path.insert(0, str(ROOT))
 
 from tests.clients.ledger import Ledger  # noqa: E402 (needs the path above)
-from tests.clients.libraries import POLL_SECONDS, Got, Library, Membership, NotCommittedError, Place  # noqa: E402
+from tests.clients.libraries import POLL_SECONDS, Got, Library, Membership, NotCommittedError, ReadPartition  # noqa: E402
 
 Row = tuple[str, int, int]
 
@@ -96,8 +96,8 @@ class Child:
         return lines
 
     def _note(self, what: str, rows: list[Row]) -> None:
-        places = [Place(topic, partition) for topic, partition, _ in rows]
-        offsets = {Place(topic, partition): offset for topic, partition, offset in rows}
+        places = [ReadPartition(topic, partition) for topic, partition, _ in rows]
+        offsets = {ReadPartition(topic, partition): offset for topic, partition, offset in rows}
         match what:
             case "assigned":
                 self._ledger.assigned(self.name, places)
@@ -118,18 +118,18 @@ class Reporter:
     """The child's end of the pipe: a ``Watcher`` that remembers what may be committed."""
 
     def __init__(self) -> None:
-        self.positions: dict[Place, int] = {}
+        self.positions: dict[ReadPartition, int] = {}
 
     def say(self, what: str, rows: Iterable[Row]) -> None:
         os.write(1, json.dumps([what, list(rows)]).encode() + b"\n")
 
-    def say_offsets(self, what: str, offsets: Mapping[Place, int]) -> None:
+    def say_offsets(self, what: str, offsets: Mapping[ReadPartition, int]) -> None:
         self.say(what, [(*place, offset) for place, offset in offsets.items()])
 
-    def assigned(self, _member: str, places: Iterable[Place]) -> None:
+    def assigned(self, _member: str, places: Iterable[ReadPartition]) -> None:
         self.say("assigned", [(*place, 0) for place in places])
 
-    def revoked(self, _member: str, places: Iterable[Place]) -> None:
+    def revoked(self, _member: str, places: Iterable[ReadPartition]) -> None:
         given_up = list(places)
         for place in given_up:
             self.positions.pop(place, None)

@@ -1,7 +1,7 @@
 """Records for a group to work on, a portion at a time."""
 
 from confluent_kafka import Consumer, TopicPartition
-from tests.clients.libraries import Place, Production
+from tests.clients.libraries import Production, ReadPartition
 from tests.clients.records import samples
 from tests.clients.with_confluent import Confluent, settings
 
@@ -11,7 +11,7 @@ class Feed:
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.topic = topic
-        self.places = [Place(topic, number) for number in range(partitions)]
+        self.places = [ReadPartition(topic, number) for number in range(partitions)]
         self.expected = dict.fromkeys(self.places, 0)
         self._bootstrap = bootstrap
 

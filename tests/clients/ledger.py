@@ -17,7 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tests.clients.libraries import Got, Place
+from tests.clients.libraries import Got, ReadPartition
 
 
 class Change(NamedTuple):
@@ -25,27 +25,31 @@ class Change(NamedTuple):
 
     member: str
     what: str  # "assigned" or "revoked"
-    places: tuple[Place, ...]
+    places: tuple[ReadPartition, ...]
 
 
 class Ledger:
     """Watches every member of one group."""
 
     def __init__(self) -> None:
-        self.owners: dict[Place, str] = {}
-        self.acknowledged: dict[Place, int] = {}
+        self.owners: dict[ReadPartition, str] = {}
+        self.acknowledged: dict[ReadPartition, int] = {}
         self.changes: list[Change] = []
         self.before_each_change: list[Callable[[], None]] = []  # reports that may still lie in a pipe
-        self._uncertain: dict[Place, int] = {}  # commits that were sent; nobody knows (yet) if they count
-        self._next: dict[Place, int | None] = {}
-        self._reached: dict[tuple[Place, str], int] = {}  # how far each member got when it last had records
-        self._seen: defaultdict[Place, Counter[int]] = defaultdict(Counter)
+        self._uncertain: dict[
+            ReadPartition, int
+        ] = {}  # commits that were sent; nobody knows (yet) if they count
+        self._next: dict[ReadPartition, int | None] = {}
+        self._reached: dict[
+            tuple[ReadPartition, str], int
+        ] = {}  # how far each member got when it last had records
+        self._seen: defaultdict[ReadPartition, Counter[int]] = defaultdict(Counter)
         self._violations: list[str] = []
         self._lock = threading.RLock()
 
     # What members report
 
-    def assigned(self, member: str, places: Iterable[Place]) -> None:
+    def assigned(self, member: str, places: Iterable[ReadPartition]) -> None:
         self._read_reports()
         with self._lock:
             given = tuple(sorted(places))
@@ -57,7 +61,7 @@ class Ledger:
                 self.owners[place] = member
                 self._next[place] = None
 
-    def revoked(self, member: str, places: Iterable[Place]) -> None:
+    def revoked(self, member: str, places: Iterable[ReadPartition]) -> None:
         self._read_reports()
         with self._lock:
             given_up = tuple(sorted(places))
@@ -71,7 +75,7 @@ class Ledger:
         for record in records:
             self.processed(member, record.place, record.offset)
 
-    def processed(self, member: str, place: Place, offset: int) -> None:
+    def processed(self, member: str, place: ReadPartition, offset: int) -> None:
         with self._lock:
             if self.owners.get(place) != member:
                 owner = self.owners.get(place)
@@ -92,23 +96,23 @@ class Ledger:
 
     # Commits
 
-    def positions(self, member: str) -> dict[Place, int]:
+    def positions(self, member: str) -> dict[ReadPartition, int]:
         """What a member may commit: everything it has processed."""
         with self._lock:
             owned = [place for place, owner in self.owners.items() if owner == member]
             found = {place: self._next.get(place) for place in owned}
             return {place: offset for place, offset in found.items() if offset is not None}
 
-    def committing(self, offsets: Mapping[Place, int]) -> None:
+    def committing(self, offsets: Mapping[ReadPartition, int]) -> None:
         with self._lock:
             self._uncertain.update(offsets)
 
-    def refused(self, offsets: Mapping[Place, int]) -> None:
+    def refused(self, offsets: Mapping[ReadPartition, int]) -> None:
         with self._lock:
             for place in offsets:
                 self._uncertain.pop(place, None)
 
-    def committed(self, offsets: Mapping[Place, int]) -> None:
+    def committed(self, offsets: Mapping[ReadPartition, int]) -> None:
         with self._lock:
             for place, offset in offsets.items():
                 before = self.acknowledged.get(place, 0)
@@ -125,12 +129,12 @@ class Ledger:
         with self._lock:
             assert not self._violations, "\n".join(self._violations[:10])
 
-    def is_complete(self, expected: Mapping[Place, int]) -> bool:
+    def is_complete(self, expected: Mapping[ReadPartition, int]) -> bool:
         """Every record was processed: ``expected`` says how many each partition has."""
         with self._lock:
             return all(len(self._seen[place]) >= count for place, count in expected.items())
 
-    def check_complete(self, expected: Mapping[Place, int]) -> None:
+    def check_complete(self, expected: Mapping[ReadPartition, int]) -> None:
         """Every record was processed, in the end, and no rule was broken on the way."""
         self.check()
         with self._lock:
@@ -148,15 +152,15 @@ class Ledger:
         with self._lock:
             return sum(times > 1 for counter in self._seen.values() for times in counter.values())
 
-    def by_member(self) -> dict[str, set[Place]]:
+    def by_member(self) -> dict[str, set[ReadPartition]]:
         """Who has what now."""
         with self._lock:
-            shares: defaultdict[str, set[Place]] = defaultdict(set)
+            shares: defaultdict[str, set[ReadPartition]] = defaultdict(set)
             for place, owner in self.owners.items():
                 shares[owner].add(place)
             return dict(shares)
 
-    def _check_start(self, member: str, place: Place, offset: int) -> None:
+    def _check_start(self, member: str, place: ReadPartition, offset: int) -> None:
         earliest = self.acknowledged.get(place, 0)
         latest = max(earliest, self._uncertain.get(place, 0))
         if not earliest <= offset <= latest and self._reached.get((place, member)) != offset:

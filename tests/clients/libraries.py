@@ -15,7 +15,7 @@ Untyped = Any  # an object of a library that has no types
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
-class Place(NamedTuple):
+class ReadPartition(NamedTuple):
     """A partition of a topic."""
 
     topic: str
@@ -35,7 +35,7 @@ class Sample(NamedTuple):
 class Got(NamedTuple):
     """A record as a consumer saw it."""
 
-    place: Place
+    place: ReadPartition
     offset: int
     key: bytes | None
     value: bytes | None
@@ -78,9 +78,9 @@ class NotCommittedError(Exception):
 class Watcher(Protocol):
     """Is told what happens to a member's partitions, on whatever thread its library uses for that."""
 
-    def assigned(self, member: str, places: Iterable[Place]) -> None: ...
+    def assigned(self, member: str, places: Iterable[ReadPartition]) -> None: ...
 
-    def revoked(self, member: str, places: Iterable[Place]) -> None: ...
+    def revoked(self, member: str, places: Iterable[ReadPartition]) -> None: ...
 
     def consumed(self, member: str, records: Sequence[Got]) -> None: ...
 
@@ -92,15 +92,15 @@ class Member(Protocol):
         """Let the library work for a moment; the watcher sees the records. Returns how many came."""
         ...
 
-    def commit(self, offsets: Mapping[Place, int]) -> None:
+    def commit(self, offsets: Mapping[ReadPartition, int]) -> None:
         """Commit and wait for the answer; NotCommittedError if it is not a yes."""
         ...
 
-    def committed(self, place: Place) -> int | None: ...
+    def committed(self, place: ReadPartition) -> int | None: ...
 
-    def pause(self, places: Iterable[Place]) -> None: ...
+    def pause(self, places: Iterable[ReadPartition]) -> None: ...
 
-    def resume(self, places: Iterable[Place]) -> None: ...
+    def resume(self, places: Iterable[ReadPartition]) -> None: ...
 
     def close(self) -> None:
         """Leave (a static member only goes away) without committing."""

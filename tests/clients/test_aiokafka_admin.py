@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.clients.libraries import Library, Membership, Place, Production, Untyped, quietly
+from tests.clients.libraries import Library, Membership, Production, ReadPartition, Untyped, quietly
 from tests.clients.party import Party
 from tests.clients.records import samples
 from tests.clients.with_aiokafka import aiokafka, errors
@@ -123,5 +123,5 @@ def test_lists_and_describes_groups_and_their_offsets(kohort: Kohort, libraries:
         membership = Membership(name="worker", group=group, topics=(topic,))
         worker = party.join(libraries["aiokafka"], membership)
         party.until_shared("worker", places=2)
-        worker.commit({Place(topic, 1): 7})
+        worker.commit({ReadPartition(topic, 1): 7})
         asyncio.run(administer())

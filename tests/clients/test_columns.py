@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import ClusterClient
 from kohort.client.columnar import ColumnOptions, ColumnReader, arrow_schema, fetch
 from kohort.client.consumer import Consumer
 from kohort.client.errors import BrokerError
@@ -57,7 +57,7 @@ def test_an_offset_the_log_does_not_have_is_refused(kohort: Kohort) -> None:
     topic = TopicPartition(TopicName(kohort.topic()), Partition(0))
 
     async def read() -> None:
-        async with Cluster(kohort.bootstrap) as cluster:
+        async with ClusterClient(kohort.bootstrap) as cluster:
             async for _ in fetch(cluster, topic, 5, 7):
                 pass
 

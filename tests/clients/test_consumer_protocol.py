@@ -1,13 +1,18 @@
 """librdkafka as members of consumer groups (KIP-848): names and expressions, churn, static members."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
+from confluent_kafka import Consumer
 from tests.clients.feed import Feed
 from tests.clients.libraries import Library, Membership
 from tests.clients.party import Party
+from tests.clients.waiting import eventually
+from tests.clients.with_confluent import settings
 
 from kohort.testing.broker import Broker
+from kohort.testing.intercept import Rule, watch
 from kohort.testing.plugin import Kohort
 
 pytestmark = pytest.mark.slow
@@ -68,3 +73,48 @@ def test_a_subscription_by_expression_gets_the_topics_that_match(
         party.until_shared("one", "two", places=PARTITIONS)
         party.until("all records", lambda: party.ledger.is_complete(feed.expected), committing=True)
         party.ledger.check_complete(feed.expected)
+
+
+def test_a_member_that_does_not_poll_loses_its_partitions_to_the_others_and_comes_back() -> None:
+    """librdkafka goes on with its heartbeats, but the application never gives up what it is asked for."""
+    with Broker(virtual_time=True, configs=OFTEN) as broker, ExitStack() as stack:
+        broker.create_topic("t", partitions=PARTITIONS)
+        lost: list[int] = []
+
+        def join(name: str) -> tuple[Consumer, Rule]:
+            beats = broker.intercept(watch, api="ConsumerGroupHeartbeat", client=name)
+            member = settings(broker.bootstrap, client_id=name, group_id="g", group_protocol="consumer")
+            consumer = Consumer(member | {"max.poll.interval.ms": 60_000})
+            stack.callback(consumer.close)
+            consumer.subscribe(["t"], on_lost=lambda _, partitions: lost.append(len(partitions)))
+            return consumer, beats
+
+        hangs, its_beats = join("hangs")
+        eventually("all partitions", lambda: hangs.poll(0.05) is None and owns(hangs, PARTITIONS))
+        other, other_beats = join("other")
+        passed = 0
+        while not owns(other, PARTITIONS):
+            before = len(its_beats.seen), len(other_beats.seen)
+            eventually(
+                "heartbeats of both",
+                lambda since=before: (
+                    other.poll(0.05) is None  # type: ignore[misc] # a lambda of its round
+                    and len(its_beats.seen) > since[0]
+                    and len(other_beats.seen) > since[1]
+                ),
+            )
+            broker.advance(4_000)  # less than a session
+            passed += 4_000
+            assert passed <= 80_000, "its rebalance timeout is a minute"
+        assert passed >= 60_000
+        assert lost == []
+        eventually(
+            "both have their share",
+            lambda: hangs.poll(0.05) is None and other.poll(0.05) is None and owns(hangs, PARTITIONS // 2),
+        )
+        assert sum(lost) >= PARTITIONS // 2
+        assert owns(other, PARTITIONS // 2)
+
+
+def owns(consumer: Consumer, count: int) -> bool:
+    return len(consumer.assignment()) == count

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
-from tests.clients.libraries import Membership, Place, Production, Untyped, quietly
+from tests.clients.libraries import Membership, Production, ReadPartition, Untyped, quietly
 from tests.clients.party import Party
 from tests.clients.records import START, samples
 from tests.clients.with_kafka_python import KafkaPython, errors, kafka, settings
@@ -111,7 +111,7 @@ def test_lists_describes_and_deletes_groups(admin: Untyped, kohort: Kohort) -> N
     with Party(kohort.bootstrap) as party:
         worker = party.join(KafkaPython(), Membership(name="worker", group=group, topics=(topic,)))
         party.until_shared("worker", places=2)
-        worker.commit({Place(topic, 0): 3})
+        worker.commit({ReadPartition(topic, 0): 3})
 
         described = admin.describe_groups([group])[group]
         assert (described["group_state"], described["protocol_data"]) == ("Stable", "range")

@@ -8,7 +8,7 @@ import pytest
 
 from kohort import Consumer, Producer
 from kohort.client.errors import AuthorizationError, GroupAuthorizationError, TopicAuthorizationError
-from kohort.security.acls import Acl, Operation, PatternType, Permission, ResourceType
+from kohort.security.acls import Acl, AclResourceType, Operation, PatternType, Permission
 from kohort.testing import Broker
 
 pytestmark = pytest.mark.slow
@@ -31,11 +31,11 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 }
 
 
-def allowing_read(kind: ResourceType, name: str) -> Acl:
+def allowing_read(kind: AclResourceType, name: str) -> Acl:
     return Acl(kind, name, PatternType.LITERAL, "User:alice", "*", Operation.READ, Permission.ALLOW)
 
 
-ON_TOPIC, ON_GROUP = allowing_read(ResourceType.TOPIC, "t"), allowing_read(ResourceType.GROUP, "g")
+ON_TOPIC, ON_GROUP = allowing_read(AclResourceType.TOPIC, "t"), allowing_read(AclResourceType.GROUP, "g")
 
 
 def change(broker: Broker, removed: list[Acl], added: list[Acl]) -> None:

@@ -1,6 +1,7 @@
 """Each Python client over TLS with each way to log in: records go through a group, wrong passwords do not."""
 
 import asyncio
+import logging
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,9 @@ import confluent_kafka
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider as AioTokens
+from aiokafka.errors import KafkaConnectionError as AioConnectionError
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaTimeoutError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from tests.broker.security.issuer import claims, key_set, signed
 from tests.broker.security.secured import USERS, Certificates, RunningServer, serving
@@ -30,7 +33,7 @@ RECORDS = 100
 WAYS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER", "mutual TLS")
 
 
-class Place(NamedTuple):
+class ClientLogin(NamedTuple):
     """Where a client goes, and with what."""
 
     server: RunningServer
@@ -90,7 +93,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningS
 class Tokens(AbstractTokenProvider):
     """For kafka-python."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ClientLogin) -> None:
         self._place = place
 
     def token(self) -> str:
@@ -100,7 +103,7 @@ class Tokens(AbstractTokenProvider):
 class AsyncTokens(AioTokens):
     """For aiokafka."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ClientLogin) -> None:
         self._place = place
 
     async def token(self) -> str:
@@ -111,7 +114,7 @@ def values() -> list[bytes]:
     return [b"%d" % number for number in range(RECORDS)]
 
 
-def with_own(place: Place, topic: str) -> list[bytes]:
+def with_own(place: ClientLogin, topic: str) -> list[bytes]:
     settings = place.python_settings(Tokens(place))
     if "sasl_plain_password" in settings:
         settings["sasl_plain_password"] = Secret(settings["sasl_plain_password"])
@@ -127,7 +130,7 @@ def with_own(place: Place, topic: str) -> list[bytes]:
     return found
 
 
-def with_kafka_python(place: Place, topic: str) -> list[bytes]:
+def with_kafka_python(place: ClientLogin, topic: str) -> list[bytes]:
     settings = place.python_settings(Tokens(place)) | {"ssl_context": place.context()}
     producer = _Producer(**settings)
     try:
@@ -147,7 +150,7 @@ def with_kafka_python(place: Place, topic: str) -> list[bytes]:
         consumer.close()
 
 
-def with_aiokafka(place: Place, topic: str) -> list[bytes]:
+def with_aiokafka(place: ClientLogin, topic: str) -> list[bytes]:
     settings = place.python_settings(AsyncTokens(place)) | {"ssl_context": place.context()}
 
     async def work() -> list[bytes]:
@@ -165,7 +168,7 @@ def with_aiokafka(place: Place, topic: str) -> list[bytes]:
     return asyncio.run(work())
 
 
-def with_confluent(place: Place, topic: str) -> list[bytes]:
+def with_confluent(place: ClientLogin, topic: str) -> list[bytes]:
     settings: dict[str, Any] = {
         "bootstrap.servers": place.bootstrap,
         "security.protocol": place.protocol,
@@ -201,7 +204,7 @@ def with_confluent(place: Place, topic: str) -> list[bytes]:
     return found
 
 
-CLIENTS: dict[str, Callable[[Place, str], list[bytes]]] = {
+CLIENTS: dict[str, Callable[[ClientLogin, str], list[bytes]]] = {
     "kohort": with_own,
     "kafka-python": with_kafka_python,
     "aiokafka": with_aiokafka,
@@ -224,16 +227,42 @@ def test_records_go_through_a_group(
     """Security scenario 54. See security 9."""
     server, certificates = secured
     topic = make_topic(server, f"{client}-{way}".replace(" ", "-"))
-    assert CLIENTS[client](Place(server, certificates, way), topic) == values()
+    assert CLIENTS[client](ClientLogin(server, certificates, way), topic) == values()
 
 
 @pytest.mark.parametrize("way", ["SCRAM-SHA-512", "PLAIN"])
-@pytest.mark.parametrize("client", ["kohort", "confluent-kafka"])  # the others try again and again
+@pytest.mark.parametrize("client", ["kohort", "confluent-kafka"])
 def test_a_wrong_password_is_an_authentication_error(
     secured: tuple[RunningServer, Certificates], client: str, way: str
 ) -> None:
     """Security scenario 55. See security 9."""
     server, certificates = secured
-    place = Place(server, certificates, way, "wrong")
+    place = ClientLogin(server, certificates, way, "wrong")
     with pytest.raises(Exception, match=r"(?i)authentication|does not accept user|Invalid username"):
         CLIENTS[client](place, "never")
+
+
+def test_a_wrong_password_keeps_out_clients_that_raise_something_general(
+    secured: tuple[RunningServer, Certificates], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Security scenario 55. aiokafka gives up at once, and its log names the reason.
+
+    kafka-python tries again until its time is up; of a reply that a close follows it sees the close alone.
+    """
+    server, certificates = secured
+    place = ClientLogin(server, certificates, "SCRAM-SHA-512", "wrong")
+    settings = place.python_settings(None) | {"ssl_context": place.context()}
+    caplog.set_level(logging.WARNING, logger="kafka")
+
+    async def enter() -> None:
+        producer = _AioProducer(**settings)
+        try:
+            await producer.start()
+        finally:
+            await producer.stop()
+
+    with pytest.raises(AioConnectionError, match="Unable to bootstrap"):
+        asyncio.run(enter())
+    assert "SaslAuthenticationFailed: Authentication failed" in caplog.text
+    with pytest.raises(KafkaTimeoutError, match="Unable to bootstrap"):
+        _Producer(**settings, bootstrap_timeout_ms=100)

@@ -14,7 +14,7 @@ from tests.broker.security.test_doors import count_log_ins
 from tests.clients.test_secured import make_topic
 
 from kohort import Consumer, Producer
-from kohort.security.acls import Acl, Operation, PatternType, Permission, ResourceType
+from kohort.security.acls import AclResourceType, Operation
 
 pytestmark = pytest.mark.slow
 
@@ -30,25 +30,13 @@ SETTINGS = {
     "super.users": "User:admin",
 }
 PATIENCE_S = 30.0
-TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
+TOPIC, GROUP = AclResourceType.TOPIC, AclResourceType.GROUP
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     with serving("SASL_PLAINTEXT", settings=SETTINGS) as running:
         yield running
-
-
-def allow(server: RunningServer, kind: ResourceType, name: str, operation: Operation) -> None:
-    rule = Acl(kind, name, PatternType.LITERAL, "User:alice", "*", operation, Permission.ALLOW)
-    inside = server.server.broker
-
-    async def store() -> None:
-        await inside.catalog.change_acls([], [rule])
-        assert inside.authorizer is not None
-        inside.authorizer.changed(inside.catalog.acls)
-
-    server.loop.submit(store()).result()
 
 
 def python_settings(server: RunningServer, user: str) -> dict[str, Any]:
@@ -175,18 +163,18 @@ def test_missing_rights_are_named_one_after_another(server: RunningServer, clien
     when a client produces (with idempotence, but without IDEMPOTENT_WRITE) and consumes, then it raises its
     own error of authorization, and in the end none.
     """
-    allow(server, TOPIC, "another", Operation.WRITE)  # enough for InitProducerId
+    server.allow(TOPIC, "another", Operation.WRITE)  # enough for InitProducerId
     topic = make_topic(server, f"rights-{client}")
     with pytest.raises(Exception, match=NO_TOPIC):
         PRODUCE[client](server, topic)
-    allow(server, GROUP, topic, Operation.READ)
+    server.allow(GROUP, topic, Operation.READ)
     if client != "kafka-python":  # its polls return nothing then, for ever; it only logs why
         with pytest.raises(Exception, match=NO_TOPIC):
             CONSUME[client](server, topic, topic)
-    allow(server, TOPIC, topic, Operation.READ)
+    server.allow(TOPIC, topic, Operation.READ)
     with pytest.raises(Exception, match=NO_GROUP):
         CONSUME[client](server, topic, f"{topic}-other")
-    allow(server, TOPIC, topic, Operation.WRITE)
+    server.allow(TOPIC, topic, Operation.WRITE)
     PRODUCE[client](server, topic)
     CONSUME[client](server, topic, topic)
 

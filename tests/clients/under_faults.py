@@ -1,31 +1,37 @@
 """Producers and committers that go on whatever happens to the brokers, and what must hold afterwards."""
 
 import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from tests.clients.libraries import Place
+from tests.clients.libraries import ReadPartition
 from tests.clients.loads import Load
+from tests.clients.waiting import Deadline
 from tests.clients.with_confluent import Confluent, settings
 from tests.clients.with_kafka_python import kafka
 from tests.clients.with_kafka_python import settings as kafka_python_settings
 
-COMMITTED = Place("work", 0)
+COMMITTED = ReadPartition("work", 0)
 
 
-class Producing:
-    """Keeps all producers busy, on a thread of its own, whatever happens to the broker."""
+class _Working(ABC):
+    """Works on a thread of its own while the block lasts."""
 
-    def __init__(self, loads: list[Load]) -> None:
-        self._loads = loads
+    def __init__(self) -> None:
         self._progress = threading.Condition()
         self._stopping = False
         self._executor = ThreadPoolExecutor(1)
 
+    @abstractmethod
+    def _work(self) -> None:
+        """Until ``_stopping``; notifies ``_progress``."""
+
     def __enter__(self) -> Self:
-        self._work = self._executor.submit(self._go_on)
+        self._working = self._executor.submit(self._work)
         return self
 
     def __exit__(
@@ -37,6 +43,22 @@ class Producing:
         self._stopping = True
         self._executor.shutdown()
 
+    def _wait(self, reached: Callable[[], bool], state: Callable[[], str]) -> None:
+        """Until it is reached; an error of the thread is raised here."""
+        with self._progress:
+            done = self._progress.wait_for(lambda: reached() or self._working.done(), 60)
+        assert done, state()
+        if self._working.done():
+            self._working.result()
+
+
+class Producing(_Working):
+    """Keeps all producers busy, whatever happens to the broker."""
+
+    def __init__(self, loads: list[Load]) -> None:
+        super().__init__()
+        self._loads = loads
+
     def wait_for(self, count: int) -> None:
         """Until each producer got ``count`` more acknowledgements."""
         goals = {load.topic: len(load.acknowledged) + count for load in self._loads}
@@ -44,14 +66,13 @@ class Producing:
         def reached() -> bool:
             return all(len(load.acknowledged) >= goals[load.topic] for load in self._loads)
 
-        with self._progress:
-            done = self._progress.wait_for(lambda: reached() or self._work.done(), 60)
-        state = {load.topic: (len(load.acknowledged), load.refused[:1]) for load in self._loads}
-        assert done, f"wanted {goals}, have {state}"
-        if self._work.done():
-            self._work.result()
+        def state() -> str:
+            have = {load.topic: (len(load.acknowledged), load.refused[:1]) for load in self._loads}
+            return f"wanted {goals}, have {have}"
 
-    def _go_on(self) -> None:
+        self._wait(reached, state)
+
+    def _work(self) -> None:
         while not self._stopping:
             for load in self._loads:
                 load.go_on()
@@ -71,52 +92,46 @@ def check(load: Load, bootstrap: str, *, repeats: bool) -> None:
         assert values == sorted(set(values)), "an idempotent producer's retry was stored twice"
 
 
-class Committer:
+class Committer(_Working):
     """Commits one offset after the other for a group of its own, and reads them from another client."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
+        super().__init__()
         self.group = group
         self.acknowledged = 0
         self.attempted = 0
         self._bootstrap = bootstrap
-        self._progress = threading.Condition()
-        self._stopping = False
-        self._executor = ThreadPoolExecutor(1)
-
-    def __enter__(self) -> Self:
-        self._work = self._executor.submit(self._commit_all_the_time)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stopping = True
-        self._executor.shutdown()
 
     def wait_for(self, count: int) -> None:
         """Until ``count`` more commits were acknowledged."""
         goal = self.acknowledged + count
-        with self._progress:
-            done = self._progress.wait_for(lambda: self.acknowledged >= goal or self._work.done(), 60)
-        assert done, f"{self.group} is at {self.acknowledged} and wants to be at {goal}"
-        if self._work.done():
-            self._work.result()
+        self._wait(
+            lambda: self.acknowledged >= goal,
+            lambda: f"{self.group} is at {self.acknowledged} and wants to be at {goal}",
+        )
 
     def check(self) -> None:
         """What another client reads is at least what was acknowledged before it asked."""
         expected = self.acknowledged
-        reader = kafka.KafkaConsumer(**kafka_python_settings(self._bootstrap, group_id=self.group))
-        try:
-            found = reader.committed(kafka.TopicPartition(*COMMITTED), timeout_ms=30_000)
-        finally:
-            reader.close()
+        deadline = Deadline(f"an answer about {self.group}")
+        while True:
+            try:
+                found = self._read()
+                break
+            except kafka.errors.KafkaConnectionError as error:  # of a node whose lease has lapsed
+                deadline.check(str(error))
         assert found is not None, f"{self.group}: no offset where {expected} was acknowledged"
         assert expected <= found <= self.attempted
 
-    def _commit_all_the_time(self) -> None:
+    def _read(self) -> int | None:
+        reader = kafka.KafkaConsumer(**kafka_python_settings(self._bootstrap, group_id=self.group))
+        try:
+            found: int | None = reader.committed(kafka.TopicPartition(*COMMITTED), timeout_ms=30_000)
+        finally:
+            reader.close()
+        return found
+
+    def _work(self) -> None:
         consumer = Consumer(settings(self._bootstrap, group_id=self.group))
         try:
             while not self._stopping:
@@ -132,5 +147,5 @@ class Committer:
         try:
             (answer,) = consumer.commit(offsets=[TopicPartition(*COMMITTED, offset)], asynchronous=False)
         except KafkaException:
-            return False  # the broker is away; whether it stored the offset nobody knows
+            return False  # the broker is away, and may have stored the offset or not
         return answer.error is None

@@ -4,7 +4,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Awaitable
 
-from tests.clients.libraries import Place, Untyped
+from tests.clients.libraries import ReadPartition, Untyped
 
 from kohort.broker.context import Response, Result
 from kohort.testing.broker import Broker
@@ -17,7 +17,7 @@ class Wiretap:
     def __init__(self, broker: Broker, group: str) -> None:
         self.joins: list[Seen] = []
         self.leaves: list[Seen] = []
-        self._assignments: defaultdict[int, dict[str, set[Place]]] = defaultdict(dict)
+        self._assignments: defaultdict[int, dict[str, set[ReadPartition]]] = defaultdict(dict)
         broker.intercept(self._on_sync, api="SyncGroup", group=group)
         broker.intercept(self._on_join, api="JoinGroup", group=group)
         broker.intercept(self._on_leave, api="LeaveGroup", group=group)
@@ -31,7 +31,7 @@ class Wiretap:
     def generations(self) -> list[int]:
         return sorted(self._assignments)
 
-    def shares(self, generation: int) -> list[set[Place]]:
+    def shares(self, generation: int) -> list[set[ReadPartition]]:
         """What each member was assigned in a generation."""
         return list(self._assignments[generation].values())
 
@@ -68,11 +68,11 @@ class Wiretap:
             shares[request.member_id] = places_in(response.assignment)
 
 
-def places_in(assignment: bytes) -> set[Place]:
+def places_in(assignment: bytes) -> set[ReadPartition]:
     """The partitions of an assignment as all consumers encode it; empty bytes assign nothing."""
     if not assignment:
         return set()
-    places: set[Place] = set()
+    places: set[ReadPartition] = set()
     _, topics = struct.unpack_from(">hi", assignment)
     position = 6
     for _ in range(topics):
@@ -82,5 +82,5 @@ def places_in(assignment: bytes) -> set[Place]:
         (count,) = struct.unpack_from(">i", assignment, position)
         numbers = struct.unpack_from(f">{count}i", assignment, position + 4)
         position += 4 + 4 * count
-        places |= {Place(topic, number) for number in numbers}
+        places |= {ReadPartition(topic, number) for number in numbers}
     return places

@@ -13,8 +13,8 @@ from tests.clients.libraries import (
     Member,
     Membership,
     NotCommittedError,
-    Place,
     Production,
+    ReadPartition,
     Sample,
     Untyped,
     Watcher,
@@ -53,12 +53,12 @@ class LoopThread:
 
 
 def got(record: Untyped) -> Got:
-    place = Place(record.topic, record.partition)
+    place = ReadPartition(record.topic, record.partition)
     return Got(place, record.offset, record.key, record.value, tuple(record.headers), record.timestamp)
 
 
-def places(partitions: Iterable[Untyped]) -> list[Place]:
-    return [Place(one.topic, one.partition) for one in partitions]
+def places(partitions: Iterable[Untyped]) -> list[ReadPartition]:
+    return [ReadPartition(one.topic, one.partition) for one in partitions]
 
 
 class Aiokafka:
@@ -130,7 +130,7 @@ class AiokafkaMember:
         self._loop = loop
         self._consumer = consumer
         self._watcher = watcher
-        self._held: list[Place] = []
+        self._held: list[ReadPartition] = []
         self._closing = False
         self._polling: Future[int] | None = None
 
@@ -166,9 +166,10 @@ class AiokafkaMember:
         # During a rebalance ``getmany`` waits for its end, whatever its timeout: go on, and look again later.
         polling = self._polling or self._loop.begin(self._poll())
         self._polling = None if wait([polling], POLL_SECONDS).done else polling
-        return 0 if self._polling else polling.result()
+        # aiokafka may cancel a ``getmany`` that waits while its coordinator goes away: it brought nothing.
+        return 0 if self._polling or polling.cancelled() else polling.result()
 
-    def commit(self, offsets: Mapping[Place, int]) -> None:
+    def commit(self, offsets: Mapping[ReadPartition, int]) -> None:
         wanted = {aiokafka.TopicPartition(*place): offset for place, offset in offsets.items()}
         try:
             self._loop.run(self._consumer.commit(wanted))
@@ -177,17 +178,17 @@ class AiokafkaMember:
         except errors.KafkaError as error:
             raise NotCommittedError(error, maybe=False) from error
 
-    def committed(self, place: Place) -> int | None:
+    def committed(self, place: ReadPartition) -> int | None:
         offset: int | None = self._loop.run(self._consumer.committed(aiokafka.TopicPartition(*place)))
         return offset
 
-    def pause(self, places: Iterable[Place]) -> None:
+    def pause(self, places: Iterable[ReadPartition]) -> None:
         async def pause() -> None:
             self._consumer.pause(*[aiokafka.TopicPartition(*place) for place in places])
 
         self._loop.run(pause())
 
-    def resume(self, places: Iterable[Place]) -> None:
+    def resume(self, places: Iterable[ReadPartition]) -> None:
         async def resume() -> None:
             self._consumer.resume(*[aiokafka.TopicPartition(*place) for place in places])
 

@@ -12,8 +12,8 @@ from tests.clients.libraries import (
     Member,
     Membership,
     NotCommittedError,
-    Place,
     Production,
+    ReadPartition,
     Sample,
     Watcher,
 )
@@ -47,7 +47,7 @@ def got(message: "Message[bytes, bytes]") -> Got:
     assert offset is not None
     headers: list[Any] = list(message.headers() or ())
     return Got(
-        Place(topic, partition),
+        ReadPartition(topic, partition),
         offset,
         message.key(),
         message.value(),
@@ -113,7 +113,7 @@ class ConfluentMember:
     def __init__(self, bootstrap: str, membership: Membership, watcher: Watcher) -> None:
         self.name = membership.name
         self._watcher = watcher
-        self._held: set[Place] = set()
+        self._held: set[ReadPartition] = set()
         self._closing = False
         is_consumer = membership.protocol == "consumer"
         self._cooperative = is_consumer or "cooperative-sticky" in membership.assignors
@@ -159,7 +159,7 @@ class ConfluentMember:
             message = self._consumer.poll(0) if count < POLL_RECORDS else None
         return count
 
-    def commit(self, offsets: Mapping[Place, int]) -> None:
+    def commit(self, offsets: Mapping[ReadPartition, int]) -> None:
         wanted = [TopicPartition(*place, offset) for place, offset in offsets.items()]
         try:
             answers = self._consumer.commit(offsets=wanted, asynchronous=False)
@@ -169,15 +169,15 @@ class ConfluentMember:
             if answer.error is not None:
                 raise NotCommittedError(answer.error, maybe=answer.error.code() in _UNCERTAIN)
 
-    def committed(self, place: Place) -> int | None:
+    def committed(self, place: ReadPartition) -> int | None:
         (answer,) = self._consumer.committed([TopicPartition(*place)], timeout=10)
         assert answer.error is None, answer.error
         return answer.offset if answer.offset >= 0 else None
 
-    def pause(self, places: Iterable[Place]) -> None:
+    def pause(self, places: Iterable[ReadPartition]) -> None:
         self._consumer.pause([TopicPartition(*place) for place in places])
 
-    def resume(self, places: Iterable[Place]) -> None:
+    def resume(self, places: Iterable[ReadPartition]) -> None:
         self._consumer.resume([TopicPartition(*place) for place in places])
 
     def close(self) -> None:
@@ -190,7 +190,7 @@ class ConfluentMember:
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         # Told first, taken then: the watcher must know the owner before a record can come.
         if not self._closing:
-            given = [Place(one.topic, one.partition) for one in partitions]
+            given = [ReadPartition(one.topic, one.partition) for one in partitions]
             self._held.update(given)
             self._watcher.assigned(self.name, given)
         if self._cooperative:
@@ -200,7 +200,7 @@ class ConfluentMember:
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if not self._closing:
-            given_up = [Place(one.topic, one.partition) for one in partitions]
+            given_up = [ReadPartition(one.topic, one.partition) for one in partitions]
             self._held.difference_update(given_up)
             self._watcher.revoked(self.name, given_up)
         if self._cooperative:

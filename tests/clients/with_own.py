@@ -8,7 +8,7 @@ from tests.clients.libraries import (
     Got,
     Membership,
     NotCommittedError,
-    Place,
+    ReadPartition,
     Watcher,
 )
 from tests.clients.with_confluent import Confluent
@@ -51,30 +51,30 @@ class OwnMember:
         self._consumer.subscribe(membership.topics, listener=self)
 
     def on_partitions_assigned(self, partitions: Partitions) -> None:
-        self._watcher.assigned(self.name, [Place(*each) for each in partitions])
+        self._watcher.assigned(self.name, [ReadPartition(*each) for each in partitions])
 
     def on_partitions_revoked(self, partitions: Partitions) -> None:
-        self._watcher.revoked(self.name, [Place(*each) for each in partitions])
+        self._watcher.revoked(self.name, [ReadPartition(*each) for each in partitions])
 
     def poll(self) -> int:
         records = [got(one) for portion in self._consumer.poll(POLL_MS).values() for one in portion]
         self._watcher.consumed(self.name, records)
         return len(records)
 
-    def commit(self, offsets: Mapping[Place, int]) -> None:
+    def commit(self, offsets: Mapping[ReadPartition, int]) -> None:
         try:
             self._consumer.commit(dict(offsets.items()))
         except KohortError as error:
             raise NotCommittedError(error, maybe=error.retriable) from error
 
-    def committed(self, place: Place) -> int | None:
+    def committed(self, place: ReadPartition) -> int | None:
         (found,) = self._consumer.committed(place).values()
         return None if found is None else found.offset
 
-    def pause(self, places: Iterable[Place]) -> None:
+    def pause(self, places: Iterable[ReadPartition]) -> None:
         self._consumer.pause(*places)
 
-    def resume(self, places: Iterable[Place]) -> None:
+    def resume(self, places: Iterable[ReadPartition]) -> None:
         self._consumer.resume(*places)
 
     def close(self) -> None:
@@ -91,5 +91,5 @@ class Own(Confluent):
 
 
 def got(record: ConsumerRecord) -> Got:
-    place = Place(record.topic, record.partition)
+    place = ReadPartition(record.topic, record.partition)
     return Got(place, record.offset, record.key, record.value, tuple(record.headers), record.timestamp)

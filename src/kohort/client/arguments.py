@@ -29,7 +29,7 @@ def as_partition(partition: AnyPartition) -> TopicPartition:
             return TopicPartition(TopicName(topic), Partition(operator.index(number)))
         case _:
             raise TypeError(
-                f"{partition!r} is no partition, which is a pair of topic and number, as in ('orders', 0); "
+                f"{partition!r} is not a partition: write a pair of topic and number, as in ('orders', 0); "
                 "a list of them is passed as *partitions where one after another is expected"
             )
 
@@ -37,7 +37,7 @@ def as_partition(partition: AnyPartition) -> TopicPartition:
 def as_partitions(partitions: Iterable[AnyPartition] | str) -> list[TopicPartition]:
     if isinstance(partitions, str | TopicPartition):
         raise TypeError(
-            f"{partitions!r} is no list of partitions; write a list of pairs, as in [('orders', 0)]"
+            f"{partitions!r} is not a list of partitions; write a list of pairs, as in [('orders', 0)]"
         )
     return [as_partition(each) for each in partitions]
 
@@ -79,7 +79,7 @@ def as_topics(topics: Iterable[str]) -> list[str]:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(
-                f"{name!r} is no name of a topic, which is text; topics are written one after another, "
+                f"{name!r} is not the name of a topic: a name is text; topics are written one after another, "
                 "as in Consumer('orders', 'bills'), and settings by name, as in group_id='billing'"
             )
     return names
@@ -89,17 +89,19 @@ def check_listener(listener: RebalanceListener | None) -> None:
     """TypeError for one that cannot be called about a rebalance."""
     for method in ("on_partitions_revoked", "on_partitions_assigned"):
         if listener is not None and not callable(getattr(listener, method, None)):
-            raise TypeError(f"{listener!r} is no rebalance listener: it has no method {method}(partitions)")
+            raise TypeError(
+                f"{listener!r} is not a rebalance listener: it has no method {method}(partitions)"
+            )
 
 
 def as_offset(offset: AnyOffset) -> OffsetAndMetadata:
     """An offset that a consumer can be at; a number stands for one without epoch and note."""
     place = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
     if not is_whole(place.offset):
-        raise TypeError(f"{place.offset!r} is no offset, which is a whole number")
+        raise TypeError(f"{place.offset!r} is not an offset: an offset is a whole number")
     if not is_whole(place.leader_epoch):
         raise TypeError(
-            f"{place.leader_epoch!r} is no leader epoch, which is a whole number; "
+            f"{place.leader_epoch!r} is not a leader epoch: it is a whole number; "
             "a note is given by name: OffsetAndMetadata(offset, metadata=…)"
         )
     if place.metadata is not None and not isinstance(place.metadata, str):
@@ -115,7 +117,7 @@ def as_offsets(offsets: Mapping[PartitionKey, AnyOffset]) -> dict[TopicPartition
     """Offsets to commit."""
     if not isinstance(offsets, Mapping):
         raise TypeError(
-            f"{offsets!r} says not what to commit: write a dict from partitions to offsets, "
+            f"{offsets!r} does not say what to commit: write a dict from partitions to offsets, "
             "as in {('orders', 0): 42}"
         )
     return {as_partition(partition): as_offset(offset) for partition, offset in offsets.items()}
@@ -124,12 +126,12 @@ def as_offsets(offsets: Mapping[PartitionKey, AnyOffset]) -> dict[TopicPartition
 def as_times(times: Mapping[PartitionKey, int]) -> dict[TopicPartition, int]:
     """Times to look for, in milliseconds since 1970."""
     if not isinstance(times, Mapping):
-        raise TypeError(f"{times!r} is no dict from partitions to times, as in {{('orders', 0): millis}}")
+        raise TypeError(f"{times!r} is not a dict from partitions to times, as in {{('orders', 0): millis}}")
     wanted: dict[TopicPartition, int] = {}
     for each, time in times.items():
         partition = as_partition(each)
         if not is_whole(time):
-            raise TypeError(f"{time!r} is no time, which is a whole number of milliseconds since 1970")
+            raise TypeError(f"{time!r} is not a time: a time is a whole number of milliseconds since 1970")
         if time < 0:
             raise KohortError(
                 f"cannot look for time {time} in {partition}: it is negative",

@@ -32,7 +32,7 @@ from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCo
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 
-class Purpose(Enum):
+class ConnectionPurpose(Enum):
     """Why a connection exists. A JoinGroup or a long poll blocks its connection: others must not wait."""
 
     GENERAL = "general"
@@ -46,13 +46,15 @@ class Pool:
     def __init__(self, options: ClientOptions, dial: Dial) -> None:
         self._options = options
         self._dial = dial
-        self._open: dict[tuple[NodeId, Purpose], ClientConnection] = {}
+        self._open: dict[tuple[NodeId, ConnectionPurpose], ClientConnection] = {}
         self._bootstrap: ClientConnection | None = None
         self._bootstrapping = asyncio.Lock()
-        self._opening: defaultdict[tuple[NodeId, Purpose], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._opening: defaultdict[tuple[NodeId, ConnectionPurpose], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._is_closed = False
 
-    async def to_node(self, node: Node, purpose: Purpose = Purpose.GENERAL) -> ClientConnection:
+    async def to_node(
+        self, node: Node, purpose: ConnectionPurpose = ConnectionPurpose.GENERAL
+    ) -> ClientConnection:
         """A live connection; ConnectError says so when it is the advertised address that leads nowhere."""
         key = (node.node_id, purpose)
         async with self._opening[key]:  # of several who ask at once, one connects
@@ -66,12 +68,12 @@ class Pool:
             self._close_if_late(connection)
             return connection
 
-    def _adopted(self, node: Node, purpose: Purpose) -> ClientConnection | None:
+    def _adopted(self, node: Node, purpose: ConnectionPurpose) -> ClientConnection | None:
         """The bootstrap connection, if it turned out to lead to this node: saves a round trip."""
         found = self._bootstrap
         if found is None or not found.is_open or found.address != node.address:
             return None
-        if purpose is not Purpose.GENERAL:
+        if purpose is not ConnectionPurpose.GENERAL:
             return None
         self._bootstrap = None
         return found
@@ -99,7 +101,9 @@ class Pool:
 
     def live(self) -> ClientConnection | None:
         """Any open connection that no long poll blocks."""
-        general = (found for (_, purpose), found in self._open.items() if purpose is Purpose.GENERAL)
+        general = (
+            found for (_, purpose), found in self._open.items() if purpose is ConnectionPurpose.GENERAL
+        )
         candidates = [*general, *([self._bootstrap] if self._bootstrap is not None else [])]
         return next((found for found in candidates if found.is_open), None)
 
@@ -208,8 +212,8 @@ def accept(_reply: Message) -> None:
     """Take any reply; error codes in it are the caller's business."""
 
 
-class Cluster:
-    """One cluster. ``async with Cluster("host:9092") as cluster`` connects, and closes everything after.
+class ClusterClient:
+    """One cluster. ``async with ClusterClient("host:9092") as cluster`` connects; the end closes all.
 
     Entering fails at once with NoBrokerError if no broker answers; later losses are retried.
     """
@@ -337,7 +341,9 @@ class Cluster:
 
     # Finding nodes
 
-    async def connection(self, target: Target, purpose: Purpose = Purpose.GENERAL) -> ClientConnection:
+    async def connection(
+        self, target: Target, purpose: ConnectionPurpose = ConnectionPurpose.GENERAL
+    ) -> ClientConnection:
         """A live connection to where the target is now. One attempt: errors say whether to try again."""
         self._check_open()
         if self._stale:
@@ -349,7 +355,7 @@ class Cluster:
                 return await self._pool.to_node(self._node(self.metadata.controller_id), purpose)
             case CoordinatorOf():
                 node = self._coordinators.get(target) or await self.find_coordinator(target)
-                return await self._pool.to_node(node, Purpose.COORDINATOR)
+                return await self._pool.to_node(node, ConnectionPurpose.COORDINATOR)
             case _:
                 return await self._pool.to_node(self._node(NodeId(target)), purpose)
 

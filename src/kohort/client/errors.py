@@ -136,7 +136,7 @@ class BrokerError(KohortError):
     def __init__(self, code: int, what: str, message: str | None = None) -> None:
         known = _known(code)
         self.code = code
-        self.name = known.name if known is not None else f"error {code}"
+        self.name = code_name(code)
         self.what = what
         words = (message or "").strip().rstrip(".")
         if words == self.name:
@@ -193,6 +193,12 @@ def _known(code: int) -> ErrorCode | None:
         return ErrorCode(code)
     except ValueError:
         return None  # a newer broker knows more of them
+
+
+def code_name(code: int) -> str:
+    """Kafka's name of an error code; its number where this version does not know it."""
+    known = _known(code)
+    return f"error {code}" if known is None else known.name
 
 
 def check(code: int, what: str, message: str | None = None) -> None:

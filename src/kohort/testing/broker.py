@@ -7,12 +7,11 @@ address unless it is given one, and is a real broker in every other respect.
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from kohort.broker.clock import VirtualClock
+from kohort.broker.clock import RealClock, VirtualClock
 from kohort.broker.server import Server
 from kohort.broker.settings import Settings
 from kohort.broker.topics import TopicToCreate
@@ -21,9 +20,9 @@ from kohort.client.admin import AsyncAdmin
 from kohort.client.arguments import PartitionKey
 from kohort.client.loop_thread import LoopThread
 from kohort.client.security.settings import SecurityOptions
-from kohort.security.certs import DevAuthority
 from kohort.security.listeners import Listener, SecurityProtocol
 from kohort.security.secret import Secret
+from kohort.testing.credentials import TestCredentials
 from kohort.testing.intercept import Action, Interceptions, Rule, Where, rule
 from kohort.testing.ports import HeldPort
 
@@ -42,8 +41,9 @@ class AsyncBroker:
     retention and timestamps run on ``broker.clock``, which stands still until ``advance`` moves it.
     Clients go to ``advertised`` (``host:port``), where a proxy may wait for them.
 
-    With ``security={"alice": "secret"}`` it has one listener, SASL_SSL with SCRAM and PLAIN, a certificate
-    for localhost, and these users; ``client_security("alice")`` has the settings of a client.
+    With ``security={"alice": "secret"}`` it has a certificate for localhost, these users, and two listeners:
+    SASL_SSL with SCRAM, PLAIN and OAUTHBEARER at ``bootstrap``, SSL with client certificates at
+    ``tls_bootstrap``. ``client_security("alice")`` and ``client_tls("alice")`` have the settings of a client.
     """
 
     def __init__(  # noqa: PLR0913 (each is an option of its own)
@@ -56,9 +56,8 @@ class AsyncBroker:
         advertised: str | None = None,
         security: Mapping[str, str] | None = None,
     ) -> None:
-        self._users = security
-        self.certificate = ""  # of the authority, as PEM text; only with security
-        secured = {} if security is None else self._certified()
+        self._credentials = None if security is None else TestCredentials(security)
+        secured = {} if self._credentials is None else self._credentials.broker_settings()
         self.clock = VirtualClock() if virtual_time else None
         address = parse_address(advertised) if advertised is not None else None
         self._settings = Settings(
@@ -69,47 +68,52 @@ class AsyncBroker:
             overrides=secured | {name: _as_text(value) for name, value in (configs or {}).items()},
             users={name: Secret(password) for name, password in (security or {}).items()},
         )
-        if security is not None:
-            self._settings = replace(self._settings, listeners=self._listeners(port))
-        self._held: HeldPort | None = None  # ours, also while it restarts
+        self._settings = replace(self._settings, listeners=self._listeners(port))
+        self._held: list[HeldPort] = []  # ours, also while it restarts
         self.server = Server(self._settings, clock=self.clock)
         self._interceptions = Interceptions()
         self.bootstrap = ""
+        self.tls_bootstrap = ""  # only with security
 
-    def _certified(self) -> dict[str, str]:
-        """Broker settings with a certificate of a new authority."""
-        authority = DevAuthority(datetime.now(UTC))
-        self.certificate = authority.certificate
-        key, end, chain = authority.issue("kohort-broker").partition("-----END PRIVATE KEY-----\n")
-        return {
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.key": key + end,
-            "ssl.keystore.certificate.chain": chain,
-            "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN",
-        }
-
-    def _listeners(self, port: int) -> tuple[Listener, ...]:
-        protocol, settings = SecurityProtocol.SASL_SSL, self._settings
+    def _listeners(self, port: int, tls_port: int = 0) -> tuple[Listener, ...]:
+        if self._credentials is None:
+            return ()
+        settings, login, tls = self._settings, SecurityProtocol.SASL_SSL, SecurityProtocol.SSL
         advertised = (settings.advertised_host or settings.host, settings.advertised_port or 0)
-        return (Listener(protocol.value, protocol, settings.host, port, *advertised),)
+        return (
+            Listener(login.value, login, settings.host, port, *advertised),
+            Listener(tls.value, tls, settings.host, tls_port, settings.host),
+        )
+
+    @property
+    def credentials(self) -> TestCredentials:
+        """Certificates and tokens; only with ``security``."""
+        assert self._credentials is not None, "the broker was made without security"
+        return self._credentials
+
+    @property
+    def certificate(self) -> str:
+        """The certificate of the authority, as PEM text; only with ``security``."""
+        return self.credentials.certificate
 
     def client_security(self, user: str, mechanism: str = "SCRAM-SHA-256") -> SecurityOptions:
         """Keyword arguments for ``Consumer``, ``Producer`` and ``Admin``, to log in as this user."""
-        assert self._users is not None, "the broker was made without security"
+        now_ms = (self.clock or RealClock()).now().wall
+        return self.credentials.log_in(user, mechanism, now_ms // 1_000)
+
+    def client_tls(self, user: str) -> SecurityOptions:
+        """The same for ``tls_bootstrap``: the certificate is the log-in."""
         return {
-            "security_protocol": "SASL_SSL",
-            "ssl_cadata": self.certificate,
-            "sasl_mechanism": mechanism,
-            "sasl_plain_username": user,
-            "sasl_plain_password": self._users[user],
+            "security_protocol": "SSL",
+            "ssl_cafile": str(self.credentials.ca_file),
+            "ssl_certfile": str(self.credentials.certificate_of(user)),
         }
 
     async def __aenter__(self) -> Self:
         if self._settings.port == 0:
-            self._held = HeldPort(self._settings.host)
-            port = self._held.number
-            listeners = self._listeners(port) if self._users is not None else ()
-            self._settings = replace(self._settings, port=port, listeners=listeners)
+            self._held = [HeldPort(self._settings.host), HeldPort(self._settings.host)]
+            port, tls_port = (one.number for one in self._held)
+            self._settings = replace(self._settings, port=port, listeners=self._listeners(port, tls_port))
             self.server = Server(self._settings, clock=self.clock)
         try:
             await self._start()
@@ -130,12 +134,14 @@ class AsyncBroker:
             self._let_go()
 
     def _let_go(self) -> None:
-        if self._held is not None:
-            self._held.close()
+        for port in self._held:
+            port.close()
 
     async def _start(self) -> None:
         address = await self.server.start()
         self.bootstrap = str(address)
+        if self._credentials is not None:
+            self.tls_bootstrap = str(self.server.broker.endpoints[1].bound)
         self._set_interceptor()
 
     async def restart(self, meanwhile: Callable[[], Awaitable[object]] | None = None) -> None:
@@ -158,7 +164,8 @@ class AsyncBroker:
 
     async def create_group(self, group_id: str, offsets: Mapping[PartitionKey, int]) -> None:
         """Make a group without members that has committed these offsets; raises the broker's refusal."""
-        security = self.client_security(next(iter(self._users))) if self._users else SecurityOptions()
+        users = self._credentials.users if self._credentials is not None else {}
+        security = self.client_security(next(iter(users))) if users else SecurityOptions()
         async with AsyncAdmin(self.bootstrap, **security) as admin:
             for refusal in (await admin.alter_group_offsets(group_id, offsets)).values():
                 if refusal is not None:
@@ -226,8 +233,22 @@ class Broker:
 
     @property
     def certificate(self) -> str:
-        """The certificate of the authority, as PEM text; only with ``security``."""
+        """As :attr:`AsyncBroker.certificate`."""
         return self._broker.certificate
+
+    @property
+    def credentials(self) -> TestCredentials:
+        """As :attr:`AsyncBroker.credentials`."""
+        return self._broker.credentials
+
+    @property
+    def tls_bootstrap(self) -> str:
+        """``host:port`` of the listener for client certificates; only with ``security``."""
+        return self._broker.tls_bootstrap
+
+    def client_tls(self, user: str) -> SecurityOptions:
+        """As :meth:`AsyncBroker.client_tls`."""
+        return self._broker.client_tls(user)
 
     def client_security(self, user: str, mechanism: str = "SCRAM-SHA-256") -> SecurityOptions:
         """As :meth:`AsyncBroker.client_security`."""

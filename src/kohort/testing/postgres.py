@@ -24,6 +24,7 @@ from kohort.model.errors import KohortError
 from kohort.testing.ports import HeldPort
 
 _PATIENCE_S = 60.0
+_IN_USE = b"is still in use"  # the memory that the processes of a server share
 _SETTINGS = {
     "fsync": "off",
     "full_page_writes": "off",
@@ -81,10 +82,17 @@ class EmbeddedPostgres:
 
     def start(self) -> None:
         """Start the server and wait until it takes connections."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while not self._try_to_start(deadline):
+            time.sleep(0.05)
+
+    def _try_to_start(self, deadline: float) -> bool:
+        """False while processes of a server that was killed are still about to end."""
         options = [option for name, value in self._settings.items() for option in ("-c", f"{name}={value}")]
         data, log = self._directory / "data", self._directory / "log"
         command = [str(self._programs / "postgres"), "-D", str(data), "-p", str(self.port), *options]
         with log.open("ab") as output:
+            begin = output.tell()
             self._server = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -95,12 +103,14 @@ class EmbeddedPostgres:
                 start_new_session=True,  # a Ctrl-C is for the tests
             )
         atexit.register(self.stop)
-        deadline = time.monotonic() + _PATIENCE_S
         while not _is_ready(data, self.pid):
             if self._server.poll() is not None or time.monotonic() > deadline:
                 self.stop(crash=True)
+                if _IN_USE in log.read_bytes()[begin:] and time.monotonic() < deadline:
+                    return False
                 raise PostgresNotStartedError(f"PostgreSQL did not start:\n{log.read_text(errors='replace')}")
             time.sleep(0.01)
+        return True
 
     def stop(self, *, crash: bool = False) -> None:
         """Stop the server: transactions are rolled back, or broken off with ``crash``."""
@@ -111,7 +121,10 @@ class EmbeddedPostgres:
             atexit.unregister(self.stop)
 
     def restart(self, *, crash: bool = False) -> None:
-        self.stop(crash=crash)
+        """Stop the server and start it again; with ``crash`` it is killed with SIGKILL."""
+        if crash:
+            os.kill(self.pid, signal.SIGKILL)  # the processes that it started notice, and end
+        self.stop()
         self.start()
 
     def _run(self, program: str, *arguments: str) -> None:

@@ -22,10 +22,25 @@ class BrokerProcessError(KohortError):
     """A broker did not start, or did not stop cleanly; what it logged is in the text."""
 
 
-class BrokerProcess:
-    """A broker on a port that it keeps while it is down. ``options`` are those of ``kohort serve``."""
+_WITH_ANOTHER_CLOCK = """
+import runpy, sys, time
+real, ahead = time.time_ns, int(sys.argv.pop(1)) * 10**9
+time.time_ns = lambda: real() + ahead
+time.time = lambda: time.time_ns() / 10**9
+runpy.run_module("kohort.cli.main", run_name="__main__")
+"""
 
-    def __init__(self, *options: str, configs: Mapping[str, str | int] | None = None) -> None:
+
+class BrokerProcess:
+    """A broker on a port that it keeps while it is down. ``options`` are those of ``kohort serve``.
+
+    ``clock_ahead_s`` says how far its wall clock is from that of the machine.
+    """
+
+    def __init__(
+        self, *options: str, configs: Mapping[str, str | int] | None = None, clock_ahead_s: int = 0
+    ) -> None:
+        self._clock_ahead_s = clock_ahead_s
         self._port = HeldPort()
         self.bootstrap = f"127.0.0.1:{self._port.number}"
         sets = [part for name, value in (configs or {}).items() for part in ("--set", f"{name}={value}")]
@@ -65,8 +80,10 @@ class BrokerProcess:
 
     def begin(self) -> None:
         """Start the process and do not wait."""
-        program = [sys.executable, "-m", "kohort.cli.main", "serve"]
-        command = [*program, "--listen", self.bootstrap, *self._arguments]
+        program = ["-m", "kohort.cli.main"]
+        if self._clock_ahead_s:
+            program = ["-c", _WITH_ANOTHER_CLOCK, str(self._clock_ahead_s)]
+        command = [sys.executable, *program, "serve", "--listen", self.bootstrap, *self._arguments]
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._errors
         )

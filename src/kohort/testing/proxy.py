@@ -6,7 +6,7 @@ proxy, and every connection passes through it::
     async with AsyncProxy() as proxy, AsyncBroker(advertised=proxy.bootstrap) as broker:
         proxy.upstream = broker.bootstrap
         ...                       # clients connect to proxy.bootstrap
-        proxy.hold(Way.BACK)      # replies do not arrive
+        proxy.hold(Direction.BACK)      # replies do not arrive
         proxy.release()           # ... until now, in order and complete
         proxy.cut()               # connections break
         await proxy.refuse()      # and there is no listener any more
@@ -32,14 +32,14 @@ _HOST = "127.0.0.1"
 _CHUNK = 65_536
 
 
-class Way(Enum):
+class Direction(Enum):
     """A direction, as the client sees it."""
 
     THERE = "to the broker"
     BACK = "to the client"
 
 
-BOTH = (Way.THERE, Way.BACK)
+BOTH = (Direction.THERE, Direction.BACK)
 
 
 class _Passage:
@@ -70,9 +70,9 @@ class AsyncProxy:
         self.opened = 0  # connections that ever were
         self.lost = 0  # bytes that were dropped
         self._passages: set[_Passage] = set()
-        self._dropped: set[Way] = set()
+        self._dropped: set[Direction] = set()
         self._leads_nowhere = False
-        self._open = {way: asyncio.Event() for way in Way}
+        self._open = {way: asyncio.Event() for way in Direction}
         self._changed = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._held: HeldPort | None = None  # ours, also while connections are refused
@@ -122,7 +122,7 @@ class AsyncProxy:
             self._server = None
         self.cut()
 
-    def hold(self, *ways: Way) -> None:
+    def hold(self, *ways: Direction) -> None:
         """Keep what is sent these ways (both, if none are named) until ``release``: nothing is lost."""
         for way in ways or BOTH:
             self._open[way].clear()
@@ -132,7 +132,7 @@ class AsyncProxy:
         for event in self._open.values():
             event.set()
 
-    def drop(self, *ways: Way) -> None:
+    def drop(self, *ways: Direction) -> None:
         """Lose what is sent these ways (both, if none are named); connections stay open."""
         self._dropped.update(ways or BOTH)
 
@@ -179,9 +179,9 @@ class AsyncProxy:
         self._passages.add(passage)
         self.opened += 1
         self._changed.set()
-        pumps = [asyncio.create_task(self._pump(reader, passage, Way.THERE))]
+        pumps = [asyncio.create_task(self._pump(reader, passage, Direction.THERE))]
         if source is not None:
-            pumps.append(asyncio.create_task(self._pump(source, passage, Way.BACK)))
+            pumps.append(asyncio.create_task(self._pump(source, passage, Direction.BACK)))
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             if passage.is_spoiled and not pumps[0].done():
@@ -194,12 +194,12 @@ class AsyncProxy:
             self._passages.discard(passage)
             self._changed.set()
 
-    async def _pump(self, source: asyncio.StreamReader, passage: _Passage, way: Way) -> None:
+    async def _pump(self, source: asyncio.StreamReader, passage: _Passage, way: Direction) -> None:
         """Until the source ends or breaks."""
         try:
             while data := await source.read(self._piece()):
                 await self._wait(len(data), way)
-                target = passage.broker if way is Way.THERE else passage.client
+                target = passage.broker if way is Direction.THERE else passage.client
                 if way in self._dropped or passage.is_spoiled or target is None:
                     passage.is_spoiled = True
                     self.lost += len(data)
@@ -214,7 +214,7 @@ class AsyncProxy:
         """Small pieces when bytes are few: else the first would come late and all at once."""
         return _CHUNK if self.bytes_per_s is None else max(1, min(_CHUNK, int(self.bytes_per_s / 100)))
 
-    async def _wait(self, size: int, way: Way) -> None:
+    async def _wait(self, size: int, way: Direction) -> None:
         if self.delay_s:
             await asyncio.sleep(self.delay_s)
         if self.bytes_per_s is not None:
@@ -264,7 +264,7 @@ class Proxy:
         """Break every connection; how many there were."""
         return self._loop.do(self._proxy.cut)
 
-    def hold(self, *ways: Way) -> None:
+    def hold(self, *ways: Direction) -> None:
         """As :meth:`AsyncProxy.hold`."""
         self._loop.do(partial(self._proxy.hold, *ways))
 
@@ -272,7 +272,7 @@ class Proxy:
         """Let go what was held."""
         self._loop.do(self._proxy.release)
 
-    def drop(self, *ways: Way) -> None:
+    def drop(self, *ways: Direction) -> None:
         """As :meth:`AsyncProxy.drop`."""
         self._loop.do(partial(self._proxy.drop, *ways))
 

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any, NamedTuple, ParamSpec
 
 from kohort.client.addresses import Address
-from kohort.client.cluster import Cluster, Retry
+from kohort.client.cluster import ClusterClient, Retry
 from kohort.client.settings import ClientOptions
 from kohort.codec.compiled import decode, encode
 from kohort.codec.schema import Message, Versions
@@ -206,13 +206,13 @@ class ScriptedCluster:
             raise ConnectionRefusedError(111, "Connection refused")
         self.peers[number].connect(protocol)
 
-    def client(self, options: ClientOptions = HASTY) -> Cluster:
+    def client(self, options: ClientOptions = HASTY) -> ClusterClient:
         """A client of these brokers whose pauses take no time."""
 
         async def no_pause(_seconds: float) -> None:
             await asyncio.sleep(0)
 
-        return Cluster(self.bootstrap, options, dial=self.dial, retry=Retry(options, no_pause))
+        return ClusterClient(self.bootstrap, options, dial=self.dial, retry=Retry(options, no_pause))
 
     def _metadata(self, request: MetadataRequest) -> MetadataResponse:
         names = list(self.topics) if request.topics is None else [topic.name for topic in request.topics]

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.client.scripted import HASTY, Hangup, ScriptedCluster, Silence, in_turn, on_loop
 
 from kohort.client.addresses import AddressError
-from kohort.client.cluster import Cluster, CoordinatorOf, KeyType, Purpose, Role
+from kohort.client.cluster import ClusterClient, ConnectionPurpose, CoordinatorOf, KeyType, Role
 from kohort.client.errors import BrokerError, ClientClosedError, NoBrokerError, UnknownTopicError, check
 from kohort.client.settings import ClientOptions
 from kohort.codec.schema import Versions
@@ -61,7 +61,7 @@ async def test_when_nobody_answers_entering_fails_at_once_and_names_all_addresse
 
 def test_a_bootstrap_that_is_no_address_is_refused_before_anything_is_dialled() -> None:
     with pytest.raises(AddressError):
-        Cluster("host:nine")
+        ClusterClient("host:nine")
 
 
 @on_loop
@@ -183,7 +183,7 @@ async def test_what_never_passes_is_raised_at_the_deadline() -> None:
 @on_loop
 async def test_when_all_known_brokers_are_gone_the_bootstrap_addresses_are_tried_again() -> None:
     brokers = ScriptedCluster(nodes=2)
-    cluster = Cluster("host:9001", HASTY, dial=brokers.dial)
+    cluster = ClusterClient("host:9001", HASTY, dial=brokers.dial)
     async with cluster:
         (await cluster.connection(1)).close()
         brokers.peers[3] = brokers.peers.pop(2)  # what was told about broker 2 is no longer true
@@ -320,7 +320,7 @@ async def test_one_leader_that_is_lost_does_not_cost_the_answers_of_the_others()
 @on_loop
 async def test_a_question_to_any_broker_never_goes_where_a_long_poll_may_be() -> None:
     async with ScriptedCluster().client() as cluster:
-        polls = await cluster.connection(1, Purpose.FETCH)
+        polls = await cluster.connection(1, ConnectionPurpose.FETCH)
         (await cluster.connection(1)).close()
         assert await cluster.connection(Role.ANY) is not polls
 

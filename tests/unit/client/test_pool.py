@@ -6,7 +6,7 @@ import pytest
 from tests.unit.client.scripted import HASTY, ScriptedCluster, on_loop
 
 from kohort.client.addresses import Address
-from kohort.client.cluster import Pool, Purpose
+from kohort.client.cluster import ConnectionPurpose, Pool
 from kohort.client.errors import ClientClosedError, ConnectError
 from kohort.client.metadata import Node
 from kohort.model.ids import NodeId
@@ -31,7 +31,7 @@ async def test_those_who_ask_at_once_share_one_connection() -> None:
 async def test_each_purpose_has_its_own_connection() -> None:
     pool = pool_of(ScriptedCluster())
     general = await pool.to_node(NODE)
-    assert await pool.to_node(NODE, Purpose.COORDINATOR) is not general
+    assert await pool.to_node(NODE, ConnectionPurpose.COORDINATOR) is not general
     assert await pool.to_node(NODE) is general
 
 
@@ -69,7 +69,7 @@ async def test_the_bootstrap_connection_serves_the_node_it_leads_to() -> None:
 async def test_a_long_poll_never_takes_the_bootstrap_connection() -> None:
     pool = pool_of(ScriptedCluster())
     first = await pool.bootstrap(Address("host", 9001))
-    assert await pool.to_node(NODE, Purpose.FETCH) is not first
+    assert await pool.to_node(NODE, ConnectionPurpose.FETCH) is not first
 
 
 @on_loop

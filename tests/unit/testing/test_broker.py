@@ -7,7 +7,7 @@ import pytest
 from tests.writing import write
 
 from kohort.client.admin import Admin
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import ClusterClient
 from kohort.client.errors import BrokerError
 from kohort.model.errors import KohortError
 from kohort.testing.broker import AsyncBroker, Broker
@@ -16,7 +16,7 @@ from kohort.testing.ports import HeldPort
 
 
 async def topics(bootstrap: str) -> set[str]:
-    async with Cluster(bootstrap) as cluster:
+    async with ClusterClient(bootstrap) as cluster:
         return {str(name) for name in (await cluster.refresh_all()).topics}
 
 

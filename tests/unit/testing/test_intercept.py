@@ -8,7 +8,7 @@ from kohort.client.addresses import parse_address
 from kohort.client.connection import ClientConnection, open_connection
 from kohort.client.settings import ClientOptions
 from kohort.codec.schema import Message
-from kohort.model.errors import KohortError
+from kohort.model.errors import ErrorCode, KohortError
 from kohort.testing.broker import AsyncBroker
 from kohort.testing.intercept import (
     answer,
@@ -46,7 +46,7 @@ def test_a_watched_request_is_seen_and_answered_as_ever() -> None:
             rule = broker.intercept(watch, api="Metadata", client="c")
             connection = await connect(broker)
             reply = await connection.send(metadata(), MetadataResponse)
-            assert reply.topics[0].error_code == 3
+            assert reply.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             assert [(seen.api, seen.client_id) for seen in rule.seen] == [("Metadata", "c")]
             connection.close()
 
@@ -76,7 +76,7 @@ def test_the_newest_rule_comes_first_and_all_can_be_forgotten() -> None:
             connection = await connect(broker)
             assert (await connection.send(BEAT, HeartbeatResponse)).error_code == 2
             broker.stop_intercepting()
-            assert (await connection.send(BEAT, HeartbeatResponse)).error_code == 16
+            assert (await connection.send(BEAT, HeartbeatResponse)).error_code == ErrorCode.NOT_COORDINATOR
             connection.close()
 
     asyncio.run(run())

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.writing import write
 
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import ClusterClient
 from kohort.testing.broker import AsyncBroker, Broker
-from kohort.testing.proxy import AsyncProxy, Proxy, Way
+from kohort.testing.proxy import AsyncProxy, Direction, Proxy
 
 
 def in_time(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
@@ -92,7 +92,7 @@ async def dial(proxy: AsyncProxy) -> Line:
 @in_time
 async def test_what_is_held_arrives_complete_and_in_order_once_it_is_released() -> None:
     async with line_to_echo() as (proxy, echo, line):
-        proxy.hold(Way.BACK)
+        proxy.hold(Direction.BACK)
         line.say(b"one ")
         line.say(b"two")
         await echo.has(b"two")
@@ -133,7 +133,7 @@ async def test_who_refuses_is_not_there_until_it_is_healed_on_the_same_port() ->
 @in_time
 async def test_what_is_dropped_never_comes_and_its_connection_ends_with_the_fault() -> None:
     async with line_to_echo() as (proxy, echo, line):
-        proxy.drop(Way.BACK)
+        proxy.drop(Direction.BACK)
         line.say(b"lost")
         await proxy.until(lambda: proxy.lost == 4)
         assert echo.got.endswith(b"lost")
@@ -179,7 +179,7 @@ async def test_a_broker_that_is_not_there_breaks_the_connection() -> None:
 async def test_clients_of_a_broker_that_advertises_the_proxy_never_go_past_it() -> None:
     async with AsyncProxy() as proxy, AsyncBroker(advertised=proxy.bootstrap) as broker:
         proxy.upstream = broker.bootstrap
-        async with Cluster(proxy.bootstrap) as cluster:
+        async with ClusterClient(proxy.bootstrap) as cluster:
             await write(cluster, "t", [b"a"])
             (node,) = cluster.metadata.nodes.values()
             assert str(node.address) == proxy.bootstrap
@@ -191,7 +191,7 @@ def test_the_same_without_a_loop() -> None:
         proxy.lead_to(broker.bootstrap)
 
         async def talk(clients: int) -> None:
-            async with Cluster(proxy.bootstrap) as cluster:
+            async with ClusterClient(proxy.bootstrap) as cluster:
                 assert cluster.metadata.nodes
                 assert proxy.connections == clients
 

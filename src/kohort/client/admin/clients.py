@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from kohort.client.admin import configs, groups, topics
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import ClusterClient
 from kohort.client.errors import ClientClosedError, SettingError
 from kohort.client.loop_thread import LoopThread, OwnerProcess
 from kohort.client.security.settings import SecurityOptions
@@ -23,7 +23,7 @@ _Call = Coroutine[Any, Any, T]
 
 
 def _of_cluster(
-    call: Callable[Concatenate[Cluster, P], _Call[T]],
+    call: Callable[Concatenate[ClusterClient, P], _Call[T]],
 ) -> "Callable[Concatenate[AsyncAdmin, P], _Call[T]]":
     """A function of a cluster as a method of AsyncAdmin."""
 
@@ -43,21 +43,21 @@ class AsyncAdmin:
 
     def __init__(
         self,
-        bootstrap_servers: str | Sequence[str] | Cluster,
+        bootstrap_servers: str | Sequence[str] | ClusterClient,
         options: ClientOptions = DEFAULTS,
         **security: Unpack[SecurityOptions],
     ) -> None:
-        if isinstance(bootstrap_servers, Cluster):
+        if isinstance(bootstrap_servers, ClusterClient):
             if security or options is not DEFAULTS:
                 raise SettingError(
-                    "an admin client on a Cluster has the settings of the Cluster",
-                    hint="give options and security settings to the Cluster, or an address to the client",
+                    "an admin client on a ClusterClient has the settings of the ClusterClient",
+                    hint="give options and security settings to the ClusterClient, or an address here",
                 )
             self.cluster = bootstrap_servers
             self._owns_cluster = False
         else:
             options = secured(options, security, is_text=False)
-            self.cluster = Cluster(bootstrap_text(bootstrap_servers), options)
+            self.cluster = ClusterClient(bootstrap_text(bootstrap_servers), options)
             self._owns_cluster = True
 
     def __repr__(self) -> str:

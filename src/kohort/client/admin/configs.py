@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from kohort.client.admin.results import Config, Resource, ResourceType, Source
 from kohort.client.admin.topics import controller_takes, outcome
-from kohort.client.cluster import Cluster, Role, Target
+from kohort.client.cluster import ClusterClient, Role, Target
 from kohort.client.errors import BrokerError
 from kohort.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -36,8 +36,9 @@ def _by_target(resources: Iterable[Resource], otherwise: Role) -> dict[Target, l
 
 
 async def describe_configs(
-    cluster: Cluster, resources: Collection[Resource]
+    cluster: ClusterClient, resources: Collection[Resource]
 ) -> dict[Resource, dict[str, Config] | BrokerError]:
+    """All configs of these resources by name; the error of each that cannot be described."""
     described: dict[Resource, dict[str, Config] | BrokerError] = {}
     for target, asked in _by_target(resources, Role.ANY).items():
         request = DescribeConfigsRequest(
@@ -69,7 +70,10 @@ def _config(described: DescribeConfigsResourceResult) -> Config:
 
 
 async def alter_configs(
-    cluster: Cluster, changes: Mapping[Resource, Mapping[str, str | None]], *, validate_only: bool = False
+    cluster: ClusterClient,
+    changes: Mapping[Resource, Mapping[str, str | None]],
+    *,
+    validate_only: bool = False,
 ) -> dict[Resource, BrokerError | None]:
     """Set these configs and leave all others alone; None goes back to the default."""
     altered: dict[Resource, BrokerError | None] = {}

@@ -15,7 +15,7 @@ from kohort.client.arguments import (
     by_topic,
     keyed_by_partition,
 )
-from kohort.client.cluster import Cluster, CoordinatorOf
+from kohort.client.cluster import ClusterClient, CoordinatorOf
 from kohort.client.committed_offsets import (
     OFFSETS_BY_NAME,
     fetched_code,
@@ -72,7 +72,7 @@ def _at_coordinator(codes: Iterable[int], what: str) -> None:
 
 
 async def list_groups(
-    cluster: Cluster, *, states: Collection[str] = (), types: Collection[str] = ()
+    cluster: ClusterClient, *, states: Collection[str] = (), types: Collection[str] = ()
 ) -> list[ListedGroup]:
     """All groups by id, or those in these states (``Stable`` …) and of these types (``classic`` …)."""
     request = ListGroupsRequest(states_filter=as_list(states), types_filter=as_list(types))
@@ -93,13 +93,15 @@ def _listed(reply: ListGroupsResponse) -> None:
     check(reply.error_code, "list groups")
 
 
-async def find_coordinator(cluster: Cluster, group_id: str) -> Node:
+async def find_coordinator(cluster: ClusterClient, group_id: str) -> Node:
+    """The broker that coordinates a group."""
     return await cluster.retry(lambda: cluster.find_coordinator(CoordinatorOf(group_id)))
 
 
 async def describe_groups(
-    cluster: Cluster, group_ids: Collection[str]
+    cluster: ClusterClient, group_ids: Collection[str]
 ) -> dict[GroupId, GroupInfo | BrokerError]:
+    """State, members and assignment of these groups; the error of each that cannot be described."""
     described: dict[GroupId, GroupInfo | BrokerError] = {}
     for group_id in map(GroupId, as_list(group_ids)):
         try:
@@ -109,7 +111,7 @@ async def describe_groups(
     return described
 
 
-async def _describe_group(cluster: Cluster, group_id: str) -> GroupInfo:
+async def _describe_group(cluster: ClusterClient, group_id: str) -> GroupInfo:
     """As Kafka's own tools: ask for a KIP-848 group first, and for a classic one if it is none."""
     coordinator = CoordinatorOf(group_id)
     connection = await cluster.retry(lambda: cluster.connection(coordinator))
@@ -127,7 +129,7 @@ async def _describe_group(cluster: Cluster, group_id: str) -> GroupInfo:
     return classic_group(reply.groups[0], await find_coordinator(cluster, coordinator.key))
 
 
-async def _describe_consumer_group(cluster: Cluster, coordinator: CoordinatorOf) -> GroupInfo | None:
+async def _describe_consumer_group(cluster: ClusterClient, coordinator: CoordinatorOf) -> GroupInfo | None:
     no_such = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 
     def answered(reply: ConsumerGroupDescribeResponse) -> None:
@@ -144,7 +146,7 @@ async def _describe_consumer_group(cluster: Cluster, coordinator: CoordinatorOf)
 
 
 async def list_group_offsets(
-    cluster: Cluster,
+    cluster: ClusterClient,
     group_id: str,
     partitions: Collection[AnyPartition] | None = None,
     *,
@@ -173,7 +175,7 @@ async def list_group_offsets(
 
 
 async def alter_group_offsets(
-    cluster: Cluster, group_id: str, offsets: Mapping[PartitionKey, CommittedOffset | int]
+    cluster: ClusterClient, group_id: str, offsets: Mapping[PartitionKey, CommittedOffset | int]
 ) -> dict[TopicPartition, BrokerError | None]:
     """Commit for a group that has no members; a number is the next offset to read."""
     what = f"set the offsets of group {group_id!r}"
@@ -197,7 +199,11 @@ async def alter_group_offsets(
     }
 
 
-async def delete_groups(cluster: Cluster, group_ids: Collection[str]) -> dict[GroupId, BrokerError | None]:
+async def delete_groups(
+    cluster: ClusterClient, group_ids: Collection[str]
+) -> dict[GroupId, BrokerError | None]:
+    """Delete groups that have no members; by id None, or why not."""
+
     async def delete(group_id: str) -> BrokerError | None:
         what = f"delete group {group_id!r}"
 
@@ -215,8 +221,9 @@ async def delete_groups(cluster: Cluster, group_ids: Collection[str]) -> dict[Gr
 
 
 async def delete_group_offsets(
-    cluster: Cluster, group_id: str, partitions: Collection[AnyPartition]
+    cluster: ClusterClient, group_id: str, partitions: Collection[AnyPartition]
 ) -> dict[TopicPartition, BrokerError | None]:
+    """Delete what a group has committed for these partitions; by partition None, or why not."""
     what = f"delete offsets of group {group_id!r}"
     request = OffsetDeleteRequest(
         group_id=group_id,

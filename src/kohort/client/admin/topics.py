@@ -17,7 +17,7 @@ from kohort.client.arguments import (
     by_topic,
     keyed_by_partition,
 )
-from kohort.client.cluster import Cluster, Role, Target
+from kohort.client.cluster import ClusterClient, Role, Target
 from kohort.client.connection import ClientConnection
 from kohort.client.errors import BrokerError, check
 from kohort.client.metadata import TopicInfo
@@ -57,26 +57,28 @@ from kohort.wire.messages.list_offsets import (
 T = TypeVar("T")
 
 
-async def describe_cluster(cluster: Cluster) -> ClusterInfo:
+async def describe_cluster(cluster: ClusterClient) -> ClusterInfo:
+    """The id of the cluster, its controller and its brokers."""
     metadata = await cluster.retry(lambda: cluster.refresh(()))
     nodes = tuple(sorted(metadata.nodes.values()))
     return ClusterInfo(cluster_id=metadata.cluster_id, controller_id=metadata.controller_id, nodes=nodes)
 
 
-async def connection_to(cluster: Cluster, target: Target) -> ClientConnection:
+async def connection_to(cluster: ClusterClient, target: Target) -> ClientConnection:
     """A connection to one broker: what it serves (``api_versions``, ``features``), and raw requests."""
     return await cluster.retry(lambda: cluster.connection(target))
 
 
-async def list_topics(cluster: Cluster) -> list[TopicInfo]:
+async def list_topics(cluster: ClusterClient) -> list[TopicInfo]:
     """All topics the caller may see, internal ones included, by name."""
     metadata = await cluster.retry(cluster.refresh_all)
     return [metadata.topics[name] for name in sorted(metadata.topics)]
 
 
 async def describe_topics(
-    cluster: Cluster, names: Collection[str]
+    cluster: ClusterClient, names: Collection[str]
 ) -> dict[TopicName, TopicInfo | BrokerError]:
+    """Partitions, leaders and ids of these topics; the error of each that cannot be described."""
     wanted = as_list(names)
     metadata = await cluster.retry(lambda: cluster.refresh(wanted))
     described: dict[TopicName, TopicInfo | BrokerError] = {}
@@ -88,7 +90,7 @@ async def describe_topics(
     return described
 
 
-async def describe_topic(cluster: Cluster, name: str) -> TopicInfo:
+async def describe_topic(cluster: ClusterClient, name: str) -> TopicInfo:
     """One topic; raises UnknownTopicError."""
     return _only((await describe_topics(cluster, [name]))[TopicName(name)])
 
@@ -106,8 +108,9 @@ def controller_takes(codes: Iterable[int]) -> None:
 
 
 async def create_topics(
-    cluster: Cluster, topics: Sequence[NewTopic], *, validate_only: bool = False
+    cluster: ClusterClient, topics: Sequence[NewTopic], *, validate_only: bool = False
 ) -> dict[TopicName, CreatedTopic | BrokerError]:
+    """Create topics, or only check them; by name what was created, or why not."""
     for topic in topics:
         if not isinstance(topic, NewTopic):
             raise TypeError(f"{topic!r} is no NewTopic, as in NewTopic('orders', partitions=3)")
@@ -136,7 +139,9 @@ async def create_topics(
     return created
 
 
-async def create_topic(cluster: Cluster, topic: NewTopic, *, validate_only: bool = False) -> CreatedTopic:
+async def create_topic(
+    cluster: ClusterClient, topic: NewTopic, *, validate_only: bool = False
+) -> CreatedTopic:
     """Create one topic, or raise the broker's refusal."""
     (created,) = (await create_topics(cluster, [topic], validate_only=validate_only)).values()
     return _only(created)
@@ -151,7 +156,10 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
-async def delete_topics(cluster: Cluster, names: Collection[str]) -> dict[TopicName, BrokerError | None]:
+async def delete_topics(
+    cluster: ClusterClient, names: Collection[str]
+) -> dict[TopicName, BrokerError | None]:
+    """Delete topics; by name None, or why not."""
     request = DeleteTopicsRequest(
         topic_names=as_list(names),
         topics=[DeleteTopicState(name=name) for name in names],
@@ -175,7 +183,7 @@ def outcome(code: int, what: str, message: str | None = None) -> BrokerError | N
 
 
 async def create_partitions(
-    cluster: Cluster, totals: Mapping[str, int], *, validate_only: bool = False
+    cluster: ClusterClient, totals: Mapping[str, int], *, validate_only: bool = False
 ) -> dict[TopicName, BrokerError | None]:
     """Let topics grow to these numbers of partitions."""
     request = CreatePartitionsRequest(
@@ -200,7 +208,7 @@ async def create_partitions(
 
 
 async def delete_records(
-    cluster: Cluster, before: Mapping[PartitionKey, int]
+    cluster: ClusterClient, before: Mapping[PartitionKey, int]
 ) -> dict[TopicPartition, Offset | BrokerError]:
     """Drop what is before these offsets (-1: everything there is); the new first offsets."""
     first = keyed_by_partition(before)
@@ -236,7 +244,7 @@ async def delete_records(
 
 
 async def describe_log_dirs(
-    cluster: Cluster, partitions: Collection[AnyPartition] | None = None
+    cluster: ClusterClient, partitions: Collection[AnyPartition] | None = None
 ) -> list[LogDir]:
     """The directories of all brokers with the size of these partitions, or of all."""
     asked = None
@@ -295,7 +303,7 @@ class OffsetSpec(IntEnum):
 
 
 async def list_offsets(
-    cluster: Cluster, wanted: Mapping[PartitionKey, int], *, read_committed: bool = False
+    cluster: ClusterClient, wanted: Mapping[PartitionKey, int], *, read_committed: bool = False
 ) -> dict[TopicPartition, ListedOffset | BrokerError]:
     """Where ``OffsetSpec.EARLIEST``, ``LATEST`` or a timestamp lies in each partition."""
     times = keyed_by_partition(wanted)

@@ -11,7 +11,7 @@ from kohort.client.columnar.options import ColumnOptions
 from kohort.client.fetching.chunk import BadRecordError, Chunk, leaves_out_aborted
 from kohort.model.topics import TopicPartition
 from kohort.records.batch import CorruptBatchError
-from kohort.records.columns.arrow import Place, Wanted, record_batches, schema
+from kohort.records.columns.arrow import ColumnSelection, PieceOrigin, record_batches, schema
 from kohort.records.columns.read import read_columns
 from kohort.records.columns.table import BatchTable, Sifting, find_batches
 from kohort.wire.messages.fetch import PartitionData
@@ -36,13 +36,13 @@ class TakeTable:
         leaves_out = leaves_out_aborted(chunk.answered, chunk.blob) if reading.read_committed else None
         start = reached = chunk.next_offset
         found: list[pa.RecordBatch] = []
-        place = Place(*chunk.partition)
+        place = PieceOrigin(*chunk.partition)
         sifting = Sifting(start, reading.check_crcs, leaves_out)
         try:
             for columns in read_columns(table, sifting):
                 offsets = columns.offsets[columns.offsets >= start]
                 end = int(offsets[limit]) if len(offsets) > limit else _NO_END
-                found += record_batches(columns, place, Wanted(self._columns, _ROWS, start, end))
+                found += record_batches(columns, place, ColumnSelection(self._columns, _ROWS, start, end))
                 if len(offsets):
                     reached = end if end != _NO_END else int(offsets[-1]) + 1
                 limit -= len(offsets)
@@ -130,8 +130,8 @@ class RangeReading:
         options = self._options
         leaves_out = leaves_out_aborted(answered, table.blob) if options.read_committed else None
         sifting = Sifting(start, options.check_crcs, leaves_out, end=self.end)
-        wanted = Wanted(options.columns, options.rows, start, self.end)
-        place = Place(*self.partition)
+        wanted = ColumnSelection(options.columns, options.rows, start, self.end)
+        place = PieceOrigin(*self.partition)
         reached = start
         try:
             if self._decode is not None:

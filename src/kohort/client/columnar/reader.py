@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kohort.client.admin.clients import AsyncAdmin
-from kohort.client.cluster import Cluster, Purpose
+from kohort.client.cluster import ClusterClient, ConnectionPurpose
 from kohort.client.columnar.options import ColumnOptions, ReadTimeoutError, arrow_module
 from kohort.client.errors import SecurityError, check
 from kohort.client.fetching.requests import FetchLimits, Order, partitions_in, send_fetch, without_session
@@ -31,7 +31,7 @@ DEFAULTS = ColumnOptions()
 
 
 async def fetch(
-    cluster: Cluster, partition: TopicPartition, start: int, end: int, options: ColumnOptions = DEFAULTS
+    cluster: ClusterClient, partition: TopicPartition, start: int, end: int, options: ColumnOptions = DEFAULTS
 ) -> "AsyncIterator[pa.RecordBatch]":
     """The records with ``start <= offset < end``, in order; the next portion is fetched meanwhile.
 
@@ -72,7 +72,9 @@ def open_range(
     return RangeReading(partition, start, end, options, decode)
 
 
-async def next_portion(cluster: Cluster, reading: "RangeReading", options: ColumnOptions) -> PartitionData:
+async def next_portion(
+    cluster: ClusterClient, reading: "RangeReading", options: ColumnOptions
+) -> PartitionData:
     """An answer with records at the position of a range; tried again until the client's deadline."""
     deadline = cluster.deadline()
 
@@ -87,14 +89,14 @@ async def next_portion(cluster: Cluster, reading: "RangeReading", options: Colum
             raise ReadTimeoutError(reading.partition, reading.position, reading.end)
 
 
-async def _ask(cluster: Cluster, reading: "RangeReading", options: ColumnOptions) -> PartitionData:
+async def _ask(cluster: ClusterClient, reading: "RangeReading", options: ColumnOptions) -> PartitionData:
     """One Fetch, outside any session, to the leader."""
     topic, number = reading.partition
     metadata = await cluster.topics([topic])
     if not metadata.knows(reading.partition):
         metadata = await cluster.refresh([topic])  # a partition may be newer than what we know
     info = metadata.topic(topic)
-    connection = await cluster.connection(metadata.leader(topic, number), Purpose.FETCH)
+    connection = await cluster.connection(metadata.leader(topic, number), ConnectionPurpose.FETCH)
     asked = without_session({reading.partition: Order(reading.position, NO_EPOCH, info.topic_id)})
     limits = FetchLimits(
         max_wait_ms=options.max_wait_ms,
@@ -113,7 +115,7 @@ async def _ask(cluster: Cluster, reading: "RangeReading", options: ColumnOptions
 
 
 async def first_portions(
-    cluster: Cluster, readings: "Sequence[RangeReading]", options: ColumnOptions
+    cluster: ClusterClient, readings: "Sequence[RangeReading]", options: ColumnOptions
 ) -> dict[TopicPartition, PartitionData]:
     """Answers with records at the positions of several ranges, by one Fetch for each leader.
 
@@ -139,7 +141,7 @@ async def first_portions(
             partition_max_bytes=max(at[where].max_bytes for where in partitions),
             read_committed=options.read_committed,
         )
-        connection = await cluster.connection(leader, Purpose.FETCH)
+        connection = await cluster.connection(leader, ConnectionPurpose.FETCH)
         reply = await send_fetch(
             connection, without_session(asked), limits, cluster.options.request_timeout_ms
         )
@@ -166,7 +168,7 @@ class _Link:
     def __init__(self, bootstrap: str, options: ClientOptions) -> None:
         self.process = OwnerProcess("column reader")
         # Not entered: that fails at once without a broker, and a fetch has time to wait for one.
-        self.cluster = Cluster(bootstrap, options)
+        self.cluster = ClusterClient(bootstrap, options)
         self.loop = LoopThread("kohort columns")
 
     def close(self) -> None:

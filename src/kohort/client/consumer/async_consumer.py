@@ -188,6 +188,7 @@ class AsyncConsumer:
         self.stir()
 
     def assignment(self) -> set[TopicPartition]:
+        """The partitions that this consumer has."""
         return set(self._subscriptions.assignment)
 
     def subscription(self) -> set[str]:
@@ -303,11 +304,13 @@ class AsyncConsumer:
         self.remaining.take_back(self._subscriptions.assignment, as_partitions(partitions))
 
     def resume(self, *partitions: AnyPartition) -> None:
+        """Return records of these partitions again."""
         for state in self._states(partitions):
             state.is_paused = False
         self.stir()
 
     def paused(self) -> set[TopicPartition]:
+        """The partitions that ``pause`` stopped."""
         return {each for each, state in self._subscriptions.assignment.items() if state.is_paused}
 
     async def position(self, partition: AnyPartition, timeout_ms: float | None = None) -> int:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import ClusterClient
 from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.errors import BrokerError, ConsumerClosedError, TopicAuthorizationError
 from kohort.client.metadata import Metadata
@@ -86,7 +86,7 @@ class MetadataWatch:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterClient,
         settings: ConsumerSettings,
         tasks: Tasks,
         *,

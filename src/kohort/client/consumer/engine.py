@@ -7,7 +7,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from kohort.assign.assignor import Assignor
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import ClusterClient
 from kohort.client.connection import Dial
 from kohort.client.consumer.background import MetadataWatch, Tasks, Topics
 from kohort.client.consumer.fetcher import Fetcher
@@ -52,7 +52,7 @@ class EngineInputs(NamedTuple):
 class Engine:
     """Made by ``start``, on the loop it works on."""
 
-    def __init__(self, cluster: Cluster, settings: ConsumerSettings, given: EngineInputs) -> None:
+    def __init__(self, cluster: ClusterClient, settings: ConsumerSettings, given: EngineInputs) -> None:
         self.cluster = cluster
         self.settings = settings
         self.tasks = Tasks()
@@ -263,6 +263,6 @@ class Engine:
 
 async def start(settings: ConsumerSettings, given: EngineInputs) -> Engine:
     """Connect to the cluster; NoBrokerError at once if no broker answers."""
-    cluster = Cluster(settings.bootstrap, settings.client(), dial=given.dial)
+    cluster = ClusterClient(settings.bootstrap, settings.client(), dial=given.dial)
     await cluster.__aenter__()
     return Engine(cluster, settings, given)

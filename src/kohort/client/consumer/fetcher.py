@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import NamedTuple
 
-from kohort.client.cluster import Cluster, Purpose
+from kohort.client.cluster import ClusterClient, ConnectionPurpose
 from kohort.client.consumer.background import MetadataWatch, Tasks
 from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.errors import BrokerError
@@ -51,7 +51,7 @@ class Fetcher:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterClient,
         settings: ConsumerSettings,
         subscriptions: Subscriptions,
         positions: FetchPositions,
@@ -129,7 +129,7 @@ class Fetcher:
         session = self._sessions.setdefault(node, ClientFetchSession())
         asked = session.request(orders)
         try:
-            connection = await self._cluster.connection(node, Purpose.FETCH)
+            connection = await self._cluster.connection(node, ConnectionPurpose.FETCH)
             response = await send_fetch(connection, asked, self._limits, self._settings.request_timeout_ms)
         except KohortError as error:
             _log.debug("fetch from node %s failed: %s", node, error)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from kohort.client.admin.results import ListedOffset
 from kohort.client.admin.topics import OffsetSpec, list_offsets
 from kohort.client.arguments import AnyPartition, PartitionKey, as_partitions, as_times, as_topics, by_topic
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import ClusterClient
 from kohort.client.consumer.background import MetadataWatch, Tasks
 from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.errors import ApiNotServedError, BrokerError
@@ -33,7 +33,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 async def places(
-    cluster: Cluster, partitions: Iterable[AnyPartition], spec: OffsetSpec, *, read_committed: bool
+    cluster: ClusterClient, partitions: Iterable[AnyPartition], spec: OffsetSpec, *, read_committed: bool
 ) -> dict[TopicPartition, int]:
     """The beginning or the end of each."""
     wanted = dict.fromkeys(as_partitions(partitions), int(spec))
@@ -42,7 +42,7 @@ async def places(
 
 
 async def by_times(
-    cluster: Cluster, times: Mapping[PartitionKey, int], *, read_committed: bool
+    cluster: ClusterClient, times: Mapping[PartitionKey, int], *, read_committed: bool
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
     """The first record as new as asked for in each; None if there is none."""
     found = await list_offsets(cluster, as_times(times), read_committed=read_committed)
@@ -53,13 +53,13 @@ async def by_times(
     return results
 
 
-async def partitions_of(cluster: Cluster, topic: str) -> set[int]:
+async def partitions_of(cluster: ClusterClient, topic: str) -> set[int]:
     (name,) = as_topics([topic])
     metadata = await cluster.retry(lambda: cluster.refresh([name]))
     return {each.partition for each in metadata.topic(name).partitions}
 
 
-async def public_topics(cluster: Cluster) -> set[str]:
+async def public_topics(cluster: ClusterClient) -> set[str]:
     metadata = await cluster.retry(cluster.refresh_all)
     return {name for name, topic in metadata.topics.items() if not topic.is_internal}
 
@@ -83,7 +83,7 @@ class PositionLookups:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterClient,
         settings: ConsumerSettings,
         positions: FetchPositions,
         watch: MetadataWatch,

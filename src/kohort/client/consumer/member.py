@@ -9,10 +9,16 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from kohort.client.addresses import Address
-from kohort.client.cluster import Cluster, Role
+from kohort.client.cluster import ClusterClient, Role
 from kohort.client.connection import ClientConnection, Dial, open_connection
 from kohort.client.consumer.background import MetadataWatch, Tasks, Topics
-from kohort.client.errors import ApiNotServedError, ConcurrentUseError, DisconnectedError, WakeupError
+from kohort.client.errors import (
+    ApiNotServedError,
+    ConcurrentUseError,
+    DisconnectedError,
+    SecurityError,
+    WakeupError,
+)
 from kohort.client.membership.commands import (
     CallbackDone,
     Close,
@@ -112,7 +118,9 @@ def log_commit(offsets: Offsets, error: KohortError | None) -> None:
 class CoordinatorLink:
     """A socket of its own: a fetch that waits for records must not delay a heartbeat."""
 
-    def __init__(self, cluster: Cluster, dial: Dial, lost: Callable[[], None]) -> None:
+    def __init__(
+        self, cluster: ClusterClient, dial: Dial, lost: Callable[[SecurityError | None], None]
+    ) -> None:
         self._cluster = cluster
         self._dial = dial
         self._lost = lost
@@ -131,10 +139,11 @@ class CoordinatorLink:
     def _opened(self, opening: asyncio.Task[ClientConnection]) -> None:
         if opening.cancelled():
             return
-        if opening.exception() is not None:
+        error = opening.exception()
+        if error is not None:
             if opening is self._opening:
                 self._opening = None
-                self._lost()
+                self._lost(error if isinstance(error, SecurityError) else None)
         elif opening is not self._opening:
             opening.result().close()  # given up while it was being opened
 
@@ -185,7 +194,7 @@ Turn = Polled | Raised | RunCallback | Unsubscribed | Closed
 class MemberInputs(NamedTuple):
     """What a member is given besides its machine."""
 
-    cluster: Cluster
+    cluster: ClusterClient
     dial: Dial
     invoke: Invoke
     interceptors: Interceptors
@@ -201,7 +210,9 @@ class GroupMember:
         self.listener: RebalanceListener | None = None
         self._tasks = tasks
         self._watch = watch
-        self._link = CoordinatorLink(given.cluster, given.dial, lambda: self.do(ConnectionLost()))
+        self._link = CoordinatorLink(
+            given.cluster, given.dial, lambda refusal: self.do(ConnectionLost(refusal))
+        )
         self._given = given
         self._ids = count(1)
         self._turn: asyncio.Queue[Turn] = asyncio.Queue()

@@ -108,7 +108,12 @@ class RequestFailed:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLost:
-    """The connection to the coordinator could not be made, or ended. Its requests need not be reported."""
+    """The connection to the coordinator could not be made, or ended. Its requests need not be reported.
+
+    ``refusal``: why the client may not enter, which another try would not change.
+    """
+
+    refusal: KohortError | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Discovery:
         self.not_before = context.now  # when the next lookup may start
         self._is_looking = False
         self._failures = 0  # since the coordinator last answered anything
-        self._refusal: KohortError | None = None  # of a lookup; raised by the next poll
+        self._refusal: KohortError | None = None  # of a lookup or a log-in; raised by the next poll
         self._unknown_since = context.now
         self._has_warned = False
 
@@ -82,11 +82,13 @@ class Discovery:
         self._context.lose_requests(Destination.COORDINATOR, lost)
         self._context.wake_poll()
 
-    def connection_lost(self) -> None:
-        """The coordinator's connection failed: look it up again, but not at once."""
+    def connection_lost(self, refusal: KohortError | None) -> None:
+        """The coordinator's connection failed: look it up again, but not at once. A refusal is raised."""
         if self.node is not None:
             self._pause()
             self.mark_coordinator_unknown("its connection was lost", is_disconnected=True)
+            if refusal is not None:
+                self._refused(refusal)
 
     def coordinator_answered(self) -> None:
         """The next search starts without a history."""

@@ -202,7 +202,7 @@ class Membership(ABC):
             case ReplyReceived() | RequestFailed():
                 self._answer(command)
             case ConnectionLost():
-                self.discovery.connection_lost()
+                self.discovery.connection_lost(command.refusal)
             case MetadataUpdated():
                 self.metadata_updated(command.topics)
             case Commit():

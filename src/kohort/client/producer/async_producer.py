@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from kohort.client.cluster import Cluster, Deadline
+from kohort.client.cluster import ClusterClient, Deadline
 from kohort.client.errors import BufferFullError, ProducerClosedError, RecordTooLargeError, UnknownTopicError
 from kohort.client.metadata import Metadata, TopicInfo
 from kohort.client.producer.accumulator import Added
@@ -35,7 +35,7 @@ Submission = tuple[str, Any, Any, int | None, int | None, Headers]
 _Measured = tuple[bytes | None, bytes | None, Sequence[Header], int]
 """Key, value and headers in bytes, and the most they take in a batch."""
 
-_Engine = tuple[Cluster, Sender, asyncio.Task[None]]
+_Engine = tuple[ClusterClient, Sender, asyncio.Task[None]]
 
 
 class AsyncProducer:
@@ -47,7 +47,7 @@ class AsyncProducer:
 
     def __init__(self, **settings: Unpack[SettingNames]) -> None:
         self.settings = ProducerSettings.from_kwargs(**settings)
-        self._given: Cluster | None = None
+        self._given: ClusterClient | None = None
         self._stack = AsyncExitStack()
         self._engine: _Engine | None = None
         self._surely_fits = self.settings.max_buffered_bytes - self.settings.max_request_size
@@ -61,7 +61,7 @@ class AsyncProducer:
         self._owes_turn = False  # the loop is due a turn, so that full batches leave
 
     @classmethod
-    def on(cls, cluster: Cluster, **settings: Unpack[SettingNames]) -> Self:
+    def on(cls, cluster: ClusterClient, **settings: Unpack[SettingNames]) -> Self:
         """A producer that uses connections its caller opened, and closes after it."""
         producer = cls(**settings)
         producer._given = cluster
@@ -89,7 +89,7 @@ class AsyncProducer:
         cluster = self._given
         if cluster is None:
             options = self.settings.client_options
-            cluster = await self._stack.enter_async_context(Cluster(self.settings.bootstrap, options))
+            cluster = await self._stack.enter_async_context(ClusterClient(self.settings.bootstrap, options))
         sender = Sender(cluster, self.settings, self._progressed)
         task = asyncio.get_running_loop().create_task(sender.run(), name="kohort producer")
         self._engine = (cluster, sender, task)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kohort.client.cluster import Cluster, Role
+from kohort.client.cluster import ClusterClient, Role
 from kohort.client.connection import ClientConnection
 from kohort.client.errors import (
     ApiNotServedError,
@@ -67,7 +67,9 @@ _INIT_PRODUCER_ID = 5  # 6 is for transactions in two phases
 class Sender:
     """Sends what the accumulator holds. ``settled`` is called whenever batches are done with."""
 
-    def __init__(self, cluster: Cluster, settings: ProducerSettings, settled: Callable[[], None]) -> None:
+    def __init__(
+        self, cluster: ClusterClient, settings: ProducerSettings, settled: Callable[[], None]
+    ) -> None:
         self._cluster = cluster
         self._settings = settings
         self._settled = settled

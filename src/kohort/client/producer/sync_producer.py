@@ -115,6 +115,7 @@ class SentRecord:
     # For the producer, on its own thread
 
     def set_result(self, metadata: RecordMetadata) -> None:
+        """Used by the producer: the broker has acknowledged the record."""
         arrivals = self._arrivals
         with arrivals.lock:
             self._metadata = metadata
@@ -124,6 +125,7 @@ class SentRecord:
             self._call_back()
 
     def set_exception(self, error: BaseException) -> None:
+        """Used by the producer: the record was refused or given up."""
         arrivals = self._arrivals
         with arrivals.lock:
             self._error = error
@@ -173,6 +175,7 @@ class Producer:
 
     @property
     def settings(self) -> ProducerSettings:
+        """The settings as they apply."""
         return self._producer.settings
 
     def __enter__(self) -> Self:

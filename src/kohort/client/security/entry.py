@@ -16,6 +16,7 @@ from kohort.client.errors import ConnectError, SettingError, TlsError
 from kohort.client.security.sasl import Credentials, Peer, SaslSession
 from kohort.client.security.settings import SecuritySettings
 from kohort.model.errors import KohortError
+from kohort.security.ciphers import openssl_ciphers
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
@@ -35,9 +36,9 @@ def make_context(settings: SecuritySettings) -> ssl.SSLContext:
     context.check_hostname = settings.ssl_check_hostname
     context.options |= ssl.OP_NO_RENEGOTIATION
     _load_trust(context, settings)
-    if settings.ssl_ciphers is not None:
+    if settings.ssl_ciphers is not None and (ciphers := openssl_ciphers(settings.ssl_ciphers)):
         with _naming("ssl_ciphers", settings.ssl_ciphers):
-            context.set_ciphers(settings.ssl_ciphers.replace(",", ":"))
+            context.set_ciphers(ciphers)
     if settings.ssl_certfile is not None or settings.ssl_certdata is not None:
         _load_certificate(context, settings)
     return context

@@ -42,6 +42,7 @@ OTHER_NAMES = {
         "sasl.oauthbearer.client.secret", "sasl.oauthbearer.client.credentials.client.secret",
     ),
     "sasl_oauth_scope": ("sasl.oauthbearer.scope",),
+    "sasl_oauth_header_urlencode": ("sasl.oauthbearer.header.urlencode",),
     "sasl_oauth_extensions": ("sasl.oauthbearer.extensions",),
 }  # fmt: skip
 """Names of librdkafka and Java for a setting; the documentation and the parser read this table."""
@@ -53,7 +54,7 @@ WITHOUT_EFFECT = frozenset(
     {
         "ssl.protocol", "ssl.provider", "ssl.keymanager.algorithm", "ssl.trustmanager.algorithm",
         "ssl.secure.random.implementation", "security.providers", "sasl.oauthbearer.method",
-        "sasl.oauthbearer.header.urlencode", "sasl.oauthbearer.config", "sasl.login.class",
+        "sasl.oauthbearer.config", "sasl.login.class",
         "sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms", "sasl.login.retry.backoff.ms",
         "sasl.login.retry.backoff.max.ms", "sasl.login.refresh.buffer.seconds",
         "sasl.login.refresh.min.period.seconds", "sasl.login.refresh.window.factor",
@@ -113,7 +114,7 @@ class _Found:
         if self.is_text and isinstance(value, str) and field in _READ:
             secret = Secret.parse(value)
             value = secret if field in SECRETS else secret.reveal()
-        elif self.is_text and isinstance(value, str) and field == "ssl_check_hostname":
+        elif self.is_text and isinstance(value, str) and _FIELDS[field] is bool:
             value = _truth(name, value)
         before = self.values.get(field)
         if before is not None and before.value != value:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from kohort.client.addresses import Address
-from kohort.client.errors import AuthenticationError, ConnectError, SettingError
+from kohort.client.errors import AuthenticationError, ConnectError, SettingError, code_name
 from kohort.client.security.settings import OAUTHBEARER, PLAIN, SecuritySettings
 from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode
@@ -24,11 +24,12 @@ from kohort.security.secret import Secret
 from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kohort.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
-_PATIENCE_SECONDS = 10.0
+_ENDPOINT_SECONDS = 10.0
 _LARGEST_ANSWER = 1024 * 1024
 # A token is asked for again after this part of its life, plus up to 5 %; never in its last five minutes.
 _REFRESH_AFTER, _REFRESH_JITTER = 0.80, 0.05
 _BUFFER_SECONDS, _LEAST_SECONDS = 300.0, 60.0
+_FIRST_PAUSE_SECONDS, _ALL_PAUSES_SECONDS = 0.1, 10.0
 _PERMANENT = frozenset({400, 401, 402, 403, 404, 405, 406, 410, 413, 414, 415, 422, 501, 505})
 
 
@@ -71,7 +72,7 @@ class TokenSource:
             return fixed.reveal().strip()
         async with self._lock():
             if self._kept is None or time.monotonic() >= self._refresh_at:
-                answer = await asyncio.to_thread(_fetch, settings)
+                answer = await _fetch_patiently(settings)
                 self._kept = Secret(answer.token)
                 self._refresh_at = time.monotonic() + _refresh_in(answer.lifetime_seconds)
             return self._kept.reveal()
@@ -132,6 +133,19 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+async def _fetch_patiently(settings: SecuritySettings) -> _Answer:
+    """Try again what may pass: an endpoint that cannot be reached, or is out of order. As Java does."""
+    pause, waited = _FIRST_PAUSE_SECONDS, 0.0
+    while True:
+        try:
+            return await asyncio.to_thread(_fetch, settings)
+        except ConnectError:
+            if waited + pause > _ALL_PAUSES_SECONDS:
+                raise
+        await asyncio.sleep(pause)
+        waited, pause = waited + pause, 2 * pause
+
+
 def _fetch(settings: SecuritySettings) -> _Answer:
     """The client credentials grant of RFC 6749, section 4.4. Blocks."""
     url, secret = settings.sasl_oauth_token_endpoint, settings.secret("sasl_oauth_client_secret")
@@ -140,7 +154,10 @@ def _fetch(settings: SecuritySettings) -> _Answer:
     form = {"grant_type": "client_credentials"}
     if settings.sasl_oauth_scope:
         form["scope"] = settings.sasl_oauth_scope
-    login = base64.b64encode(f"{settings.sasl_oauth_client_id}:{secret.reveal()}".encode()).decode()
+    names = (settings.sasl_oauth_client_id or "", secret.reveal())
+    if settings.sasl_oauth_header_urlencode:  # as RFC 6749 demands, and few endpoints do
+        names = (urllib.parse.quote_plus(names[0]), urllib.parse.quote_plus(names[1]))
+    login = base64.b64encode(":".join(names).encode()).decode()
     request = urllib.request.Request(
         url,
         urllib.parse.urlencode(form).encode(),
@@ -148,7 +165,7 @@ def _fetch(settings: SecuritySettings) -> _Answer:
     )
     opener = urllib.request.build_opener(_NoRedirect)
     try:
-        with opener.open(request, timeout=_PATIENCE_SECONDS) as response:
+        with opener.open(request, timeout=_ENDPOINT_SECONDS) as response:
             body = response.read(_LARGEST_ANSWER)
     except urllib.error.HTTPError as error:
         with error:
@@ -244,14 +261,16 @@ class Credentials:
                 hint="set security_protocol to SSL or PLAINTEXT, or use the broker's SASL listener",
             )
         if reply.error_code:
-            raise AuthenticationError(f"{peer.address} refuses the SASL handshake: error {reply.error_code}")
+            raise AuthenticationError(
+                f"{peer.address} refuses the SASL handshake: {code_name(reply.error_code)}"
+            )
 
     async def _send(self, peer: Peer, token: bytes) -> SaslAuthenticateResponse:
         reply = await peer.exchange(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse)
         if reply.error_code:
             user = self._settings.sasl_plain_username
             who = f"user {user!r}" if user and self.mechanism != OAUTHBEARER else "the token"
-            words = reply.error_message or f"error {reply.error_code}"
+            words = reply.error_message or code_name(reply.error_code)
             raise AuthenticationError(
                 f"{peer.address} does not accept {who} with {self.mechanism}: {words}",
                 hint="it is not tried again by itself: check the user, the password and the mechanism",

@@ -55,6 +55,7 @@ class SecurityOptions(TypedDict, total=False):
     sasl_oauth_client_id: str | None
     sasl_oauth_client_secret: str | Secret | None
     sasl_oauth_scope: str | None
+    sasl_oauth_header_urlencode: bool
     sasl_oauth_extensions: Mapping[str, str] | None
 
 
@@ -85,6 +86,7 @@ class SecuritySettings:
     sasl_oauth_client_id: str | None = None
     sasl_oauth_client_secret: str | Secret | None = None
     sasl_oauth_scope: str | None = None
+    sasl_oauth_header_urlencode: bool = False  # of the client's id and secret
     sasl_oauth_extensions: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ from kohort.client.admin.results import (
     ResourceType,
 )
 from kohort.client.admin.topics import OffsetSpec
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import ClusterClient
 from kohort.client.errors import (
     BrokerError,
     ClientClosedError,
@@ -147,9 +147,9 @@ def test_a_call_that_waits_fails_when_another_thread_closes_the_admin(kohort: Ko
 
 
 def test_an_admin_on_a_cluster_takes_no_settings_that_would_have_no_effect() -> None:
-    cluster = Cluster("localhost:1")
+    cluster = ClusterClient("localhost:1")
     assert AsyncAdmin(cluster).cluster is cluster
-    with pytest.raises(SettingError, match="has the settings of the Cluster"):
+    with pytest.raises(SettingError, match="has the settings of the ClusterClient"):
         AsyncAdmin(cluster, security_protocol="SSL")
-    with pytest.raises(SettingError, match="has the settings of the Cluster"):
+    with pytest.raises(SettingError, match="has the settings of the ClusterClient"):
         AsyncAdmin(cluster, ClientOptions(client_id="other"))

@@ -69,8 +69,8 @@ def test_a_pair_is_a_partition_and_numbers_of_other_libraries_are_numbers() -> N
         (as_millis, "5", "number of milliseconds"),
         (lambda count: as_limit(count, 500), "5", "whole number"),
         (lambda count: as_limit(count, 500), Fraction(1, 2), "whole number"),
-        (as_topics, [b"orders"], "which is text"),
-        (as_topics, ["orders", None], "which is text"),
+        (as_topics, [b"orders"], "a name is text"),
+        (as_topics, ["orders", None], "a name is text"),
     ],
 )
 def test_a_wrong_type_is_refused_with_what_to_write(

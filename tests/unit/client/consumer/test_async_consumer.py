@@ -17,7 +17,7 @@ from kohort.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRes
 
 
 @on_stage
-async def test_an_evicted_fetch_session_is_begun_anew_and_nothing_is_lost(stage: Stage) -> None:
+async def test_an_evicted_fetch_session_is_started_over_and_nothing_is_lost(stage: Stage) -> None:
     fetches = stage.broker.intercept(watch, api="Fetch")
     async with stage.reader() as consumer:
         await read(consumer, 3)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kohort.client.addresses import Address
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import ClusterClient
 from kohort.client.connection import Dial, dial_tcp
 from kohort.client.consumer.member import CoordinatorLink
 from kohort.client.errors import ApiNotServedError, DisconnectedError
@@ -22,11 +22,11 @@ from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 class Line:
     """A link to an embedded broker, and how often it was lost."""
 
-    def __init__(self, broker: AsyncBroker, cluster: Cluster, dial: Dial = dial_tcp) -> None:
+    def __init__(self, broker: AsyncBroker, cluster: ClusterClient, dial: Dial = dial_tcp) -> None:
         host, port = broker.bootstrap.rsplit(":", 1)
         self.node = CoordinatorNode(NodeId(1), host, int(port))
         self.lost = asyncio.Event()
-        self.link = CoordinatorLink(cluster, dial, self.lost.set)
+        self.link = CoordinatorLink(cluster, dial, lambda _refusal: self.lost.set())
 
 
 def beat(lowest: int = 0) -> Send:
@@ -38,9 +38,11 @@ async def never(_protocol: asyncio.Protocol, _address: Address) -> None:
     await asyncio.Event().wait()
 
 
-def with_broker(test: Callable[[AsyncBroker, Cluster], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+def with_broker(
+    test: Callable[[AsyncBroker, ClusterClient], Coroutine[Any, Any, None]],
+) -> Callable[[], None]:
     async def play() -> None:
-        async with AsyncBroker() as broker, Cluster(broker.bootstrap) as cluster:
+        async with AsyncBroker() as broker, ClusterClient(broker.bootstrap) as cluster:
             await asyncio.wait_for(test(broker, cluster), 60)
 
     @wraps(test)
@@ -52,7 +54,7 @@ def with_broker(test: Callable[[AsyncBroker, Cluster], Coroutine[Any, Any, None]
 
 
 @with_broker
-async def test_requests_wait_until_it_is_open(broker: AsyncBroker, cluster: Cluster) -> None:
+async def test_requests_wait_until_it_is_open(broker: AsyncBroker, cluster: ClusterClient) -> None:
     line = Line(broker, cluster)
     line.link.connect(line.node)
     assert isinstance(await line.link.send(beat()), HeartbeatResponse)
@@ -62,7 +64,7 @@ async def test_requests_wait_until_it_is_open(broker: AsyncBroker, cluster: Clus
 
 
 @with_broker
-async def test_other_requests_go_to_anybody(broker: AsyncBroker, cluster: Cluster) -> None:
+async def test_other_requests_go_to_anybody(broker: AsyncBroker, cluster: ClusterClient) -> None:
     request = FindCoordinatorRequest(coordinator_keys=["g"])
     line = Line(broker, cluster)
     reply = await line.link.send(Send(RequestId(1), Destination.LEAST_LOADED, request, 5_000))
@@ -71,7 +73,7 @@ async def test_other_requests_go_to_anybody(broker: AsyncBroker, cluster: Cluste
 
 @with_broker
 async def test_a_version_that_is_not_served_is_refused_for_good(
-    broker: AsyncBroker, cluster: Cluster
+    broker: AsyncBroker, cluster: ClusterClient
 ) -> None:
     line = Line(broker, cluster)
     line.link.connect(line.node)
@@ -82,7 +84,9 @@ async def test_a_version_that_is_not_served_is_refused_for_good(
 
 
 @with_broker
-async def test_a_coordinator_that_cannot_be_reached_is_lost(broker: AsyncBroker, cluster: Cluster) -> None:
+async def test_a_coordinator_that_cannot_be_reached_is_lost(
+    broker: AsyncBroker, cluster: ClusterClient
+) -> None:
     async def refuse(_protocol: asyncio.Protocol, _address: Address) -> None:
         raise ConnectionRefusedError
 
@@ -95,7 +99,7 @@ async def test_a_coordinator_that_cannot_be_reached_is_lost(broker: AsyncBroker,
 
 @with_broker
 async def test_giving_it_up_while_it_is_being_opened_fails_what_waits(
-    broker: AsyncBroker, cluster: Cluster
+    broker: AsyncBroker, cluster: ClusterClient
 ) -> None:
     line = Line(broker, cluster, never)
     line.link.connect(line.node)
@@ -108,7 +112,9 @@ async def test_giving_it_up_while_it_is_being_opened_fails_what_waits(
 
 
 @with_broker
-async def test_who_is_cancelled_together_with_the_opening_ends(broker: AsyncBroker, cluster: Cluster) -> None:
+async def test_who_is_cancelled_together_with_the_opening_ends(
+    broker: AsyncBroker, cluster: ClusterClient
+) -> None:
     """As at the end of ``asyncio.run``, which waits for every task it has cancelled."""
 
     line = Line(broker, cluster, never)

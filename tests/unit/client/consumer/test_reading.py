@@ -9,7 +9,7 @@ from tests.unit.records.markers import end_marker
 
 from kohort.broker.context import Response, Result
 from kohort.client.admin.topics import delete_topics
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import ClusterClient
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.fetching.chunk import BadRecordError, LogTruncationError, NoOffsetForPartitionError
 from kohort.client.subscription import OffsetAndMetadata
@@ -170,7 +170,7 @@ async def test_a_topic_made_anew_is_read_by_its_new_id(stage: Stage) -> None:
     fetches = stage.broker.intercept(watch, api="Fetch")
     async with stage.reader() as consumer:
         await read(consumer, 3)
-        async with Cluster(stage.broker.bootstrap) as cluster:
+        async with ClusterClient(stage.broker.bootstrap) as cluster:
             await delete_topics(cluster, ["t"])
         await stage.write(b"new")
         assert [(one.offset, one.value) for one in await read(consumer, 1)] == [(0, b"new")]

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.client.consumer.stage import P0, TURNS, Stage, on_stage, read, spoiled
 
 from kohort.broker.context import Response, Result
-from kohort.client.cluster import Cluster, CoordinatorOf
+from kohort.client.cluster import ClusterClient, CoordinatorOf
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.errors import BrokerError, NoBrokerError, PositionTimeoutError
 from kohort.client.subscription import OffsetAndMetadata, Partitions
@@ -190,7 +190,7 @@ async def test_a_member_that_was_removed_before_it_knows_its_offsets_joins_again
     def remove(seen: Seen, proceed: Proceed) -> Result:
         async def act() -> Response:
             (group,) = cast(OffsetFetchRequest, seen.request).groups
-            async with Cluster(stage.broker.bootstrap) as cluster:
+            async with ClusterClient(stage.broker.bootstrap) as cluster:
                 leaving = ConsumerGroupHeartbeatRequest(
                     group_id="g", member_id=group.member_id or "", member_epoch=-1
                 )

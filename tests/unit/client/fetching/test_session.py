@@ -45,7 +45,7 @@ def test_a_recreated_topic_is_forgotten_by_its_old_id_and_asked_for_by_the_new()
     assert session.name_of(OTHER_ID) == "t"
 
 
-def test_an_evicted_session_is_begun_anew() -> None:
+def test_an_evicted_session_is_started_over() -> None:
     session = established(A)
     session.request({A: order(1)})
     gone = FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)

@@ -11,7 +11,7 @@ from kohort.wire.messages.offset_fetch import (
 )
 
 
-class Asked(Member):
+class FetchingMember(Member):
     """A member that asks what its group has committed."""
 
     def refuse(self, code: int) -> None:
@@ -26,7 +26,7 @@ class Asked(Member):
 
 
 def test_a_member_asks_for_offsets_with_its_epoch_and_again_with_a_newer_one() -> None:
-    member = Asked()
+    member = FetchingMember()
     member.fetch_committed("t-0")
     member.poll()
     member.find()
@@ -48,7 +48,7 @@ def test_a_member_asks_for_offsets_with_its_epoch_and_again_with_a_newer_one() -
 
 
 def test_a_member_that_its_group_does_not_know_gets_no_offsets() -> None:
-    member = Asked()
+    member = FetchingMember()
     member.joined("t-0")
     asked = member.fetch_committed("t-0")
     member.refuse(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -59,7 +59,7 @@ def test_a_member_that_its_group_does_not_know_gets_no_offsets() -> None:
 
 
 def test_a_member_that_its_group_does_not_know_asks_at_once_and_joins_again() -> None:
-    member = Asked()
+    member = FetchingMember()
     member.joined("t-0")
     beats = len(member.requests(Beat))
     member.fetch_committed("t-0")
@@ -72,7 +72,7 @@ def test_a_member_that_its_group_does_not_know_asks_at_once_and_joins_again() ->
 
 
 def test_a_stale_epoch_of_a_member_that_is_out_of_the_group_is_an_error() -> None:
-    member = Asked()
+    member = FetchingMember()
     member.joined("t-0")
     asked = member.fetch_committed("t-0")
     member.sleep(INTERVAL)

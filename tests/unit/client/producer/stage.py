@@ -5,7 +5,7 @@ from typing import Unpack
 
 from tests.unit.client.scripted import ScriptedCluster
 
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import ClusterClient
 from kohort.client.producer import AsyncProducer
 from kohort.client.producer.settings import SettingNames
 from kohort.records.batch import read_header
@@ -18,7 +18,7 @@ from kohort.wire.messages.produce import (
 )
 
 
-def quick(cluster: Cluster, **more: Unpack[SettingNames]) -> AsyncProducer:
+def quick(cluster: ClusterClient, **more: Unpack[SettingNames]) -> AsyncProducer:
     """A producer that neither lingers nor pauses."""
     settings: SettingNames = {"linger_ms": 0, "retry_backoff_ms": 1, "max_block_ms": 2_000, **more}
     return AsyncProducer.on(cluster, **settings)

@@ -13,7 +13,7 @@ from kohort.records.compression import Codec
 from kohort.testing import Broker
 
 
-class Told:
+class RecordingReceipt:
     """A receipt that remembers."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ def block(*values: bytes, partition: TopicPartition = HERE, codec: Codec = Codec
 
 
 def test_a_block_is_numbered_when_it_leaves_and_does_not_linger() -> None:
-    lanes, told = accumulator(linger_ms=10_000), Told()
+    lanes, told = accumulator(linger_ms=10_000), RecordingReceipt()
     lanes.put(block(b"a", b"b", codec=Codec.ZSTD), told)
     assert lanes.ready(0) == [HERE]
     batch = lanes.take(HERE, NODE, 10_000)
@@ -48,7 +48,7 @@ def test_a_block_is_numbered_when_it_leaves_and_does_not_linger() -> None:
 
 def test_no_record_joins_a_block() -> None:
     lanes = accumulator(records=100)
-    lanes.put(block(b"a"), Told())
+    lanes.put(block(b"a"), RecordingReceipt())
     lanes.add(HERE, NewRecord(5, b"k", b"b"), RECORD, Waiter())
     first = lanes.take(HERE, NODE, 10_000)
     assert first is not None
@@ -56,7 +56,7 @@ def test_no_record_joins_a_block() -> None:
 
 
 def test_the_halves_of_a_block_have_its_records_and_its_numbers() -> None:
-    told = Told()
+    told = RecordingReceipt()
     batch = BlockBatch(block(b"a", b"b", b"c", codec=Codec.LZ4), told, (4,), 0, 100)
     batch.renumber(Numbering(7, 1, 20))
     first, second = batch.halves()
@@ -72,7 +72,7 @@ def test_the_halves_of_a_block_have_its_records_and_its_numbers() -> None:
 
 
 def test_blocks_and_records_keep_their_order() -> None:
-    place, told = TopicPartition(TopicName("orders"), Partition(0)), Told()
+    place, told = TopicPartition(TopicName("orders"), Partition(0)), RecordingReceipt()
     with Broker() as broker, Producer(bootstrap_servers=broker.bootstrap) as producer:
         assert producer.layout("orders")[1] == [0]
         before = producer.send("orders", b"1", partition=0)

@@ -10,13 +10,14 @@ from tests.unit.client.scripted import HASTY, ScriptedCluster, on_loop
 
 from kohort.client.addresses import Address
 from kohort.client.connection import ClientConnection, open_connection
-from kohort.client.errors import AuthenticationError, ConnectError
+from kohort.client.errors import ApiNotServedError, AuthenticationError, ConnectError
 from kohort.client.security import sasl
 from kohort.client.security.entry import ClientSecurity
 from kohort.client.security.sasl import SaslSession
 from kohort.client.security.settings import SecuritySettings
 from kohort.client.settings import secured
 from kohort.codec.schema import Message
+from kohort.model.errors import ErrorCode
 from kohort.security.scram import (
     ScramMechanism,
     ScramServer,
@@ -41,6 +42,7 @@ class Guard:
         self.signature_changes: Callable[[bytes], bytes] = bytes
         self.password = "secret"
         self.mechanism = ""
+        self.words = "Authentication failed: no"
         self.tokens: list[bytes] = []
         self._scram: ScramServer | None = None
         brokers.on(SaslHandshakeRequest, self._handshake)
@@ -51,7 +53,7 @@ class Guard:
         self.mechanism, self._scram = request.mechanism, None
         offered = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
         offered += ["OAUTHBEARER"] if self.password else []
-        code = 0 if request.mechanism in offered else 33
+        code = 0 if request.mechanism in offered else ErrorCode.UNSUPPORTED_SASL_MECHANISM
         return SaslHandshakeResponse(error_code=code, mechanisms=offered)
 
     def _authenticate(self, request: SaslAuthenticateRequest) -> Message:
@@ -83,7 +85,9 @@ class Guard:
         return SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=self.lifetime_ms)
 
     def _refusal(self) -> Message:
-        return SaslAuthenticateResponse(error_code=58, error_message="Authentication failed: no")
+        return SaslAuthenticateResponse(
+            error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=self.words
+        )
 
 
 async def enter(brokers: ScriptedCluster, **more: Any) -> ClientConnection:  # noqa: ANN401 (any setting)
@@ -170,10 +174,34 @@ async def test_a_mechanism_that_is_not_offered_is_refused_with_those_that_are() 
 
 
 @on_loop
+async def test_a_broker_that_is_too_old_to_frame_tokens_is_named() -> None:
+    """Kafka before 1.0 takes tokens without a header; our client does not speak to it."""
+    brokers = ScriptedCluster()
+    Guard(brokers)
+    assert SaslAuthenticateRequest.api_key is not None
+    del brokers.peers[1].served[SaslAuthenticateRequest.api_key]
+    with pytest.raises(ApiNotServedError, match="SaslAuthenticate"):
+        await enter(brokers)
+
+
+@on_loop
 async def test_a_listener_without_sasl_is_named() -> None:
     brokers = ScriptedCluster()
-    brokers.on(SaslHandshakeRequest, lambda _: SaslHandshakeResponse(error_code=34))
+    brokers.on(SaslHandshakeRequest, lambda _: SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
     with pytest.raises(AuthenticationError, match="has no SASL"):
+        await enter(brokers)
+
+
+@on_loop
+async def test_a_refusal_without_words_has_the_name_of_its_code() -> None:
+    brokers = ScriptedCluster()
+    guard = Guard(brokers)
+    guard.words = ""
+    with pytest.raises(AuthenticationError, match="with PLAIN: SASL_AUTHENTICATION_FAILED"):
+        await enter(brokers, sasl_plain_password="wrong")
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+    brokers.on(SaslHandshakeRequest, lambda _: SaslHandshakeResponse(error_code=code))
+    with pytest.raises(AuthenticationError, match="handshake: UNKNOWN_SERVER_ERROR"):
         await enter(brokers)
 
 
