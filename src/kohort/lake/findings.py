@@ -2,7 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final, NamedTuple
+
+from kohort.story.names import counted
 
 Row = Mapping[str, Any]
 
@@ -43,9 +46,14 @@ HOT: Final = FindingRule(
     "HOT_MEMBER",
     f"a member has more than {HOT_FACTOR} times as many partitions as its fair share, and at least 4",
 )
-RULES: Final = (STORM, FLAPPING, UNASSIGNED, IDLE, HOT)
+UNOWNED: Final = FindingRule(
+    6, "UNOWNED_PARTITIONS", "members have some partitions of a topic, and no member has the others"
+)
+RULES: Final = (STORM, FLAPPING, UNASSIGNED, IDLE, HOT, UNOWNED)
 
 _LEAST_HOT = 4
+_LINKS = 12  # of a chain of causes, or of partitions, are named
+_SETTLED = "Stable"
 
 
 def findings_of(group: Row) -> Iterator[dict[str, Any]]:
@@ -81,8 +89,16 @@ def _storms(group: Row) -> Iterator[dict[str, Any]]:
         ranked = sorted(causes.items(), key=lambda each: (-each[1], each[0]))
         first, last = those[0]["start_ts"], max(one["end_ts"] or one["start_ts"] for one in those)
         shown = ", ".join(f"{name} ({count})" for name, count in ranked)
-        sentence = f"{len(those)} rebalances in {(last - first) / 1_000:,.0f} s: {shown}"
+        chain = _chain([one["trigger"] for one in those])
+        sentence = f"{len(those)} rebalances in {(last - first) / 1_000:,.0f} s: {shown}; in order: {chain}"
         yield _finding(STORM, group, (first, last), ranked[0][0], sentence)
+
+
+def _chain(causes: Sequence[str]) -> str:
+    """The causes in their order; of one that follows itself how often, of a long chain the beginning."""
+    links = [(cause, len(list(same))) for cause, same in groupby(causes)]
+    named = [cause if count == 1 else f"{cause} ({count} times)" for cause, count in links[:_LINKS]]
+    return " → ".join(named + ["…"] * (len(links) > _LINKS))
 
 
 def _flapping(group: Row) -> Iterator[dict[str, Any]]:
@@ -131,6 +147,7 @@ def _members(group: Row, members: Sequence[Row]) -> Iterator[dict[str, Any]]:
         for topic in sorted(set().union(*wanted) - owned):
             sentence = f"members subscribe to {topic}, some do not, and no member has a partition of it"
             yield _finding(UNASSIGNED, group, (now, None), topic, sentence)
+    yield from _unowned(group, members, now)
     share = total / len(members)
     for one in members:
         number, name = counts[one["member_id"]], one["client_id"] or one["member_id"]
@@ -140,3 +157,19 @@ def _members(group: Row, members: Sequence[Row]) -> Iterator[dict[str, Any]]:
         elif number >= _LEAST_HOT and number > HOT_FACTOR * share:
             sentence = f"{name} has {number} of {total} partitions, its fair share is {share:.1f}"
             yield _finding(HOT, group, (now, None), one["member_id"], sentence)
+
+
+def _unowned(group: Row, members: Sequence[Row], now: int) -> Iterator[dict[str, Any]]:
+    """While a group reconciles, partitions are between two owners; that is no finding."""
+    if group["state"] != _SETTLED:
+        return
+    owned: dict[str, set[int]] = defaultdict(set)
+    for member in members:
+        for each in member["assigned"]:
+            owned[each["topic"]].add(each["partition"])
+    for topic, those in sorted(owned.items()):
+        others = sorted(set(range(group["partitions"].get(topic, 0))) - those)
+        if others:
+            shown = ", ".join(map(str, others[:_LINKS])) + ", …" * (len(others) > _LINKS)
+            sentence = f"no member has {counted(len(others), 'partition')} of {topic}: {shown}"
+            yield _finding(UNOWNED, group, (now, None), topic, sentence)

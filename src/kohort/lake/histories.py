@@ -36,7 +36,7 @@ class Truth(NamedTuple):
 
     generation: int
     cause: str
-    told: str
+    journaled: str
 
 
 class History(NamedTuple):
@@ -68,8 +68,8 @@ def score(found: Iterable[Mapping[str, Any]], truth: Sequence[Truth]) -> tuple[i
 
 def inferred(history: History) -> list[dict[str, Any]]:
     """The rebalances as they are inferred from what is stored alone."""
-    told = snapshots(sorted(history.rows(), key=lambda row: row["src_offset"]), {})
-    return list(inferred_rebalances(list(told)))
+    stored = snapshots(sorted(history.rows(), key=lambda row: row["src_offset"]), {})
+    return list(inferred_rebalances(list(stored)))
 
 
 class _Maker:
@@ -140,7 +140,7 @@ class _Maker:
             for name in self._here:
                 self._scenario.heartbeat(name)
 
-    def _settle(self, cause: str, told: str) -> None:
+    def _settle(self, cause: str, journaled: str) -> None:
         """The others join again when they hear of the rebalance, then everybody syncs."""
         scenario = self._scenario
         for name in self._here:
@@ -154,7 +154,7 @@ class _Maker:
         plan = _assign(sorted(names))
         for name in names:
             scenario.sync(name, plan if scenario.id_of(name) == scenario.group.leader else {})
-        self._truth.append(Truth(scenario.group.generation, cause, told))
+        self._truth.append(Truth(scenario.group.generation, cause, journaled))
 
 
 def _assign(names: Sequence[str]) -> dict[str, bytes]:

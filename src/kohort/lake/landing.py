@@ -12,21 +12,22 @@ from kohort.client.errors import UnknownTopicError
 from kohort.lake import schemas, tables
 from kohort.lake.log_ends import LogEnd, sample_files, sample_history, sample_now, write_log_ends
 from kohort.lake.refresh import refresh
-from kohort.lake.segments import Segment, find_segments, log_end
+from kohort.lake.segments import SegmentError, SegmentFile, find_segments, log_end, read_values
 from kohort.lake.source import OffsetsDataSource
-from kohort.lake.store import LOAD, Lake, LakeError, Manifest, Offsets, write_dated
+from kohort.lake.store import LOAD, Lake, LakeError, Manifest, write_dated
 from kohort.model.topics import CONSUMER_OFFSETS, JOURNAL, TopicPartition
 from kohort.spark.lookup import Lookup
-from kohort.spark.offsets import from_json, to_json
+from kohort.spark.offsets import to_json
 from kohort.spark.options import SourceOptions, parse_source_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FORMAT = OffsetsDataSource.name()
+_RETENTION = "offsets.retention.minutes"
 
 
-class Landed(NamedTuple):
+class LoadLanded(NamedTuple):
     """A load is in the lake."""
 
     load: int
@@ -40,12 +41,12 @@ class Refreshed(NamedTuple):
     rows: Mapping[str, int]
 
 
-Event = Landed | Refreshed
+Event = LoadLanded | Refreshed
 Tell = Callable[[Event], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class SourceCluster:
     """Brokers to read from; ``options`` are those of ``.format("kohort")`` that say how to reach them."""
 
     bootstrap: str
@@ -65,10 +66,10 @@ class Files:
     root: Path
 
 
-Source = Cluster | Files
+Source = SourceCluster | Files
 
 
-def land(spark: "SparkSession", lake: Lake, source: Source, *, samples: int = 0) -> Landed | None:
+def land(spark: "SparkSession", lake: Lake, source: Source, *, samples: int = 0) -> LoadLanded | None:
     """Land what is new. ``samples``: so many log ends from the past of each partition, by timestamps.
 
     None if there is nothing new, not even a log end. The lake must be held for writing.
@@ -77,7 +78,7 @@ def land(spark: "SparkSession", lake: Lake, source: Source, *, samples: int = 0)
 
     before = lake.manifest()
     match source:
-        case Cluster():
+        case SourceCluster():
             after, frames, ends = _from_cluster(spark, before, source, samples)
         case Files(root):
             after, frames, found = _from_files(spark, before, root)
@@ -93,7 +94,7 @@ def land(spark: "SparkSession", lake: Lake, source: Source, *, samples: int = 0)
     rows = {
         table.name: part.rows for table in schemas.LANDED if (part := written.part(table.name, after.step))
     }
-    return Landed(after.step, rows) if any(rows.values()) else None
+    return LoadLanded(after.step, rows) if any(rows.values()) else None
 
 
 def ends_not_landed(before: Manifest, after: Manifest, found: Sequence[LogEnd]) -> list[LogEnd]:
@@ -113,9 +114,12 @@ def ends_not_landed(before: Manifest, after: Manifest, found: Sequence[LogEnd]) 
 
 
 def note_ends(before: Manifest, after: Manifest, ends: Sequence[LogEnd]) -> None:
-    """Names of topics, and whether tables that were made without these ends are wrong now."""
+    """Names and sizes of topics, and whether tables that were made without these ends are wrong now."""
     named = {one.topic_id: one.topic for one in ends if one.topic_id is not None}
     after.names = before.names | named
+    after.partitions = dict(before.partitions)
+    for one in ends:
+        after.partitions[one.topic] = max(after.partitions.get(one.topic, 0), one.partition + 1)
     after.newest_end = max(before.newest_end, *(one.ts for one in ends))
     is_late = min(one.ts for one in ends) <= before.newest_end
     if is_late or not set(before.unnamed).isdisjoint(named):
@@ -126,7 +130,7 @@ _Frames = dict[str, "DataFrame"]
 
 
 def _from_cluster(
-    spark: "SparkSession", before: Manifest, source: Cluster, samples: int
+    spark: "SparkSession", before: Manifest, source: SourceCluster, samples: int
 ) -> tuple[Manifest, _Frames, list[LogEnd]]:
     load = _next(before, source.bootstrap)
     frames: _Frames = {}
@@ -135,6 +139,8 @@ def _from_cluster(
         lookup = Lookup(source.source_options({"subscribe": topic}))
         try:
             planned = _plan(lookup, topic, reached.get(topic, {}), before.topic_ids.get(topic))
+            if topic == CONSUMER_OFFSETS and (minutes := lookup.broker_config(_RETENTION)) is not None:
+                load.retention_ms = int(minutes) * 60_000
         except UnknownTopicError as error:
             if topic == JOURNAL:
                 continue  # a cluster of Kafka has none
@@ -178,7 +184,7 @@ def _plan(
 
 def _read(
     spark: "SparkSession",
-    source: Cluster,
+    source: SourceCluster,
     topic: str,
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
@@ -206,26 +212,43 @@ def _from_files(
     from pyspark.sql import functions as f
 
     load = _next(before, str(root))
+    frames: _Frames = {schemas.RECORDS.name: spark.read.format(_FORMAT).load(str(root))}
     segments = find_segments(root, CONSUMER_OFFSETS)
-    reached = from_json(before.next_offsets)
-    load.next_offsets |= {
-        topic: before.next_offsets.get(topic, {}) | ends for topic, ends in _ends(segments).items()
-    }
-    frame = spark.read.format(_FORMAT).load(str(root))
+    reached, ends = _reach(before, load, segments)
     # Not behind the ends that were looked up: a broker may write meanwhile, and the next load begins there.
-    for where, end in from_json(load.next_offsets).items():
-        if where.topic == CONSUMER_OFFSETS:
-            fresh = f.col("src_offset").between(reached.get(where, 0), end - 1)
-            frame = frame.where((f.col("src_partition") != where.partition) | fresh)
-    return load, {schemas.RECORDS.name: frame}, sample_files(root)
+    for number, end in ends.items():
+        fresh = f.col("src_offset").between(reached.get(number, 0), end - 1)
+        kept = (f.col("src_partition") != number) | fresh
+        frames[schemas.RECORDS.name] = frames[schemas.RECORDS.name].where(kept)
+    try:
+        journal = find_segments(root, JOURNAL)
+    except SegmentError:
+        return load, frames, sample_files(root)  # those of Kafka have none
+    reached, ends = _reach(before, load, journal)
+    shares = [
+        (one.path, reached.get(one.partition, 0), min(one.end, ends[one.partition]))
+        for one in journal
+        if reached.get(one.partition, 0) < min(one.end, ends[one.partition])
+    ]
+    if shares:
+        files = spark.createDataFrame(shares, "path string, start bigint, end bigint")
+        values = files.mapInArrow(read_values, "offset bigint, value binary")
+        frames[schemas.JOURNAL.name] = tables.journal(values)
+    return load, frames, sample_files(root)
 
 
-def _ends(segments: list[Segment]) -> Offsets:
-    by_partition: dict[int, list[Segment]] = {}
+def _reach(
+    before: Manifest, load: Manifest, segments: Sequence[SegmentFile]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """From where to where each partition of these segments is landed; ``load`` takes note of it."""
+    topic = segments[0].topic
+    known = before.next_offsets.get(topic, {})
+    by_partition: dict[int, list[SegmentFile]] = {}
     for segment in segments:
         by_partition.setdefault(segment.partition, []).append(segment)
-    ends = {str(number): log_end(those) for number, those in sorted(by_partition.items())}
-    return {segments[0].topic: ends}
+    ends = {number: log_end(those) for number, those in sorted(by_partition.items())}
+    load.next_offsets[topic] = known | {str(number): end for number, end in ends.items()}
+    return {int(number): offset for number, offset in known.items()}, ends
 
 
 def fill(spark: "SparkSession", lake: Lake, source: Source, tell: Tell, *, samples: int = 0) -> None:
@@ -278,7 +301,7 @@ def event_text(event: Event) -> str:
     """One line for a person."""
     rows = ", ".join(f"{count:,} {name}" for name, count in event.rows.items())
     match event:
-        case Landed(number, _):
+        case LoadLanded(number, _):
             return f"load {number}: {rows}"
         case Refreshed(seconds, _):
             return f"tables made in {seconds:.1f} s: {rows}"
@@ -286,5 +309,5 @@ def event_text(event: Event) -> str:
 
 def event_json(event: Event) -> dict[str, object]:
     """The same for a program."""
-    kind = "landed" if isinstance(event, Landed) else "refreshed"
+    kind = "landed" if isinstance(event, LoadLanded) else "refreshed"
     return {"event": kind, **event._asdict(), "rows": dict(event.rows)}

@@ -46,10 +46,13 @@ class Manifest:
     refreshed: int = 0  # the last step that the derived tables know of
     carry: int = 0  # the step that wrote what the next refresh begins with; 0: there is none
     names: dict[str, str] = field(default_factory=dict)  # of topics, by the ids in records
+    partitions: dict[str, int] = field(default_factory=dict)  # how many each topic has
+    judged_partitions: dict[str, int] = field(default_factory=dict)  # the same when findings were last made
     unnamed: list[str] = field(default_factory=list)  # ids in the derived tables that had no name
     newest_end: int = 0  # the time of the newest log end that has landed
     written: Offsets = field(default_factory=dict)  # when files whose ends have landed were written to
     is_out_of_order: bool = False  # something landed that belongs before what the derived tables have
+    retention_ms: int = 7 * 24 * 3_600_000  # of offsets, as the cluster said last; Kafka's default before
     rules: int = 0  # by which version of the rules the derived tables were made
 
     def part(self, table: str, step: int) -> TablePart | None:

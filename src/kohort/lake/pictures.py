@@ -1,6 +1,7 @@
 """Pictures of a lake: rows in, a description of a chart (Vega-Lite) out. Pure; ``report`` draws them."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 Row = Mapping[str, Any]
@@ -10,6 +11,8 @@ _SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"  # a name, no
 _UTC: Final = {"type": "utc"}
 _ROW_HEIGHT: Final = 22
 _MOST_ROWS: Final = 40
+_LABELS: Final = 24  # so many numbers fit side by side
+_GREY: Final = "#8c959f"
 
 
 class Theme(NamedTuple):
@@ -26,24 +29,100 @@ DARK: Final = Theme("dark", "#e6edf3", "#3d444d", "#0d1117")
 
 
 def timeline(rebalances: Sequence[Row]) -> Chart:
-    """When each group rebalanced, how long that took, and why."""
+    """The generations of each group, when it rebalanced between them, how long that took, and why.
+
+    A rebalance is a mark in the colour of its cause, as wide as it took; a generation is a line with its
+    number, if there is room for it.
+    """
     time: Chart = {"type": "temporal", "scale": _UTC, "title": None}
+    cause: Chart = {"field": "trigger", "type": "nominal", "title": "cause"}
     return {
-        "data": {"values": list(rebalances)},
-        "encoding": {
-            "y": {"field": "group_id", "type": "nominal", "title": None},
-            "color": {"field": "trigger", "type": "nominal", "title": "cause"},
-        },
+        "encoding": {"y": {"field": "group_id", "type": "nominal", "title": None}},
         "layer": [
             {
-                "mark": {"type": "bar", "height": 8},
+                "data": {"values": generations(rebalances)},
+                "mark": {"type": "bar", "height": 3, "color": _GREY},
                 "encoding": {"x": time | {"field": "start"}, "x2": {"field": "end"}},
             },
             {
+                "data": {"values": list(rebalances)},
+                "mark": {"type": "bar", "height": 8},
+                "encoding": {"x": time | {"field": "start"}, "x2": {"field": "end"}, "color": cause},
+            },
+            {
+                "data": {"values": list(rebalances)},
                 "mark": {"type": "tick", "thickness": 2, "height": 16},
-                "encoding": {"x": time | {"field": "start"}},
+                "encoding": {"x": time | {"field": "start"}, "color": cause},
+            },
+            {
+                "data": {"values": [one for one in generations(rebalances) if one["has_room"]]},
+                "mark": {"type": "text", "align": "left", "dx": 4, "dy": -6, "fontSize": 9, "color": _GREY},
+                "encoding": {"x": time | {"field": "start"}, "text": {"field": "generation"}},
             },
         ],
+        "height": {"step": _ROW_HEIGHT + 6},
+    }
+
+
+def generations(rebalances: Sequence[Row]) -> list[Row]:
+    """From when to when each group had each generation; ``has_room``: its number does not cover the next."""
+    if not rebalances:
+        return []
+    begin = min(_moment(one["start"]) for one in rebalances)
+    until = max(_moment(one["end"]) for one in rebalances)
+    by_group: dict[str, list[Row]] = {}
+    for one in sorted(rebalances, key=lambda one: _moment(one["start"])):
+        if one["gen_to"] is not None:
+            by_group.setdefault(one["group_id"], []).append(one)
+    made: list[Row] = []
+    for group, those in by_group.items():
+        for number, one in enumerate(those):
+            end = _moment(those[number + 1]["start"]) if number + 1 < len(those) else until
+            span = end - _moment(one["end"])
+            made.append(
+                {
+                    "group_id": group,
+                    "generation": one["gen_to"],
+                    "start": one["end"],
+                    "end": end.isoformat(),
+                    "has_room": span * _LABELS >= until - begin,
+                }
+            )
+    return made
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def phases(rebalances: Sequence[Row]) -> Chart:
+    """How long members were waited for, and then the assignment, in each of the newest forty rebalances."""
+    newest = sorted(rebalances, key=lambda one: _moment(one["start"]))[-_MOST_ROWS:]
+    return {
+        "data": {
+            "values": [
+                {
+                    "rebalance": f"{one['gen_to']} {one['group_id']}",
+                    "start": one["start"],
+                    "phase": phase,
+                    "seconds": one[column] / 1_000,
+                }
+                for one in newest
+                for phase, column in (("join", "join_ms"), ("sync", "sync_ms"))
+                if one[column] is not None
+            ]
+        },
+        "mark": {"type": "bar", "height": 10},
+        "encoding": {
+            "y": {
+                "field": "rebalance",
+                "type": "nominal",
+                "title": None,
+                "sort": {"field": "start", "op": "min"},
+            },
+            "x": {"field": "seconds", "type": "quantitative", "title": "seconds, by generation"},
+            "color": {"field": "phase", "type": "nominal", "title": "phase"},
+        },
         "height": {"step": _ROW_HEIGHT},
     }
 
@@ -76,9 +155,10 @@ def lost_time(causes: Sequence[Row]) -> Chart:
 
 
 def members(sessions: Sequence[Row]) -> Chart:
-    """From when to when each member was in its group; at most forty, the newest."""
+    """From when to when each member was in its group; at most forty sessions, the newest."""
+    newest = sorted(sessions, key=lambda one: one["joined"])[-_MOST_ROWS:]
     return {
-        "data": {"values": list(sessions)[-_MOST_ROWS:]},
+        "data": {"values": newest},
         "mark": {"type": "bar", "height": 10},
         "encoding": {
             "y": {

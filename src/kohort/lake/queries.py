@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kohort.lake.schemas import TABLES
+from kohort.lake.schemas import TABLES, VIEWS
 from kohort.lake.store import Lake
 from kohort.spark.pipelines.queries import QueryError, what_is_wrong
 
@@ -22,7 +22,9 @@ def ask(spark: "SparkSession", root: Path, sql: str, limit: int) -> tuple[Sequen
         frame = spark.sql(sql)
         return frame.columns, [[plain(value) for value in row] for row in frame.limit(limit).collect()]
     except PySparkException as error:
-        raise QueryError(what_is_wrong(str(error)), hint=f"the tables are {', '.join(TABLES)}") from error
+        raise QueryError(
+            what_is_wrong(str(error)), hint=f"the tables are {', '.join((*TABLES, *VIEWS))}"
+        ) from error
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401  # any value of any column

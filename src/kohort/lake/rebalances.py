@@ -24,7 +24,7 @@ PARTITIONS: Final = "PartitionsChanged"
 REJOINED: Final = "MemberRejoined"
 
 
-def told_rebalances(group_id: str, documents: Iterable[bytes]) -> list[Made]:
+def journaled_rebalances(group_id: str, documents: Iterable[bytes]) -> list[Made]:
     """Rebalances as the journal tells them, from its documents in their order."""
     read = (read_document(document) for document in documents)
     story = tell(group_id, (document for document in read if document is not None))

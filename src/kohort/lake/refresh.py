@@ -6,6 +6,8 @@ snapshots and lag are added to. Rebalances, sessions and findings, which are few
 groups in which something happened. A rebuild is one refresh without a carry, so both give the same rows.
 """
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -13,15 +15,25 @@ from pyspark.sql import functions as f
 
 from kohort.lake import schemas, tables
 from kohort.lake.manifest import Manifest
-from kohort.lake.status import samples_carry
 from kohort.lake.store import LOAD, Lake, with_load, write_dated
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-RULES: Final = 1
+RULES: Final = 3
 """Change it when a rule behind a derived table changes: lakes then make their tables again."""
+
+FEW: Final = 100_000
+"""Rows that land between two refreshes, up to which Spark's preparations cost more than its work."""
+
+FEW_ROWS: Final = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    # A third of the time went into compiling code that a few thousand rows ran through once.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 class _Carry(NamedTuple):
@@ -45,7 +57,9 @@ def refresh(spark: "SparkSession", lake: Lake, *, rebuild: bool = False) -> dict
     if rebuild:
         found = replace(found, refreshed=0, carry=0, unnamed=[])
     if rebuild or any(found.fresh(table.name) for table in schemas.LANDED):
-        _Refresh(spark, lake, found).run(rebuild)
+        fresh = sum(part.rows for table in schemas.LANDED for part in found.fresh(table.name))
+        with _set(spark, FEW_ROWS if fresh <= FEW else {}):
+            _Refresh(spark, lake, found).run(rebuild)
         lake.merge(spark)
     done = lake.manifest()
     return {table.name: done.rows(table.name) for table in schemas.DERIVED}
@@ -61,8 +75,8 @@ class _Refresh:
 
     def run(self, rebuild: bool) -> None:
         records = self._fresh(schemas.RECORDS).unionByName(self._carry.records)
-        commits = self._add(schemas.OFFSET_COMMITS, tables.offset_commits(records))
-        snapshots = self._add(
+        commits = self._added(schemas.OFFSET_COMMITS, tables.offset_commits(records))
+        snapshots = self._added(
             schemas.GROUP_SNAPSHOTS,
             tables.group_snapshots(records, self._manifest.names, self._manifest.refreshed),
         )
@@ -75,6 +89,7 @@ class _Refresh:
             refreshed=self._manifest.step,
             carry=self._step,
             rules=RULES,
+            judged_partitions=self._manifest.partitions,
             is_out_of_order=False,
             unnamed=sorted({*self._manifest.unnamed, *self._unnamed(snapshots)}),
         )
@@ -82,44 +97,45 @@ class _Refresh:
         self._lake.commit(self._manifest, after, replaced=replaced)
 
     def _lag(self, commits: "DataFrame", snapshots: "DataFrame") -> None:
-        ends, carry = self._fresh(schemas.LOG_ENDS), self._carry
+        carry = self._carry
         known = commits.unionByName(carry.positions)
-        told = snapshots.unionByName(carry.snapshots)
-        samples = self._add(schemas.LAG_SAMPLES, tables.lag_samples(known, ends, told, carry.ends))
-        status = self._add(schemas.LAG_STATUS, tables.lag_status(samples, carry.samples))
+        history = snapshots.unionByName(carry.snapshots)
+        with (
+            _once(tables.time_lags(known, self._fresh(schemas.LOG_ENDS), carry.ends)) as timed,
+            _once(tables.judged(tables.lag_samples(timed, history), carry.samples)) as verdicts,
+        ):
+            self._add(schemas.LAG_SAMPLES, verdicts.where("is_new"))
+            self._add(schemas.LAG_STATUS, tables.lag_status(verdicts))
+            self._leave("samples", tables.samples_carry(verdicts))
+            self._leave("ends", tables.ends_carry(timed))
         self._leave("positions", tables.positions(known))
-        self._leave("snapshots", tables.newest_snapshots(told))
-        self._leave("ends", tables.ends_carry(ends, carry.ends))
-        self._leave("samples", samples_carry(samples, status, carry.samples))
+        self._leave("snapshots", tables.newest_snapshots(history))
 
     def _rebalances(self, snapshots: "DataFrame", rebuild: bool) -> bool:
-        """Make what is told of the touched groups again; False if there are none."""
+        """Derive rebalances, sessions and findings of the touched groups again; False if there are none."""
         journal = self._all(schemas.JOURNAL)
-        told = self._earlier(schemas.GROUP_SNAPSHOTS, rebuild).unionByName(snapshots)
+        history = self._earlier(schemas.GROUP_SNAPSHOTS, rebuild).unionByName(snapshots)
         touched: Column | None = None
-        if not rebuild:
+        if not rebuild and self._manifest.partitions == self._manifest.judged_partitions:
             fresh = self._fresh(schemas.JOURNAL).select("group_id").unionByName(snapshots.select("group_id"))
             names = [row.group_id for row in fresh.distinct().collect()]
             if not names:
                 return False
             if None not in names:  # a gap of the journal may concern every group
                 touched = f.col("group_id").isin(names)
-                journal, told = journal.where(touched | f.col("group_id").isNull()), told.where(touched)
-        load = f.lit(self._step).alias(LOAD)
-        rebalances = tables.rebalances(told, journal).select("*", load)
-        sessions = tables.member_sessions(told, journal).select("*", load)
-        rebalances = self._put(schemas.REBALANCES, rebalances, touched)
-        sessions = self._put(schemas.MEMBER_SESSIONS, sessions, touched)
-        findings = tables.findings(rebalances, sessions, told).select("*", load)
-        self._put(schemas.FINDINGS, findings, touched)
+                journal, history = journal.where(touched | f.col("group_id").isNull()), history.where(touched)
+        with _once(tables.stories(history, journal, self._manifest.partitions)) as stories:
+            self._put(schemas.REBALANCES, tables.rebalances(stories), touched)
+            self._put(schemas.MEMBER_SESSIONS, tables.member_sessions(stories), touched)
+            self._put(schemas.FINDINGS, tables.findings(stories), touched)
         return True
 
-    def _put(self, table: schemas.TableInfo, made: "DataFrame", touched: "Column | None") -> "DataFrame":
-        """Stage these rows and those of groups that were not touched; returns these."""
-        if touched is None:
-            return self._add(table, made)
-        others = self._earlier(table, rebuild=False).where(~touched)
-        return self._add(table, made.unionByName(others)).where(touched)
+    def _put(self, table: schemas.TableInfo, made: "DataFrame", touched: "Column | None") -> None:
+        """Stage these rows and those of groups that were not touched."""
+        made = made.withColumn(LOAD, f.lit(self._step))
+        if touched is not None:
+            made = made.unionByName(self._earlier(table, rebuild=False).where(~touched))
+        self._add(table, made)
 
     # --- where rows come from and go to -------------------------------------------------------
 
@@ -133,8 +149,12 @@ class _Refresh:
         parts = [] if rebuild else self._manifest.parts.get(table.name, [])
         return self._lake.read(self._spark, table, parts)
 
-    def _add(self, table: schemas.TableInfo, frame: "DataFrame") -> "DataFrame":
+    def _add(self, table: schemas.TableInfo, frame: "DataFrame") -> None:
         write_dated(frame, table, self._lake.stage(table.name, self._step))
+
+    def _added(self, table: schemas.TableInfo, frame: "DataFrame") -> "DataFrame":
+        """The rows as they are staged: what is made of them does not make them again."""
+        self._add(table, frame)
         return self._lake.staged(self._spark, table, self._step)
 
     def _leave(self, name: str, frame: "DataFrame") -> None:
@@ -147,6 +167,32 @@ class _Refresh:
         )
         topics = modern.select(f.explode("some.topic").alias("topic")).distinct().collect()
         return [row.topic for row in topics if row.topic not in self._manifest.names.values()]
+
+
+@contextmanager
+def _set(spark: "SparkSession", conf: Mapping[str, str]) -> "Iterator[None]":
+    """These settings of the session, for a while."""
+    before = {name: spark.conf.get(name, None) for name in conf}
+    try:
+        for name, value in conf.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, known in before.items():
+            if known is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, known)
+
+
+@contextmanager
+def _once(frame: "DataFrame") -> "Iterator[DataFrame]":
+    """The frame, made once however many tables are made of it."""
+    kept = frame.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
 
 
 _REPLACED: Final = (schemas.REBALANCES, schemas.MEMBER_SESSIONS, schemas.FINDINGS)

@@ -22,6 +22,7 @@ Rows = list[dict[str, Any]]
 
 _WIDE: Final = 1000
 _NARROW: Final = 350
+_LONG: Final = 40  # letters
 _MOST: Final = 2_000  # points of a picture: more would not be seen
 
 _QUESTIONS: Final = {
@@ -30,7 +31,7 @@ _QUESTIONS: Final = {
         from group_snapshots group by group_id order by group_id""",
     "rebalances": f"""select group_id, trigger, cause, inferred, start_ts as start,
         coalesce(end_ts, start_ts) as `end`, gen_to, members_before, members_after,
-        partitions_moved, partitions_idle_ms
+        partitions_moved, partitions_idle_ms, join_ms, sync_ms
         from rebalances order by start_ts desc limit {_MOST}""",
     "lost": """select trigger, count(*) as rebalances, sum(partitions_idle_ms) / 1000 as seconds
         from rebalances group by trigger order by seconds desc nulls last""",
@@ -44,7 +45,10 @@ _QUESTIONS: Final = {
         from member_sessions order by joined desc limit {_MOST}""",
     "commits": """select group_id, window(commit_ts, '10 minutes').start as at, count(*) as commits
         from offset_commits where not tombstone group by all order by at desc limit 2000""",
-    "findings": "select group_id, finding, rule, sentence, since from findings order by since desc limit 200",
+    "expiry": """select group_id, topic, count(*) as partitions, min(expires) as first, max(expires) as last,
+        min_by(rule, expires) as rule, min(counts_from) as counts_from, max(retention_ms) as retention_ms
+        from offset_expiry where expires is not null group by group_id, topic order by first limit 200""",
+    "findings": "select group_id, sentence, finding, rule, since from findings order by since desc limit 200",
 }
 
 
@@ -64,7 +68,11 @@ def page(found: Mapping[str, Rows]) -> str:
         "<h1>Consumer groups</h1>",
         "".join(f"<p>{escape(sentence)}</p>" for sentence in summary(found)),
         table("Findings", found["findings"]),
-        picture("Rebalances", "timeline", pictures.timeline, found["rebalances"]),
+        picture("Generations and rebalances", "timeline", pictures.timeline, found["rebalances"]),
+        picture(
+            "Phases of rebalances", "phases", pictures.phases,
+            [row for row in found["rebalances"] if row["join_ms"] is not None or row["sync_ms"] is not None],
+        ),
         picture("Lag", "lag", pictures.lag, found["lag"]),
         picture(
             "Time without an owner, by cause", "lost-time", pictures.lost_time,
@@ -74,6 +82,7 @@ def page(found: Mapping[str, Rows]) -> str:
         picture("Commits", "commits", pictures.commits, found["commits"]),
         table("Groups", found["groups"]),
         table("Lag now", found["status"]),
+        table("Offsets that expire if nothing changes", found["expiry"]),
         table("Rebalances, newest first", found["rebalances"][:100]),
     ]  # fmt: skip
     return document("Consumer groups", parts)
@@ -103,6 +112,13 @@ def summary(found: Mapping[str, Rows]) -> list[str]:
         )
     elif status:
         sentences.append("No group is behind in a way that needs a look.")
+    if found["expiry"]:
+        next_one = found["expiry"][0]
+        partitions = counted(next_one["partitions"], "partition")
+        sentences.append(
+            f"The next offsets to expire are those of {next_one['group_id']} in {next_one['topic']} "
+            f"({partitions}), on {_cell(next_one['first'])}, if nothing changes."
+        )
     if any(row["inferred"] for row in rebalances):
         sentences.append("There is no journal for some rebalances: their causes are inferred.")
     return sentences
@@ -143,14 +159,17 @@ def table(title: str, rows: Rows) -> str:
     if not rows:
         return f"<h2>{escape(title)}</h2><p>None.</p>"
     heads = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(_cell(value))}</td>" for value in row.values()) + "</tr>"
-        for row in rows
-    )
+    body = "".join("<tr>" + "".join(_td(_cell(value)) for value in row.values()) + "</tr>" for row in rows)
     return (
         f'<h2>{escape(title)}</h2><div class="scroll"><table><thead><tr>{heads}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def _td(text: str) -> str:
+    """A sentence has room for some words in a line, also on a narrow screen."""
+    kind = ' class="long"' if len(text) > _LONG else ""
+    return f"<td{kind}>{escape(text)}</td>"
 
 
 def _cell(value: object) -> str:
@@ -173,6 +192,7 @@ figure { margin: 0 } figure svg { max-width: 100%; height: auto; overflow: visib
 .dark, .narrow { display: none }
 .scroll { overflow-x: auto } table { border-collapse: collapse; font-size: 14px }
 th, td { text-align: left; padding: .3rem .7rem; border-bottom: 1px solid var(--line); vertical-align: top }
+td.long { min-width: 15rem }
 @media (max-width: 700px) { .wide { display: none } .light.narrow { display: block } }
 @media (prefers-color-scheme: dark) {
   :root { --text: #e6edf3; --back: #0d1117; --line: #3d444d }

@@ -106,4 +106,13 @@ LANDED: Final = (RECORDS, JOURNAL, LOG_ENDS)
 DERIVED: Final = (
     OFFSET_COMMITS, GROUP_SNAPSHOTS, LAG_SAMPLES, LAG_STATUS, REBALANCES, MEMBER_SESSIONS, FINDINGS,
 )  # fmt: skip
+OFFSET_EXPIRY: Final = TableInfo(
+    "offset_expiry",
+    "group_id string, topic string, partition int, committed bigint, commit_ts timestamp, rule int, "
+    "counts_from timestamp, retention_ms bigint, expires timestamp",
+    "expires",
+    "a committed offset and when it expires if the group stays as it is; `expires` is null while it is kept",
+)
 TABLES: Final = {table.name: table for table in (*LANDED, *DERIVED)}
+VIEWS: Final = {OFFSET_EXPIRY.name: OFFSET_EXPIRY}
+"""Made when they are asked for, and not stored."""

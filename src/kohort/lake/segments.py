@@ -9,8 +9,11 @@ from kohort.model.errors import KohortError
 from kohort.records.errors import CorruptBatchError
 
 if TYPE_CHECKING:
+    from pyarrow import lib as pa
+
     from kohort.records.columns.table import BatchTable
 
+_ROWS = 20_000  # in one Arrow batch
 _SEGMENT = re.compile(r"(\d{20})\.log")
 _DIRECTORY = re.compile(r"(.+)-(\d+)")
 
@@ -19,7 +22,7 @@ class SegmentError(KohortError):
     """A directory or file is not what segments look like."""
 
 
-class Segment(NamedTuple):
+class SegmentFile(NamedTuple):
     """One segment of one partition; ``end`` is the base offset of the next one, if there is a next."""
 
     path: str
@@ -29,7 +32,7 @@ class Segment(NamedTuple):
     end: int
 
 
-def find_segments(root: Path, topic: str) -> list[Segment]:
+def find_segments(root: Path, topic: str) -> list[SegmentFile]:
     """The segments of a topic under a directory, by partition and offset. ``root`` may be a partition itself.
 
     Raises ``SegmentError`` if there is no directory of such a name.
@@ -41,7 +44,7 @@ def find_segments(root: Path, topic: str) -> list[Segment]:
         for path in (root, *sorted(root.glob(f"{topic}-*")), *sorted(root.glob(f"*/{topic}-*")))
         if path.is_dir() and (named := _DIRECTORY.fullmatch(path.resolve().name)) and named[1] == topic
     ]
-    found: list[Segment] = []
+    found: list[SegmentFile] = []
     for path in directories:
         named = _DIRECTORY.fullmatch(path.resolve().name)
         assert named is not None, "it was chosen by this pattern"
@@ -49,7 +52,7 @@ def find_segments(root: Path, topic: str) -> list[Segment]:
         files.sort()
         ends = [base for base, _ in files[1:]] + [(1 << 63) - 1]
         found += [
-            Segment(str(file), topic, int(named[2]), base, end)
+            SegmentFile(str(file), topic, int(named[2]), base, end)
             for (base, file), end in zip(files, ends, strict=True)
         ]
     if not found:
@@ -81,6 +84,20 @@ def read_segment(path: str) -> Iterator["BatchTable"]:
         raise CorruptBatchError(f"{path}: {table.failure.args[0]}")
 
 
+def read_values(shares: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    """Offset and value of the records in files; a share is a path and a range of offsets."""
+    from kohort.records.columns.arrow import ColumnSelection, PieceOrigin, record_batches
+    from kohort.records.columns.read import read_columns
+    from kohort.records.columns.table import Sifting
+
+    for share in (one for batch in shares for one in batch.to_pylist()):
+        start, end = share["start"], share["end"]
+        wanted = ColumnSelection(("offset", "value"), _ROWS, start, end)
+        for table in read_segment(share["path"]):
+            for columns in read_columns(table, Sifting(start, end=end)):
+                yield from record_batches(columns, PieceOrigin("", 0), wanted)
+
+
 def _is_preallocated(table: "BatchTable", blob: bytes) -> bool:
     """Whether nothing but zeros follows: Kafka with ``log.preallocate`` leaves them behind the last batch."""
     if table.failure is None:
@@ -91,7 +108,7 @@ def _is_preallocated(table: "BatchTable", blob: bytes) -> bool:
     return not any(blob[at:])
 
 
-def log_end(segments: list[Segment]) -> int:
+def log_end(segments: list[SegmentFile]) -> int:
     """The offset behind the last whole batch of a partition's last segment."""
     last = segments[-1]
     for table in read_segment(last.path):

@@ -17,7 +17,7 @@ _MEMBER = "consumer_group_member_metadata"
 _TARGET = "consumer_group_target_assignment_metadata"
 _CURRENT = "consumer_group_current_member_assignment"
 _EPOCH = "consumer_group_metadata"
-# After these the group is told again; the others only say something about a member.
+# After these the group is shown again; the others only say something about a member.
 _TELLING = frozenset({_EPOCH, _CURRENT, _TARGET})
 
 

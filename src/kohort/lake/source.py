@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kohort.lake.columns import DDL
-from kohort.lake.segments import Segment, find_segments, read_segment
+from kohort.lake.segments import SegmentFile, find_segments, read_segment
 from kohort.model.topics import CONSUMER_OFFSETS
 from kohort.spark.batch import BatchReader
 from kohort.spark.errors import OptionError
@@ -100,10 +100,10 @@ class _OffsetsStream(StreamReader):
 
 
 def _read_ranges(options: SourceOptions, partition: RangePartition) -> "Iterator[pa.RecordBatch]":
-    from kohort.lake.decode import Slice, decode_table
+    from kohort.lake.decode import SegmentSlice, decode_table
 
     def decoder(of: OffsetRange) -> "DecodeBatches":
-        return lambda table, start, end: decode_table(table, Slice(of.partition, start, end))
+        return lambda table, start, end: decode_table(table, SegmentSlice(of.partition, start, end))
 
     return read_ranges(options, partition, decoder)
 
@@ -111,12 +111,12 @@ def _read_ranges(options: SourceOptions, partition: RangePartition) -> "Iterator
 class SegmentPartition(InputPartition):
     """One task's share: a segment."""
 
-    def __init__(self, value: Segment) -> None:
+    def __init__(self, value: SegmentFile) -> None:
         super().__init__(value)
 
     @property
-    def segment(self) -> Segment:
-        return Segment(*self.value)
+    def segment(self) -> SegmentFile:
+        return SegmentFile(*self.value)
 
 
 class SegmentReader(DataSourceReader):
@@ -131,8 +131,8 @@ class SegmentReader(DataSourceReader):
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         if not isinstance(partition, SegmentPartition):
             return
-        from kohort.lake.decode import Slice, decode_table
+        from kohort.lake.decode import SegmentSlice, decode_table
 
         segment = partition.segment
         for table in read_segment(segment.path):
-            yield from decode_table(table, Slice(segment.partition, end=segment.end))
+            yield from decode_table(table, SegmentSlice(segment.partition, end=segment.end))

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from kohort.lake import schemas
@@ -50,28 +50,37 @@ RULES: Final = (
 )  # fmt: skip
 
 
-def lag_status(samples: DataFrame, judged_before: DataFrame | None = None) -> DataFrame:
-    """The verdict for each sample, from it and up to nine before it of the same group and partition.
+def judged(samples: DataFrame, before: DataFrame | None = None) -> DataFrame:
+    """Each sample with its verdict, from it and up to nine before it of the same group and partition.
 
-    ``judged_before``: the samples before these, as ``samples_carry`` makes them; their verdicts stay.
+    ``before``: the samples before these, as ``samples_carry`` makes them. They keep their verdicts and come
+    back with the others, under ``is_new`` false.
     """
-    new = samples.withColumns({"status": f.lit(None).cast("string"), "since": f.lit(None).cast("timestamp")})
-    known = new if judged_before is None else new.unionByName(judged_before)
-    return (
-        _judge(known.withColumnsRenamed({"status": "old_status", "since": "old_since"}))
-        .where("old_status is null")
-        .select(*schemas.LAG_STATUS.columns, "load")
+    new = samples.withColumns(_nulls(status="string", since="timestamp"))
+    known = new if before is None else new.unionByName(before)
+    found = _judge(known.withColumnsRenamed({"status": "old_status", "since": "old_since"}))
+    verdict = ("status", "rule", "since", "window_n")
+    return found.select(
+        *schemas.LAG_SAMPLES.columns, "load", *verdict, f.isnull("old_status").alias("is_new")
     )
 
 
-def samples_carry(samples: DataFrame, status: DataFrame, judged_before: DataFrame | None) -> DataFrame:
+def lag_status(verdicts: DataFrame) -> DataFrame:
+    """The verdicts on new samples."""
+    return verdicts.where("is_new").select(*schemas.LAG_STATUS.columns, "load")
+
+
+def samples_carry(verdicts: DataFrame) -> DataFrame:
     """The last samples of each group and partition with their verdicts: all that the next ones need."""
-    key = ["group_id", "topic", "partition", "ts", "load"]
-    judged = samples.join(status.select(*key, "status", "since"), key)
-    known = judged if judged_before is None else judged.unionByName(judged_before)
-    newest = Window.partitionBy(*key[:3]).orderBy(f.desc("load"), f.desc("ts"))
-    placed = known.withColumn("_place", f.row_number().over(newest))
-    return placed.where(f.col("_place") < WINDOW).drop("_place")
+    newest = Window.partitionBy("group_id", "topic", "partition").orderBy(f.desc("load"), f.desc("ts"))
+    placed = verdicts.withColumn("_place", f.row_number().over(newest))
+    return placed.where(f.col("_place") < WINDOW).select(
+        *schemas.LAG_SAMPLES.columns, "load", "status", "since"
+    )
+
+
+def _nulls(**columns: str) -> dict[str, Column]:
+    return {name: f.lit(None).cast(kind) for name, kind in columns.items()}
 
 
 def _judge(samples: DataFrame) -> DataFrame:

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from kohort.lake.manifest import LakeError, Manifest, Offsets, TablePart, merged, next_merge
-from kohort.lake.schemas import TABLES, TableInfo
+from kohort.lake.schemas import GROUP_SNAPSHOTS, OFFSET_COMMITS, OFFSET_EXPIRY, TABLES, TableInfo
 from kohort.spark.pipelines.files import LocalFiles, check_directory, is_uri
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = ["Lake", "LakeError", "Manifest", "Offsets", "count_rows", "write_date
 _OURS = "_kohort"
 _MANIFEST = "manifest.json"
 _CARRY = "_carry"
+_STAGING = "staging"
 LOAD = "load"
 """A column of every file: the step that landed the row, or the newest that it was made of."""
 
@@ -36,7 +38,8 @@ class Lake:
     def __init__(self, root: Path) -> None:
         self.root = root if is_uri(root) else root.absolute()  # writing to the first is refused
         self._ours = self.root / _OURS
-        self._staging = self._ours / "staging"
+        # Its own: the JVM of a process that was killed may write on for some seconds.
+        self._staging = self._ours / _STAGING / uuid4().hex[:8]
         self._carry = self._ours / "carry"
 
     @classmethod
@@ -109,7 +112,7 @@ class Lake:
         LocalFiles(self._ours).replace(_MANIFEST, written.encode())
         if is_refresh:  # what it replaces stays until the next one: it may be being read
             self._sweep(before, written)
-        self._clear_staging()
+        shutil.rmtree(self._staging, ignore_errors=True)
         return written
 
     def _move(self, staged: Path, target: Path) -> None:
@@ -121,16 +124,13 @@ class Lake:
 
     def _sweep(self, *kept: Manifest) -> None:
         """Remove what none of these names."""
-        self._clear_staging()
+        shutil.rmtree(self._ours / _STAGING, ignore_errors=True)
         for table in TABLES:
             directory = self.root / table
             if directory.is_dir():
                 self._keep(directory, {part.directory for one in kept for part in one.parts.get(table, ())})
         if self._carry.is_dir():
             self._keep(self._carry, {f"{one.carry:08d}" for one in kept})
-
-    def _clear_staging(self) -> None:
-        shutil.rmtree(self._staging, ignore_errors=True)
 
     def _keep(self, directory: Path, names: set[str]) -> None:
         for path in directory.iterdir():
@@ -194,10 +194,16 @@ class Lake:
         return self._carry / f"{manifest.carry:08d}" / name
 
     def views(self, spark: "SparkSession") -> None:
-        """Offer every table to SQL under its name, all as of one step."""
+        """Offer every table and view to SQL under its name, all as of one step."""
+        from kohort.lake.expiry import offset_expiry
+
         manifest = self.manifest()
-        for table in TABLES.values():
-            self._counted(spark, table, manifest).createOrReplaceTempView(table.name)
+        frames = {name: self._counted(spark, table, manifest) for name, table in TABLES.items()}
+        frames[OFFSET_EXPIRY.name] = offset_expiry(
+            frames[OFFSET_COMMITS.name], frames[GROUP_SNAPSHOTS.name], manifest.retention_ms
+        )
+        for name, frame in frames.items():
+            frame.createOrReplaceTempView(name)
 
 
 def with_load(table: TableInfo) -> "StructType":

@@ -15,23 +15,27 @@ from kohort.lake import schemas
 from kohort.lake.columns import CONTROL, GROUP_METADATA, OFFSET_COMMIT
 from kohort.lake.ends_seen import EndsSeen
 from kohort.lake.findings import findings_of
-from kohort.lake.rebalances import inferred_rebalances, sessions, told_rebalances
+from kohort.lake.rebalances import inferred_rebalances, journaled_rebalances, sessions
 from kohort.lake.snapshots import snapshots
-from kohort.lake.status import lag_status
+from kohort.lake.status import judged, lag_status, samples_carry
 from kohort.lake.store import with_load
 
 if TYPE_CHECKING:
     from pyarrow import lib as pa
 
 __all__ = [
-    "findings", "group_snapshots", "journal", "lag_samples", "lag_status", "member_sessions",
-    "offset_commits", "rebalances",
+    "findings", "group_snapshots", "journal", "judged", "lag_samples", "lag_status", "member_sessions",
+    "offset_commits", "rebalances", "samples_carry", "stories",
 ]  # fmt: skip
 
 Rows = list[dict[str, Any]]
 _KEY = ("src_partition", "src_offset")
 _SAME = ["src_partition", "producer_id"]
 _LAST = (1 << 63) - 1
+_REMOVED = "MemberRemoved"
+_OF_STORY = {
+    "rebalance": schemas.REBALANCES, "session": schemas.MEMBER_SESSIONS, "finding": schemas.FINDINGS,
+}  # fmt: skip
 _OF_GROUP = ("group_id", "topic", "partition")
 
 
@@ -97,7 +101,7 @@ def _telling(records: DataFrame) -> DataFrame:
 
 
 def group_snapshots(records: DataFrame, topic_names: Mapping[str, str], after: int = 0) -> DataFrame:
-    """Groups as they were stored, told by records of loads ``after`` that one.
+    """Groups as they were stored, from records of loads ``after`` that one.
 
     ``topic_names``: names by topic id, which is all KIP-848 records have.
     """
@@ -109,8 +113,8 @@ def group_snapshots(records: DataFrame, topic_names: Mapping[str, str], after: i
 
     def fold(rows: Rows) -> Iterable[Mapping[str, Any]]:
         loads = {row["src_offset"]: row["load"] for row in rows}
-        told = snapshots(sorted(rows, key=lambda row: row["src_offset"]), names)
-        made = ({**one, "load": loads[one["src_offset"]]} for one in told)
+        folded = snapshots(sorted(rows, key=lambda row: row["src_offset"]), names)
+        made = ({**one, "load": loads[one["src_offset"]]} for one in folded)
         return (one for one in made if one["load"] > after)
 
     return _by_group(kept, schemas.GROUP_SNAPSHOTS, fold, with_load(schemas.GROUP_SNAPSHOTS))
@@ -148,18 +152,14 @@ def journal(topic: DataFrame) -> DataFrame:
 # --- lag ----------------------------------------------------------------------------------------
 
 
-def lag_samples(
-    commits: DataFrame, log_ends: DataFrame, snapshots: DataFrame, seen: DataFrame | None = None
-) -> DataFrame:
+def lag_samples(timed: DataFrame, snapshots: DataFrame) -> DataFrame:
     """For each time a log end was seen, and each group that had committed there: how far it was behind.
 
     What has landed later counts later: a sample knows the commits and snapshots of its own load and of those
-    before it. ``time_lag_ms``: how long the oldest record that the group had not consumed had been there for
-    certain (``kohort.lake.ends_seen``). ``owner``: the member that had the partition. ``seen``: where the
-    logs were seen to end before, as ``ends_carry`` makes it.
+    before it. ``timed`` is what ``time_lags`` makes. ``owner``: the member that had the partition.
     """
-    timed = time_lags(positions_at(commits, log_ends), seen).where("group_id is not null")
-    return _with_owner(timed, snapshots).select(*schemas.LAG_SAMPLES.columns, "load")
+    samples = timed.where("group_id is not null")
+    return _with_owner(samples, snapshots).select(*schemas.LAG_SAMPLES.columns, "load")
 
 
 def positions_at(commits: DataFrame, log_ends: DataFrame) -> DataFrame:
@@ -229,10 +229,15 @@ committed bigint, commit_ts timestamp, lag bigint, time_lag_ms bigint"
 SEEN = "topic string, partition int, ts bigint, log_end bigint"
 
 
-def time_lags(samples: DataFrame, seen: DataFrame | None) -> DataFrame:
-    """Adds ``time_lag_ms`` to samples; rows without a group are the ends as they were seen."""
+def time_lags(commits: DataFrame, log_ends: DataFrame, seen: DataFrame | None = None) -> DataFrame:
+    """The samples of lag with ``time_lag_ms``, and, without a group, what the next refresh has to know.
+
+    ``time_lag_ms``: how long the oldest record that the group had not consumed had been there for certain
+    (``kohort.lake.ends_seen``). ``seen``: where the logs were seen to end before, as ``ends_carry`` has it.
+    """
     schema = StructType.fromDDL(_TIMED)
     assert isinstance(schema, StructType)
+    place = ("topic", "partition")
 
     def work(rows: Rows, before: Rows) -> Iterator[dict[str, Any]]:
         ends = EndsSeen((row["ts"], row["log_end"]) for row in before)
@@ -241,54 +246,34 @@ def time_lags(samples: DataFrame, seen: DataFrame | None) -> DataFrame:
             waited = 0
             if row["group_id"] is None:
                 ends.see(row["ts"], row["log_end"])
-            elif row["lag"]:
+                continue
+            if row["lag"]:
                 waited = max(0, row["ts"] - ends.since(row["committed"], row["ts"]))
             yield row | {"time_lag_ms": waited}
-
-    millis = samples.withColumn("ts", _millis("ts")).withColumn("commit_ts", _millis("commit_ts"))
-    return _with_seen(millis, seen, work, schema)
-
-
-def ends_carry(log_ends: DataFrame, seen: DataFrame | None) -> DataFrame:
-    """What the next refresh has to know of where logs ended: few rows for each partition."""
-    schema = StructType.fromDDL(SEEN)
-    assert isinstance(schema, StructType)
-
-    def work(rows: Rows, before: Rows) -> Iterator[dict[str, Any]]:
-        ends = EndsSeen((row["ts"], row["log_end"]) for row in before)
-        for row in sorted(rows, key=lambda row: (row["load"], row["ts"])):
-            ends.see(row["ts"], row["log_end"])
-        place = (rows or before)[0]
-        for ts, end in ends.points:
-            yield {"topic": place["topic"], "partition": place["partition"], "ts": ts, "log_end": end}
-
-    millis = log_ends.select("topic", "partition", _millis("ts"), "log_end", "load")
-    return _with_seen(millis, seen, work, schema)
-
-
-def _with_seen(
-    frame: DataFrame,
-    seen: DataFrame | None,
-    work: Callable[[Rows, Rows], Iterable[Mapping[str, Any]]],
-    schema: StructType,
-) -> DataFrame:
-    """``work`` on the rows of each partition and on what was seen of it before."""
-    before = frame.sparkSession.createDataFrame([], SEEN) if seen is None else seen
+        log = dict.fromkeys(schema.names) | {name: (rows or before)[0][name] for name in place}
+        yield from (log | {"ts": ts, "log_end": end} for ts, end in ends.points)
 
     def fold(rows: "pa.Table", known: "pa.Table") -> "pa.Table":
         return _arrow(work(rows.to_pylist(), known.to_pylist()), schema)
 
-    place = ("topic", "partition")
-    return frame.groupBy(*place).cogroup(before.groupBy(*place)).applyInArrow(fold, schema)
+    samples = positions_at(commits, log_ends)
+    millis = samples.withColumns({"ts": _millis("ts"), "commit_ts": _millis("commit_ts")})
+    before = samples.sparkSession.createDataFrame([], SEEN) if seen is None else seen
+    return millis.groupBy(*place).cogroup(before.groupBy(*place)).applyInArrow(fold, schema)
+
+
+def ends_carry(timed: DataFrame) -> DataFrame:
+    """Where logs were seen to end: few rows for each partition."""
+    return timed.where("group_id is null").select("topic", "partition", _millis("ts"), "log_end")
 
 
 def _with_owner(samples: DataFrame, snapshots: DataFrame) -> DataFrame:
     """The newest snapshot at the time of each sample, and who has the partition in it."""
-    told = snapshots.select(
+    stored = snapshots.select(
         "group_id", "load", f.col("src_offset").alias("snapshot"), "ts", f.size("members").alias("members")
     )
     moments = samples.select("group_id", "load", "ts").distinct().withColumn("is_moment", f.lit(1))
-    both = told.withColumn("is_moment", f.lit(0)).unionByName(moments, allowMissingColumns=True)
+    both = stored.withColumn("is_moment", f.lit(0)).unionByName(moments, allowMissingColumns=True)
     so_far = (
         Window.partitionBy("group_id")
         .orderBy("load", "ts", "is_moment", "snapshot")
@@ -318,59 +303,62 @@ def _with_owner(samples: DataFrame, snapshots: DataFrame) -> DataFrame:
 # --- rebalances, members, findings --------------------------------------------------------------
 
 
-def rebalances(snapshots: DataFrame, journal: DataFrame) -> DataFrame:
-    """Rebalances of each group: told by the journal if it has the group, inferred from snapshots if not."""
-    gaps = journal.where(f.col("group_id").isNull()).select("event_id", "document")
-    groups = journal.where(f.col("group_id").isNotNull()).select("group_id").distinct()
-    events = journal.select("group_id", "event_id", "document").where(f.col("group_id").isNotNull())
-    heard = events.unionByName(groups.crossJoin(gaps)).dropDuplicates(["group_id", "event_id"])
-    told = _by_group(heard, schemas.REBALANCES, _rebalance_row)
-    guessed = _by_group(_millis_of(snapshots), schemas.REBALANCES, _inferred)
-    return told.unionByName(guessed.join(groups, "group_id", "left_anti"))
+def stories(
+    snapshots: DataFrame, journal: DataFrame, partitions: Mapping[str, int] | None = None
+) -> DataFrame:
+    """What happened in each group: a row has a rebalance, a session of a member, or a finding.
+
+    Rebalances come from the journal if it has the group, and are inferred from snapshots if not. The reason
+    of a member's end is the journal's, where it has one. ``partitions``: how many each topic has.
+    """
+    of_journal = ("group_id", "event_id", "document", "kind", "member_id", _millis("ts"), "cause")
+    events = journal.select(*of_journal).where("group_id is not null")
+    gaps = journal.select(*of_journal).where("group_id is null").drop("group_id")
+    heard = events.unionByName(events.select("group_id").distinct().crossJoin(gaps))
+    history = snapshots.withColumns({"ts": _millis("ts"), "since": _millis("since")})
+    counts = dict(partitions or {})
+    schema = StructType()
+    for name, table in _OF_STORY.items():
+        schema.add(name, table.schema)
+
+    def fold(snapshots: "pa.Table", journal: "pa.Table") -> "pa.Table":
+        return _arrow(_story(snapshots.to_pylist(), journal.to_pylist(), counts), schema)
+
+    return history.groupBy("group_id").cogroup(heard.groupBy("group_id")).applyInArrow(fold, schema)
 
 
-def _rebalance_row(rows: Rows) -> list[dict[str, Any]]:
-    rows.sort(key=lambda row: row["event_id"])
-    return told_rebalances(rows[0]["group_id"], [row["document"].encode() for row in rows])
-
-
-def _inferred(rows: Rows) -> Iterable[dict[str, Any]]:
-    return inferred_rebalances(sorted(rows, key=lambda row: row["src_offset"]))
-
-
-def member_sessions(snapshots: DataFrame, journal: DataFrame) -> DataFrame:
-    """When each member id came and went; the journal's words for why, where it has them."""
-    removed = (
-        journal.where((f.col("kind") == "MemberRemoved") & f.col("group_id").isNotNull())
-        .groupBy("group_id")
-        .agg(
-            f.collect_list(f.struct("member_id", f.unix_millis("ts").alias("at"), "cause")).alias("removals")
-        )
+def _story(snapshots: Rows, journal: Rows, partitions: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    snapshots.sort(key=lambda row: row["src_offset"])
+    events = sorted({row["event_id"]: row for row in journal}.values(), key=lambda row: row["event_id"])
+    group_id = (snapshots or events)[0]["group_id"]
+    removals = {one["member_id"]: (one["ts"], one["cause"]) for one in events if one["kind"] == _REMOVED}
+    rebalances = list(
+        journaled_rebalances(group_id, [row["document"].encode() for row in events])
+        if events
+        else inferred_rebalances(snapshots)
     )
-
-    def fold(rows: Rows) -> Iterable[dict[str, Any]]:
-        rows.sort(key=lambda row: row["src_offset"])
-        removals = {one["member_id"]: (one["at"], one["cause"]) for one in rows[0]["removals"] or ()}
-        return sessions(rows, removals)
-
-    return _by_group(_millis_of(snapshots).join(removed, "group_id", "left"), schemas.MEMBER_SESSIONS, fold)
-
-
-def findings(rebalances: DataFrame, sessions: DataFrame, snapshots: DataFrame) -> DataFrame:
-    """What is worth a look in each group."""
-    last = snapshots.groupBy("group_id").agg(f.max_by("members", "src_offset").alias("members"))
-    of_group = (
-        last.join(_gathered(rebalances, "rebalances", "start_ts", "end_ts"), "group_id", "left")
-        .join(_gathered(sessions, "sessions", "joined", "left"), "group_id", "left")
-    )  # fmt: skip
-    return _by_group(of_group, schemas.FINDINGS, lambda rows: findings_of(rows[0]))
+    of_members = list(sessions(snapshots, removals))
+    last = snapshots[-1] if snapshots else {"members": [], "state": None}
+    group = {"group_id": group_id, "members": last["members"], "state": last["state"]}
+    group |= {"rebalances": rebalances, "sessions": of_members, "partitions": partitions}
+    found = findings_of(group)
+    for name, rows in (("rebalance", rebalances), ("session", of_members), ("finding", found)):
+        yield from (dict.fromkeys(_OF_STORY) | {name: row} for row in rows)
 
 
-def _gathered(frame: DataFrame, name: str, *times: str) -> DataFrame:
-    for time in times:
-        frame = frame.withColumn(time, f.unix_millis(time))
-    others = [column for column in frame.columns if column != "group_id"]
-    return frame.groupBy("group_id").agg(f.collect_list(f.struct(*others)).alias(name))
+def rebalances(stories: DataFrame) -> DataFrame:
+    """The rebalances in stories."""
+    return stories.where("rebalance is not null").select("rebalance.*")
+
+
+def member_sessions(stories: DataFrame) -> DataFrame:
+    """When each member id came and went, in stories."""
+    return stories.where("session is not null").select("session.*")
+
+
+def findings(stories: DataFrame) -> DataFrame:
+    """What is worth a look, in stories."""
+    return stories.where("finding is not null").select("finding.*")
 
 
 # --- how folds run ------------------------------------------------------------------------------
@@ -378,10 +366,6 @@ def _gathered(frame: DataFrame, name: str, *times: str) -> DataFrame:
 
 def _millis(name: str) -> Any:  # noqa: ANN401  # a Column
     return f.unix_millis(name).alias(name)
-
-
-def _millis_of(snapshots: DataFrame) -> DataFrame:
-    return snapshots.withColumn("ts", _millis("ts")).withColumn("since", _millis("since"))
 
 
 def _by_group(
@@ -405,10 +389,20 @@ def _arrow(rows: Iterable[Mapping[str, Any]], schema: StructType) -> "pa.Table":
 
     wanted = to_arrow_schema(schema, timezone="UTC")
     made = list(rows)
-    arrays = []
-    for field in wanted:
-        values = [row[field.name] for row in made]
-        if isinstance(field.type, pa.TimestampType):
-            values = [None if value is None else value * 1_000 for value in values]
-        arrays.append(pa.array(values, field.type))
+    arrays = [
+        pa.array([_micros(row[field.name], field.type) for row in made], field.type) for field in wanted
+    ]
     return pa.Table.from_arrays(arrays, schema=wanted)
+
+
+def _micros(value: Any, kind: "pa.DataType") -> Any:  # noqa: ANN401  # any value of any column
+    """Times in milliseconds as Arrow has them, also those in a struct."""
+    from pyarrow import lib as pa
+
+    if value is None:
+        return None
+    if isinstance(kind, pa.TimestampType):
+        return value * 1_000
+    if isinstance(kind, pa.StructType):
+        return {field.name: _micros(value[field.name], field.type) for field in kind}
+    return value

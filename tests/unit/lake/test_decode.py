@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.codec.compiled import encode
-from kohort.lake.decode import SCHEMA, Slice, decode_table
+from kohort.lake.decode import SCHEMA, SegmentSlice, decode_table
 from kohort.lake.record_rows import RawRecord, row_of
 from kohort.records.batch import PLAIN, BatchFields, NewRecord, build_batch
 from kohort.records.columns.table import find_batches
@@ -27,11 +27,13 @@ IDS = bytes(range(16))
 ID_TEXT = "AAECAwQFBgcICQoLDA0ODw"
 COMMIT_KEY = "0001 0001 67 0001 74 00000003"
 
-EVERYTHING = Slice(7)
+EVERYTHING = SegmentSlice(7)
 Pair = tuple[bytes | None, bytes | None]
 
 
-def decoded(*pairs: Pair, fields: BatchFields = PLAIN, wanted: Slice = EVERYTHING) -> list[dict[str, Any]]:
+def decoded(
+    *pairs: Pair, fields: BatchFields = PLAIN, wanted: SegmentSlice = EVERYTHING
+) -> list[dict[str, Any]]:
     blob = build_batch([NewRecord(AT, key, value) for key, value in pairs], fields)
     rows = [row for batch in decode_table(find_batches(blob), wanted) for row in batch.to_pylist()]
     rows.sort(key=lambda row: row["src_offset"])
@@ -244,7 +246,7 @@ def test_transactions_keep_their_producer_and_their_marker() -> None:
 
 def test_a_slice_leaves_out_what_is_before_and_behind_it() -> None:
     key = bytes.fromhex(COMMIT_KEY)
-    rows = decoded(*[(key, None), (b"\x00\x02\x00\x01g", None)] * 5, wanted=Slice(3, 2, 7))
+    rows = decoded(*[(key, None), (b"\x00\x02\x00\x01g", None)] * 5, wanted=SegmentSlice(3, 2, 7))
     assert [(row["src_partition"], row["src_offset"]) for row in rows] == [(3, n) for n in range(2, 7)]
 
 
@@ -283,11 +285,10 @@ def test_the_fast_way_and_the_slow_way_agree_on_every_damaged_byte() -> None:
 
 names = st.text(max_size=200)
 numbers = st.integers(-(2**63), 2**63 - 1)
+ids = st.just(bytes(16)) | st.binary(min_size=16, max_size=16)
 commits = st.tuples(
     st.builds(OffsetCommitKey, names, names, st.integers(-(2**31), 2**31 - 1)),
-    st.builds(
-        OffsetCommitValue, numbers, st.integers(-(2**31), 2**31 - 1), names, numbers, numbers, st.just(IDS)
-    ),
+    st.builds(OffsetCommitValue, numbers, st.integers(-(2**31), 2**31 - 1), names, numbers, numbers, ids),
     st.integers(0, 4),
 )
 

@@ -151,7 +151,8 @@ MINUTE = 60_000
 
 
 def group(**given: Any) -> dict[str, Any]:  # noqa: ANN401
-    return {"group_id": "g", "members": [], "rebalances": [], "sessions": []} | given
+    base = {"group_id": "g", "members": [], "rebalances": [], "sessions": []}
+    return base | {"state": "Stable", "partitions": {}} | given
 
 
 def rebalance(at: int) -> dict[str, Any]:
@@ -172,13 +173,26 @@ def session(joined: int, left: int | None) -> dict[str, Any]:
         (group(members=[member("a", 0), member("b")]), ["IDLE_MEMBER"]),
         (group(members=[member("a", *range(7)), *(member(n, 9) for n in "bcd")]), ["HOT_MEMBER"]),
         (group(members=[member("a", 0), member("b", 1) | {"subscribed": ["t", "u"]}]), ["UNASSIGNED_TOPIC"]),
-        (group(members=[A, B]), []),
+        (group(members=[A, B], partitions={"t": 4, "u": 9}), []),  # "u" is not theirs
+        (group(members=[A, B], partitions={"t": 5}), ["UNOWNED_PARTITIONS"]),
+        (group(members=[A, B], partitions={"t": 5}, state="Reconciling"), []),
     ],
 )
 def test_findings_are_what_the_rules_say(given: dict[str, Any], expected: list[str]) -> None:
     found = list(findings_of(given))
     assert [one["finding"] for one in found] == expected
     assert {one["rule"] for one in found} <= {rule.number for rule in RULES}
+
+
+def test_a_storm_says_its_causes_in_their_order_and_partitions_without_an_owner_are_named() -> None:
+    causes = ["MemberJoined", "SessionExpired", "SessionExpired", "MemberJoined", "MemberLeft"]
+    rebalances = [rebalance(n * MINUTE) | {"trigger": cause} for n, cause in enumerate(causes)]
+    storm, unowned = findings_of(group(rebalances=rebalances, members=[A, B], partitions={"t": 6}))
+    assert storm["sentence"] == (
+        "5 rebalances in 241 s: MemberJoined (2), SessionExpired (2), MemberLeft (1); "
+        "in order: MemberJoined → SessionExpired (2 times) → MemberJoined → MemberLeft"
+    )
+    assert unowned["sentence"] == "no member has 2 partitions of t: 4, 5"
 
 
 def test_runs_are_stretches_of_close_neighbours() -> None:

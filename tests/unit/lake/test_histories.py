@@ -4,7 +4,7 @@ import pytest
 
 from kohort.broker.journal_format import event_document
 from kohort.lake.histories import History, inferred, make_history, score
-from kohort.lake.rebalances import told_rebalances
+from kohort.lake.rebalances import journaled_rebalances
 from kohort.model.ids import WallTime
 
 
@@ -25,8 +25,8 @@ def test_inferred_causes_of_a_generated_history_are_right(history: History) -> N
 
 def test_causes_of_the_journal_are_the_real_ones(history: History) -> None:
     documents = [event_document(event, WallTime(0), lambda _: None) for event in history.events]
-    told = [one for one in told_rebalances("billing", documents) if one["result"] == "stable"]
-    assert [(one["gen_to"], one["trigger"]) for one in told] == [
-        (one.generation, one.told) for one in history.truth
+    found = [one for one in journaled_rebalances("billing", documents) if one["result"] == "stable"]
+    assert [(one["gen_to"], one["trigger"]) for one in found] == [
+        (one.generation, one.journaled) for one in history.truth
     ]
     assert [one["gen_to"] for one in inferred(history)] == [one.generation for one in history.truth]

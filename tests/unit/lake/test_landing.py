@@ -39,3 +39,12 @@ def test_only_files_that_were_written_to_have_ends_to_land_which_are_not_out_of_
     note_ends(third, after, fresh)
     assert not after.is_out_of_order
     assert ends_not_landed(after, Manifest(), [end(199, 0, 7), end(200, 1, 6)]) == []
+
+
+def test_a_load_knows_how_many_partitions_each_topic_has() -> None:
+    after = Manifest()
+    ends = [
+        LogEnd(1, topic, number, 0, 5, None) for topic, number in (("t", 0), ("t", 2), ("t", 1), ("u", 0))
+    ]
+    note_ends(Manifest(partitions={"t": 2, "v": 4}), after, ends)
+    assert after.partitions == {"t": 3, "u": 1, "v": 4}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kohort.lake.pictures import generations, members, phases
 from kohort.lake.report import page, summary
 
 T = "2026-01-01T00:0{}:00+00:00"
@@ -29,6 +30,8 @@ def rows() -> dict[str, list[dict[str, Any]]]:
                 "members_after": 1,
                 "partitions_moved": 3,
                 "partitions_idle_ms": 4_000,
+                "join_ms": 3_000,
+                "sync_ms": None if number else 500,
             }
             for number in range(4)
         ],
@@ -56,6 +59,18 @@ def rows() -> dict[str, list[dict[str, Any]]]:
             }
         ],
         "commits": [{"group_id": "<b>&billing", "at": T.format(0), "commits": 9}],
+        "expiry": [
+            {
+                "group_id": "<b>&billing",
+                "topic": "t",
+                "partitions": 2,
+                "first": T.format(5),
+                "last": T.format(6),
+                "rule": 4,
+                "counts_from": T.format(0),
+                "retention_ms": 300_000,
+            }
+        ],
         "findings": [],
     }
 
@@ -93,7 +108,9 @@ def text() -> str:
 def test_each_picture_is_there_for_two_themes_and_two_widths_and_nothing_is_fetched(text: str) -> None:
     reader = Reader()
     reader.feed(text)
-    assert reader.pictures == dict.fromkeys(("timeline", "lag", "lost-time", "members", "commits"), 4)
+    assert reader.pictures == dict.fromkeys(
+        ("timeline", "phases", "lag", "lost-time", "members", "commits"), 4
+    )
     assert reader.fetched == []
     assert not re.search(r"url\((?!#)|@import", text)
 
@@ -111,7 +128,39 @@ def test_the_summary_says_what_matters() -> None:
     assert "SessionExpired" in words
     assert "1,234 records" in words
     assert "inferred" in words
+    assert "<b>&billing in t (2 partitions), on 2026-01-01 00:05:00, if nothing changes" in words
+
+
+def test_a_generation_lasts_from_its_rebalance_to_the_next_and_shows_its_number_if_there_is_room() -> None:
+    told = [
+        {"group_id": group, "gen_to": generation, "start": T.format(start), "end": T.format(end)}
+        for group, generation, start, end in (("a", 1, 0, 1), ("b", 7, 2, 3), ("a", 2, 4, 5), ("a", 3, 5, 9))
+    ]
+    found = [(one["group_id"], one["generation"], one["start"], one["end"], one["has_room"])
+             for one in generations(told[::-1])]  # fmt: skip
+    assert sorted(found) == [
+        ("a", 1, T.format(1), T.format(4), True),
+        ("a", 2, T.format(5), T.format(5), False),
+        ("a", 3, T.format(9), T.format(9), False),
+        ("b", 7, T.format(3), T.format(9), True),
+    ]
+
+
+def test_phases_are_shown_where_they_are_known() -> None:
+    drawn = phases(rows()["rebalances"])["data"]["values"]
+    assert [(row["phase"], row["seconds"]) for row in drawn] == [
+        ("join", 3.0),
+        ("sync", 0.5),
+        *[("join", 3.0)] * 3,
+    ]
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_of_many_sessions_the_newest_are_drawn_in_whatever_order_they_come(step: int) -> None:
+    came = [{"joined": f"2026-01-01T00:{number:02}:00+00:00"} for number in range(50)]
+    drawn = members(came[::step])["data"]["values"]
+    assert [row["joined"] for row in drawn] == [row["joined"] for row in came[10:]]
 
 
 def test_a_lake_without_rows_has_a_page() -> None:
-    assert page({name: [] for name in rows()}).count("<h2>") == 9
+    assert page({name: [] for name in rows()}).count("<h2>") == 11

@@ -104,6 +104,20 @@ def test_what_was_staged_and_not_committed_is_thrown_away(tmp_path: Path) -> Non
         assert (files(lake), lake.manifest()) == ([], Manifest())
 
 
+def test_what_spark_still_writes_for_a_process_that_was_killed_does_not_count(tmp_path: Path) -> None:
+    killed, resumed = Lake(tmp_path / "lake"), Lake(tmp_path / "lake")
+    with resumed.writing():
+        second = stage(resumed, 1)
+        for table in LANDED:  # of the same step, by a JVM that outlives its driver for some seconds
+            late = killed.stage(table.name, 1) / "date=2026-01-01"
+            late.mkdir(parents=True, exist_ok=True)
+            write_table(pa.table({"load": [1]}), late / "late.parquet")  # type: ignore[no-untyped-call]
+        resumed.commit(Manifest(), second)
+        assert resumed.manifest().rows("records") == 1
+    with resumed.writing():
+        assert files(resumed) == published(1)
+
+
 @pytest.mark.parametrize("moved", range(len(LANDED)))
 def test_a_commit_that_was_interrupted_leaves_the_lake_as_it_was(
     tmp_path: Path, moved: int, monkeypatch: pytest.MonkeyPatch

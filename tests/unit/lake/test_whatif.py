@@ -27,7 +27,7 @@ from kohort.lake.whatif.lives import make_life
 from kohort.lake.whatif.page import page
 from kohort.lake.whatif.recording import NoHistoryError, read_recording
 from kohort.lake.whatif.replay import Result, simulate_one
-from kohort.lake.whatif.settings import SettingError, parse_changes, variants
+from kohort.lake.whatif.settings import WhatIfSettingError, parse_changes, variants
 
 TEN_SECONDS = ClientSettings(session_timeout_ms=10_000)
 MINUTE = 60_000
@@ -232,12 +232,14 @@ def test_the_new_protocol_comes_with_the_timeouts_of_a_broker() -> None:
     ],
 )
 def test_what_cannot_be_set_is_refused(text: str) -> None:
-    with pytest.raises(SettingError):
+    with pytest.raises(WhatIfSettingError):
         parse_changes([text])
 
 
 def test_an_assignor_that_cannot_be_replayed_is_refused_with_those_that_can() -> None:
-    with pytest.raises(SettingError, match=r"assign with range, roundrobin, sticky, cooperative-sticky$"):
+    with pytest.raises(
+        WhatIfSettingError, match=r"assign with range, roundrobin, sticky, cooperative-sticky$"
+    ):
         parse_changes(["assignor=stream"])
 
 

@@ -27,7 +27,7 @@ class Spread(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class VariantResult:
     """What one variant came to over all seeds."""
 
     label: str
@@ -48,7 +48,7 @@ class Answer:
     recorded_rebalances: int
     length_ms: int
     seeds: int
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[VariantResult, ...]
     words: tuple[str, ...]
     assumptions: tuple[str, ...]
 
@@ -86,7 +86,7 @@ def conclude(
     )
 
 
-def _outcome(place: int, label: str, results: Mapping[tuple[int, int], Result], seeds: int) -> Outcome:
+def _outcome(place: int, label: str, results: Mapping[tuple[int, int], Result], seeds: int) -> VariantResult:
     mine = [results[place, seed] for seed in range(seeds)]
     before = [results[0, seed] for seed in range(seeds)]
     saved = [
@@ -94,10 +94,10 @@ def _outcome(place: int, label: str, results: Mapping[tuple[int, int], Result], 
         for now, old in zip(mine, before, strict=True)
     ]
     spreads = {name: Spread.of([getattr(one, name) for one in mine]) for name in _MEASURES}
-    return Outcome(label=label, saved=Spread.of(saved), started=mine[0].started, **spreads)
+    return VariantResult(label=label, saved=Spread.of(saved), started=mine[0].started, **spreads)
 
 
-def _check(recording: Recording, replayed: Outcome) -> str:
+def _check(recording: Recording, replayed: VariantResult) -> str:
     said = (
         f"The recording has {_count(recording.rebalances)} in {_span(recording.length_ms)}; its replay under "
         f"the recorded settings has {_range(replayed.rebalances)}."
@@ -108,7 +108,7 @@ def _check(recording: Recording, replayed: Outcome) -> str:
     return said
 
 
-def _words(one: Outcome, before: Outcome) -> list[str]:
+def _words(one: VariantResult, before: VariantResult) -> list[str]:
     part = one.saved
     change = "less" if part.middle >= 0 else "more"
     ends = sorted((abs(part.least), abs(part.most))) if part.least * part.most >= 0 else None

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SLOW_POLL_REASON = "consumer poll timeout has expired."  # Java's consumer says so when it leaves by itself
 
 
-class Client(ABC):
+class MemberProcess(ABC):
     """A process that is a member, or wants to be one."""
 
     def __init__(self, world: "Simulation", seat: Seat, dice: random.Random) -> None:
@@ -153,7 +153,7 @@ class Client(ABC):
         return take
 
 
-class ClassicClient(Client):
+class ClassicClient(MemberProcess):
     """Speaks JoinGroup and SyncGroup; eager or cooperative, as its assignor is."""
 
     def __init__(self, world: "Simulation", seat: Seat, dice: random.Random) -> None:
@@ -300,13 +300,13 @@ class ClassicClient(Client):
                 self._join_later()
 
 
-class ConsumerClient(Client):
+class ConsumerClient(MemberProcess):
     """Speaks ConsumerGroupHeartbeat (KIP-848)."""
 
     def __init__(self, world: "Simulation", seat: Seat, dice: random.Random) -> None:
         super().__init__(world, seat, dice)
         self._epoch = 0
-        self._target: frozenset[TopicPartition] | None = None  # what it was told to have and works on
+        self._target: frozenset[TopicPartition] | None = None  # what it shall have and works on
 
     def start(self) -> None:
         self._target = None

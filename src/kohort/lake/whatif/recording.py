@@ -73,8 +73,8 @@ def read_recording(group: str, snapshots: Sequence[Row], journal: Sequence[Row])
     documents = [
         one for one in (read_document(row["document"].encode()) for row in journal) if one is not None
     ]
-    told = _Told()
-    seen = list(told.hear(documents))
+    reader = _JournalReader()
+    seen = list(reader.read(documents))
     has_journal = any(isinstance(one, _Came) for one in seen)
     if not has_journal:
         seen = list(_deploys(list(_from_snapshots(snapshots)), max(len(row["members"]) for row in stable)))
@@ -89,7 +89,7 @@ def read_recording(group: str, snapshots: Sequence[Row], journal: Sequence[Row])
     assignor = _assignor(stable)
     is_known = assignor in ASSIGNORS
     settings = _settings(stable, documents, assignor if is_known else ClientSettings().assignor)
-    generations = told.rebalances if has_journal else len({row["generation"] for row in stable})
+    generations = reader.rebalances if has_journal else len({row["generation"] for row in stable})
     # Who formed the first generation was there from the beginning, under any settings.
     first = {one.seat for one in happenings if isinstance(one, Start) and one.at <= begin}
     later = [one for one in happenings if not (isinstance(one, Start) and one.at <= begin)]
@@ -102,7 +102,7 @@ def read_recording(group: str, snapshots: Sequence[Row], journal: Sequence[Row])
         happenings=[_moved(one, begin) for one in (*later, *growth)],
         settings=settings,
         rebalances=max(generations - 1, 0),
-        reactions_ms=tuple(told.reactions),
+        reactions_ms=tuple(reader.reactions),
         has_journal=has_journal,
         unknown_assignor=None if is_known else assignor,
     )
@@ -127,7 +127,7 @@ def _earlier(one: Happening, begin: int) -> Happening:
 # --- from the journal ---------------------------------------------------------------------------
 
 
-class _Told:
+class _JournalReader:
     """Reads the documents of one group."""
 
     def __init__(self) -> None:
@@ -137,11 +137,11 @@ class _Told:
         self._asked_at: int | None = None  # since when the coordinator waits for everyone to join again
         self._poll_ms: dict[str, int] = {}
 
-    def hear(self, documents: Iterable[Document]) -> Iterator[_Seen]:
+    def read(self, documents: Iterable[Document]) -> Iterator[_Seen]:
         for one in documents:
-            yield from self._hear(one)
+            yield from self._read(one)
 
-    def _hear(self, one: Document) -> Iterator[_Seen]:  # noqa: C901  # one case for each event
+    def _read(self, one: Document) -> Iterator[_Seen]:  # noqa: C901  # one case for each event
         details, at = one.details, one.at
         match one.event:
             case "MemberAdded":

@@ -19,7 +19,7 @@ from kohort.groups.events import Event, GenerationStarted, MemberRemoved
 from kohort.groups.replies import ReplyBody
 from kohort.groups.sessions import arm_session
 from kohort.groups.settings import GroupSettings
-from kohort.lake.whatif.clients import ClassicClient, Client, ConsumerClient
+from kohort.lake.whatif.clients import ClassicClient, ConsumerClient, MemberProcess
 from kohort.lake.whatif.happenings import (
     ClientSettings,
     Crash,
@@ -107,8 +107,8 @@ class Simulation:
         self._busy = 0  # queued things that are not heartbeats
         self._requests = 0
         self._asked: dict[ReplyTo, Callable[[ReplyBody], None]] = {}
-        self._clients: dict[str, Client] = {}
-        self._ghosts: list[Client] = []  # gone without a word, and not noticed yet
+        self._clients: dict[str, MemberProcess] = {}
+        self._ghosts: list[MemberProcess] = []  # gone without a word, and not noticed yet
         self._book = _Book()
         self._patient_until = 0
         beat = recording.settings.heartbeat_interval_ms
@@ -270,7 +270,7 @@ class Simulation:
         self._deliver()
         self._count()
 
-    def _alive(self, seat: str) -> Client | None:
+    def _alive(self, seat: str) -> MemberProcess | None:
         found = self._clients.get(seat)
         return found if found is not None and found.is_alive else None
 

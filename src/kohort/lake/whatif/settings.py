@@ -14,7 +14,7 @@ _MOST_VARIANTS: Final = 10_000
 ASSIGNORS: Final = tuple(make().name for make in BUILT_IN)
 
 
-class SettingError(KohortError):
+class WhatIfSettingError(KohortError):
     """A setting that a what-if does not know, or a value that it cannot have."""
 
 
@@ -65,19 +65,19 @@ NAMES: Final = tuple(_NAMES)
 def parse_changes(texts: Iterable[str]) -> dict[str, list[Any]]:
     """The values to try by the name of their setting: ``NAME=VALUE`` or ``NAME=VALUE,VALUE``.
 
-    Raises ``SettingError``.
+    Raises ``WhatIfSettingError``.
     """
     found: dict[str, list[Any]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
         if name not in _NAMES or not equals or not values:
-            raise SettingError(
+            raise WhatIfSettingError(
                 f"cannot set {text!r}", hint=f"write NAME=VALUE with one of {', '.join(NAMES)}"
             )
         try:
             found.setdefault(name, []).extend(_NAMES[name][1](one.strip()) for one in values.split(","))
         except ValueError as error:
-            raise SettingError(f"{name} cannot be {values!r}: {error}") from error
+            raise WhatIfSettingError(f"{name} cannot be {values!r}: {error}") from error
     return found
 
 
@@ -93,7 +93,7 @@ def variants(recorded: ClientSettings, changes: Mapping[str, Iterable[Any]]) -> 
             )
         )
         if len(made) > _MOST_VARIANTS:
-            raise SettingError(
+            raise WhatIfSettingError(
                 f"these are more than {_MOST_VARIANTS:,} combinations", hint="name fewer values"
             )
     return made if names else made[:1]
