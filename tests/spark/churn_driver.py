@@ -13,7 +13,7 @@ from typing import IO
 
 from tests.spark.group_job import rows_of
 
-from kohort.spark.group_offsets import from_json, ranges_of
+from kohort.spark.group.offsets import from_json, ranges_of
 from kohort.spark.offsets import OffsetRange
 
 PATIENCE_SECONDS = 240.0  # several JVMs on a busy machine

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
 from tests.clients.feed import Feed
-from tests.clients.libraries import Got, Library, Membership, NotCommittedError, Place
+from tests.clients.libraries import Got, Library, Membership, NotCommittedError, ReadPartition
 from tests.clients.waiting import Deadline
 from tests.spark.churn_driver import PATIENCE_SECONDS, Driver
 
@@ -131,9 +131,9 @@ class Consumer:
         self._library, self._bootstrap = library, bootstrap
         self._over = threading.Event()
 
-    def assigned(self, member: str, places: Iterable[Place]) -> None: ...
+    def assigned(self, member: str, places: Iterable[ReadPartition]) -> None: ...
 
-    def revoked(self, member: str, places: Iterable[Place]) -> None: ...
+    def revoked(self, member: str, places: Iterable[ReadPartition]) -> None: ...
 
     def consumed(self, member: str, records: Sequence[Got]) -> None:
         self.seen += [(*one.place, one.offset) for one in records]
@@ -146,7 +146,7 @@ class Consumer:
             while not self._over.is_set():
                 before = len(self.seen)
                 member.poll()
-                newest = {Place(*row[:2]): row[2] + 1 for row in self.seen[before:]}
+                newest = {ReadPartition(*row[:2]): row[2] + 1 for row in self.seen[before:]}
                 try:
                     if newest:
                         member.commit(newest)

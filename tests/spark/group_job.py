@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kohort.spark.group_drain import drain
+from kohort.spark.group.drain import drain
 from kohort.spark.sessions import TEST_CONF, session
 
 if TYPE_CHECKING:

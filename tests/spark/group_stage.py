@@ -15,8 +15,8 @@ from tests.clients.waiting import Deadline
 from kohort.client.admin import AsyncAdmin
 from kohort.client.producer import Producer
 from kohort.model.topics import TopicPartition
-from kohort.spark.group import GroupStreamReader
-from kohort.spark.group_offsets import GroupOffsetJson
+from kohort.spark.group.offsets import GroupOffsetJson
+from kohort.spark.group.reader import GroupStreamReader
 from kohort.spark.offsets import OffsetRange, Offsets, topic_partition
 from kohort.spark.options import parse_source_options
 from kohort.spark.progress import ABOUT

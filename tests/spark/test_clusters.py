@@ -62,7 +62,7 @@ spark.stop()
 """
 
 
-class Places(NamedTuple):
+class JobResult(NamedTuple):
     """What a job read, and from where its tasks had Kohort and in which directories they ran."""
 
     values: list[str]
@@ -78,7 +78,7 @@ class Bench(NamedTuple):
     topic: str
     bootstrap: str
 
-    def submit(self, master: str) -> Places:
+    def submit(self, master: str) -> JobResult:
         """Run the job and return what it printed; it must succeed."""
         asked = {
             "spark.ui.enabled": "false",
@@ -107,7 +107,7 @@ class Bench(NamedTuple):
         )
         assert done.returncode == 0, done.stdout + done.stderr
         rows = json.loads(done.stdout.splitlines()[-1])
-        return Places(sorted(row[0] for row in rows), {row[1] for row in rows}, {row[2] for row in rows})
+        return JobResult(sorted(row[0] for row in rows), {row[1] for row in rows}, {row[2] for row in rows})
 
 
 @pytest.fixture
@@ -134,13 +134,14 @@ def write(bootstrap: str, topic: str) -> None:
             producer.send(topic, value=value.encode(), partition=number % 2)
 
 
-def assert_shipped(places: Places) -> None:
+def assert_shipped(places: JobResult) -> None:
     assert places.values == VALUES
     (code,) = places.code
     assert re.search(rf"(^|/)kohort-{re.escape(kohort.__version__)}-\w+\.zip/kohort/records/batch\.py$", code)
     assert len(places.directories) == 2, "one of the executors had nothing to do"
 
 
+@pytest.mark.soak  # the next test has all of it but the master that Spark starts by itself
 def test_a_job_runs_on_two_executors_of_a_local_cluster(bench: Bench) -> None:
     places = bench.submit("local-cluster[2,1,1024]")
     try:

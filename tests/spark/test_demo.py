@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from examples.demo import company as company_module
-from examples.demo.company import Company, Member, MemberDiedError, Place
+from examples.demo.company import Company, Member, MemberDiedError, MemberSettings
 from examples.demo.ledger import Done, Ledger, in_words
 from examples.demo.orders import GOODS, orders
 from examples.demo.tour import NEXT
@@ -92,7 +92,7 @@ def test_a_group_is_told_in_one_line() -> None:
 
 
 def test_the_picture_shows_members_and_lag(tmp_path: Path) -> None:
-    company = Company(Place("127.0.0.1:1", "orders", "order-desk", 6_000, tmp_path))
+    company = Company(MemberSettings("127.0.0.1:1", "orders", "order-desk", 6_000, tmp_path))
     for name, library in (("till-1", "kafka-python"), ("till-2", "confluent-kafka"), ("spark", "Spark")):
         company.members[name] = Member(name, library, "green", company.ledger)
     company.ledger.note("till-2", done(1))
@@ -110,7 +110,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Compa
     """A company whose members run a program of this text."""
     (tmp_path / "member.py").write_text(text)
     monkeypatch.setitem(company_module.LIBRARIES, "Spark", str(tmp_path / "member.py"))
-    return Company(Place("127.0.0.1:1", "orders", "order-desk", 6_000, tmp_path))
+    return Company(MemberSettings("127.0.0.1:1", "orders", "order-desk", 6_000, tmp_path))
 
 
 @pytest.mark.slow

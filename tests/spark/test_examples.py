@@ -16,7 +16,7 @@ from tests.clients.waiting import eventually
 from tests.spark.group_stage import Stage
 
 import kohort as clients
-from kohort.spark.group_drain import drain
+from kohort.spark.group.drain import drain
 from kohort.testing.plugin import Kohort
 
 if TYPE_CHECKING:

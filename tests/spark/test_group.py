@@ -9,7 +9,7 @@ from tests.clients.waiting import eventually
 from tests.spark.group_stage import QUICK, Stage, all_offsets
 
 from kohort.model.topics import TopicPartition
-from kohort.spark.group_drain import drain
+from kohort.spark.group.drain import drain
 from kohort.spark.offsets import topic_partition
 from kohort.testing.intercept import Rule, watch
 from kohort.testing.plugin import Kohort

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 
 import pytest
-from tests.clients.libraries import Got, Library, Membership, NotCommittedError, Place
+from tests.clients.libraries import Got, Library, Membership, NotCommittedError, ReadPartition
 from tests.clients.with_confluent import Confluent
 from tests.clients.with_kafka_python import KafkaPython, lost_sockets_collected
 from tests.clients.with_own import Own
@@ -26,10 +26,10 @@ class Company(Driven):
         membership = Membership(name="other", group=stage.group, topics=(stage.topic,))
         self._member = library.join(stage.kohort.bootstrap, membership, self)
 
-    def assigned(self, member: str, places: Iterable[Place]) -> None:
+    def assigned(self, member: str, places: Iterable[ReadPartition]) -> None:
         self._held |= {topic_partition(*place) for place in places}
 
-    def revoked(self, member: str, places: Iterable[Place]) -> None:
+    def revoked(self, member: str, places: Iterable[ReadPartition]) -> None:
         self._held -= {topic_partition(*place) for place in places}
 
     def consumed(self, member: str, records: Sequence[Got]) -> None:
@@ -38,7 +38,7 @@ class Company(Driven):
     def trigger(self) -> int:
         before = len(self._seen)
         self._member.poll()
-        newest = {Place(*where): offset + 1 for where, offset in sorted(self._seen[before:])}
+        newest = {ReadPartition(*where): offset + 1 for where, offset in sorted(self._seen[before:])}
         if newest:
             try:
                 self._member.commit(newest)

@@ -14,7 +14,7 @@ from kohort.client.errors import BrokerError, FencedInstanceIdError
 from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode
 from kohort.spark.errors import DataLossError, FencedError, TopicMadeAgainError
-from kohort.spark.group_offsets import GroupOffsetJson
+from kohort.spark.group.offsets import GroupOffsetJson
 from kohort.spark.tasks import RangePartition
 from kohort.testing import Broker
 from kohort.testing.intercept import Proceed, Seen, answer, cut_off, cut_off_after, watch

@@ -18,8 +18,9 @@ from tests.spark.group_stage import (
 from kohort.client.admin.results import CommittedOffset
 from kohort.model.ids import Offset
 from kohort.spark.errors import OptionError
-from kohort.spark.group_offsets import GroupOffsetJson
+from kohort.spark.group.offsets import GroupOffsetJson
 from kohort.spark.tasks import RangePartition
+from kohort.testing.broker import Broker
 from kohort.testing.intercept import watch
 from kohort.testing.plugin import Kohort
 
@@ -187,20 +188,38 @@ def test_a_query_follows_a_reset_of_its_group(stage: Stage, tmp_path: Path) -> N
     again.stop()
 
 
-def test_two_queries_share_their_group_and_hand_over(stage: Stage) -> None:
-    stage.write(5)
-    first = stage.query()
+@pytest.fixture(params=["classic", "consumer"])
+def settings(request: pytest.FixtureRequest) -> dict[str, str]:
+    """Of a query, by protocol; that of consumer groups leaves the interval of heartbeats to the broker."""
+    protocol: str = request.param
+    none = {} if protocol == "classic" else {"kafka__heartbeat__interval__ms": ""}
+    return {"kafka__group__protocol": protocol, **none}
+
+
+@pytest.fixture
+def often(request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """On a broker whose members heartbeat often, so that they learn of each other soon."""
+    often = dict.fromkeys(
+        ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"), 50
+    )
+    with Broker(configs={"group.initial.rebalance.delay.ms": 0, **often}) as broker:
+        yield Stage(Kohort(broker, request.node.name))
+
+
+def test_two_queries_share_their_group_and_hand_over(often: Stage, settings: dict[str, str]) -> None:
+    often.write(5)
+    first = often.query(None, **settings)
     assert first.trigger() == 15
-    second = stage.query()
+    second = often.query(None, **settings)
     share(first, second, partitions=3)
-    assert {*first.holds} | {*second.holds} == {*stage.places}
-    stage.write(5)
-    stage.catch_up(first, second, each=10)
+    assert {*first.holds} | {*second.holds} == {*often.places}
+    often.write(5)
+    often.catch_up(first, second, each=10)
     second.stop()
     first.trigger_until(3)
-    stage.write(5)
-    stage.catch_up(first, each=15)
-    assert sorted_offsets(first, second) == all_offsets(stage.everywhere(15)), "each record once"
+    often.write(5)
+    often.catch_up(first, each=15)
+    assert sorted_offsets(first, second) == all_offsets(often.everywhere(15)), "each record once"
     first.stop()
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyarrow import lib as pa
+from pyarrow.parquet import write_table
 from tests.spark.test_lake_tables import at, commit, marker, rows
 from tests.spark.test_lake_whatif import SETTINGS
 from tests.unit.lake.recorded_lives import landed_rows
@@ -13,9 +15,10 @@ from tests.unit.lake.test_folds import ID, SUBSCRIBED, current, record
 
 from kohort.lake import schemas
 from kohort.lake.manifest import FANOUT, Manifest, TablePart
-from kohort.lake.refresh import refresh
-from kohort.lake.store import Lake, with_load, write_dated
+from kohort.lake.refresh import FEW_ROWS, refresh
+from kohort.lake.store import Lake, LakeError, with_load
 from kohort.lake.whatif.lives import make_life
+from kohort.spark.pipelines.parquet import read_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,20 +27,32 @@ pytestmark = pytest.mark.slow
 Landed = dict[schemas.TableInfo, list[dict[str, Any]]]
 
 
-def land(spark: "SparkSession", lake: Lake, landed: Landed) -> Manifest:
-    """One load of these rows."""
+def land(lake: Lake, landed: Landed) -> Manifest:
+    """One load of these rows; without Spark, which takes its time for each table."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     before = lake.manifest()
     step = before.step + 1
     for table, those in landed.items():
-        schema = with_load(table)
-        values = [tuple((row | {"load": step}).get(name) for name in schema.names) for row in those]
-        write_dated(spark.createDataFrame(values, schema), table, lake.stage(table.name, step))
+        schema = to_arrow_schema(with_load(table), timezone="UTC")
+        target = lake.stage(table.name, step) / "date=2026-01-01"
+        target.mkdir(parents=True)
+        made = pa.Table.from_pylist(
+            [{**dict.fromkeys(schema.names), **row, "load": step} for row in those], schema
+        )
+        write_table(made, target / "rows.parquet")  # type: ignore[no-untyped-call]  # pyarrow has no types yet
     return lake.commit(before, replace(before, step=step, names={ID: "t"}))
 
 
-def tables_of(spark: "SparkSession", lake: Lake) -> dict[str, list[str]]:
+def tables_of(lake: Lake) -> dict[str, list[str]]:
     """The rows of all derived tables."""
-    return {table.name: sorted(map(str, lake.read(spark, table).collect())) for table in schemas.DERIVED}
+    found: dict[str, list[str]] = {table.name: [] for table in schemas.DERIVED}
+    parts = lake.manifest().parts
+    for table in schemas.DERIVED:
+        for part in parts.get(table.name, ()):
+            for path in (lake.root / table.name / part.directory).rglob("*.parquet"):
+                found[table.name] += map(str, read_columns(path, table.columns).to_pylist())
+    return {name: sorted(those) for name, those in found.items()}
 
 
 def end(seconds: float, log_end: int, topic: str = "t") -> dict[str, Any]:
@@ -95,27 +110,51 @@ def loads() -> Iterator[Landed]:
 
 
 def test_loads_one_by_one_and_all_at_once_give_the_same_tables(spark: "SparkSession", tmp_path: Path) -> None:
-    bit_by_bit, at_once = Lake(tmp_path / "bits"), Lake(tmp_path / "once")
-    with bit_by_bit.writing(), at_once.writing():
+    lake = Lake(tmp_path / "lake")
+    with lake.writing():
         for landed in loads():
-            land(spark, bit_by_bit, landed)
-            refresh(spark, bit_by_bit)
-            land(spark, at_once, landed)
-        counts = refresh(spark, at_once)
-        found = tables_of(spark, bit_by_bit)
-        assert found == tables_of(spark, at_once)
-        assert counts == {name: len(those) for name, those in found.items()}
+            land(lake, landed)
+            counts = refresh(spark, lake)
+        bit_by_bit, before = tables_of(lake), lake.manifest()
+        assert counts == {name: len(those) for name, those in bit_by_bit.items()}
         assert min(counts[name] for name in counts if name != "findings") > 4
-        before = bit_by_bit.manifest()
-        assert refresh(spark, bit_by_bit) == counts  # nothing is new
-        assert bit_by_bit.manifest() == before
+        assert refresh(spark, lake) == counts  # nothing is new
+        assert lake.manifest() == before
+        assert refresh(spark, lake, rebuild=True) == counts
+        assert tables_of(lake) == bit_by_bit
+
+
+def test_a_refresh_that_fails_leaves_the_settings_of_the_session_as_they_were(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def settings() -> dict[str, str | None]:
+        return {name: spark.conf.get(name, None) for name in FEW_ROWS}
+
+    def fail(_: object) -> None:
+        seen.append(settings())
+        raise LakeError("the disk is full")
+
+    seen: list[dict[str, str | None]] = []
+    monkeypatch.setattr("kohort.lake.refresh.tables.offset_commits", fail)
+    lake = Lake(tmp_path / "lake")
+    spark.conf.set("spark.sql.codegen.wholeStage", "true")  # by the caller; others have their defaults
+    try:
+        before = settings()
+        with lake.writing():
+            land(lake, {schemas.LOG_ENDS: [end(0, 1)]})
+            with pytest.raises(LakeError, match="the disk is full"):
+                refresh(spark, lake)
+        assert (seen, settings()) == ([FEW_ROWS], before)
+        assert before["spark.sql.codegen.factoryMode"] != FEW_ROWS["spark.sql.codegen.factoryMode"]
+    finally:
+        spark.conf.unset("spark.sql.codegen.wholeStage")
 
 
 def test_many_small_parts_are_merged_and_nothing_is_lost(spark: "SparkSession", tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     with lake.writing():
         for number in range(FANOUT):
-            land(spark, lake, {schemas.LOG_ENDS: [end(number, number)]})
+            land(lake, {schemas.LOG_ENDS: [end(number, number)]})
         before = rows(lake.read(spark, schemas.LOG_ENDS))
         lake.merge(spark)
     assert lake.manifest().parts["log_ends"] == [TablePart(FANOUT, 1, FANOUT)]
@@ -127,8 +166,8 @@ def test_the_tables_that_sql_sees_are_of_one_step(
 ) -> None:
     lake = Lake(tmp_path / "lake")
     with lake.writing():
-        first = land(spark, lake, {schemas.LOG_ENDS: [end(0, 1)]})
-        second = land(spark, lake, {schemas.LOG_ENDS: [end(1, 2)]})
+        first = land(lake, {schemas.LOG_ENDS: [end(0, 1)]})
+        second = land(lake, {schemas.LOG_ENDS: [end(1, 2)]})
     steps = iter([first])
     monkeypatch.setattr(lake, "manifest", lambda: next(steps, second))
     lake.views(spark)

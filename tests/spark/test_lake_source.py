@@ -11,10 +11,11 @@ from kohort.lake.schemas import RECORDS
 from kohort.testing.broker import Broker
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 pytestmark = pytest.mark.slow
 OFFSETS = "kohort_offsets"
+KEY = ("src_partition", "src_offset")
 
 
 @pytest.fixture(scope="module")
@@ -53,5 +54,24 @@ def test_a_broker_and_its_files_give_the_same_rows(
     assert live.columns == RECORDS.columns
     assert commits(live) == {0: 5, 1: 5}
     files = spark.read.format(OFFSETS).load(str(data))
-    key = ("src_partition", "src_offset")
-    assert files.orderBy(*key).collect() == live.orderBy(*key).collect()
+    assert files.orderBy(*KEY).collect() == live.orderBy(*KEY).collect()
+
+
+def test_a_stream_gives_the_rows_that_a_batch_gives(
+    spark: "SparkSession", broker: tuple[Broker, Path], tmp_path: Path
+) -> None:
+    where = {"kafka.bootstrap.servers": broker[0].bootstrap, "startingOffsets": "earliest"}
+    found: list[Row] = []
+    query = (
+        spark.readStream.format(OFFSETS)
+        .options(**where)
+        .load()
+        .writeStream.foreachBatch(lambda batch, _: found.extend(batch.collect()))
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(240)
+    at_once = spark.read.format(OFFSETS).options(**where).load().orderBy(*KEY).collect()
+    assert sorted(found, key=lambda row: (row.src_partition, row.src_offset)) == at_once
+    assert len(at_once) > 3

@@ -1,5 +1,6 @@
 """The tables of the lake: hand-worked answers on small frames, and a lake filled from a broker."""
 
+import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +10,21 @@ import pytest
 
 from kohort import Consumer, Producer
 from kohort.lake import schemas, tables
-from kohort.lake.landing import Cluster, Event, Files, fill, land
+from kohort.lake.expiry import RULES as EXPIRY_RULES
+from kohort.lake.expiry import offset_expiry
+from kohort.lake.landing import (
+    Cadence,
+    Event,
+    Files,
+    LoadLanded,
+    Refreshed,
+    SourceCluster,
+    fill,
+    follow,
+    land,
+)
+from kohort.lake.queries import ask
+from kohort.lake.report import report
 from kohort.lake.segments import log_end
 from kohort.lake.status import RULES
 from kohort.lake.store import Lake, with_load
@@ -81,11 +96,8 @@ def test_lag_is_the_log_end_less_the_newest_commit_at_that_time(spark: "SparkSes
             "src_offset": 9,
         }
     ]
-    found = tables.lag_samples(
-        tables.offset_commits(records),
-        frame(spark, schemas.LOG_ENDS, ends),
-        frame(spark, schemas.GROUP_SNAPSHOTS, snapshots),
-    )
+    timed = tables.time_lags(tables.offset_commits(records), frame(spark, schemas.LOG_ENDS, ends))
+    found = tables.lag_samples(timed, frame(spark, schemas.GROUP_SNAPSHOTS, snapshots))
     rows = found.selectExpr("unix_seconds(ts) as second", "committed", "lag", "time_lag_ms", "owner").orderBy(
         "ts"
     )
@@ -137,7 +149,7 @@ def test_each_rule_of_lag_status_decides_a_window(spark: "SparkSession") -> None
         for name, (_, _, rows) in WINDOWS.items()
         for row in rows
     ]
-    found = tables.lag_status(frame(spark, schemas.LAG_SAMPLES, samples))
+    found = tables.lag_status(tables.judged(frame(spark, schemas.LAG_SAMPLES, samples)))
     last = {row.group_id: row for row in found.orderBy("ts").collect()}
     assert {name: (row.rule, row.status) for name, row in last.items()} == {
         name: (rule, status) for name, (rule, status, _) in WINDOWS.items()
@@ -145,10 +157,63 @@ def test_each_rule_of_lag_status_decides_a_window(spark: "SparkSession") -> None
     assert {row.rule for row in last.values()} == {rule.number for rule in RULES}
 
 
+def stored(
+    name: str, kind: str, state: str, since: float | None, *subscribed: list[str], number: int = 1
+) -> dict[str, Any]:
+    """A snapshot of a group whose members subscribe to these."""
+    members: list[tuple[Any, ...]] = [(str(topics), None, "c", "/h", 1, topics, []) for topics in subscribed]
+    since_ts = None if since is None else at(since)
+    place = {"group_id": name, "src_partition": 0, "src_offset": number}
+    return place | {"group_type": kind, "state": state, "since": since_ts, "members": members, "ts": at(0)}
+
+
+# Each group has committed at second 10; the retention is 100 seconds.
+EXPIRIES: dict[str, tuple[int, int | None, list[dict[str, Any]], dict[str, Any]]] = {
+    "a member subscribes to the topic": (1, None, [stored("", "classic", "Stable", 5, ["t"])], {}),
+    "another topic": (5, 110, [stored("", "classic", "Stable", 5, ["u"])], {}),
+    "connectors": (2, None, [stored("", "classic", "Stable", 5, [])], {}),
+    "the commit has an end": (3, 42, [stored("", "classic", "Empty", 30)], {"expire_ts": at(42)}),
+    "classic, empty since 30": (
+        4, 130, [stored("", "classic", "Stable", 5, ["t"]), stored("", "classic", "Empty", 30, number=2)], {},
+    ),
+    "classic, empty, not known since when": (5, 110, [stored("", "classic", "Empty", None)], {}),
+    "KIP-848, empty": (5, 110, [stored("", "consumer", "Empty", None)], {}),
+    "never had members": (5, 110, [], {}),
+}  # fmt: skip
+
+
+def test_offsets_expire_when_the_rules_say(spark: "SparkSession") -> None:
+    commits = [
+        row
+        for name, (_, _, _, others) in EXPIRIES.items()
+        for row in (
+            commit(0, 1, 1) | {"group_id": name},
+            commit(1, 2, 10) | {"group_id": name} | others,
+            commit(2, 2, 9) | {"group_id": name, "topic": "gone"},
+            commit(3, 0, 11, tombstone=True) | {"group_id": name, "topic": "gone"},
+        )
+    ]
+    snapshots = [row | {"group_id": name} for name, (_, _, those, _) in EXPIRIES.items() for row in those]
+    found = offset_expiry(
+        frame(spark, schemas.OFFSET_COMMITS, commits),
+        frame(spark, schemas.GROUP_SNAPSHOTS, snapshots),
+        100_000,
+    )
+    begin = int(START.timestamp())
+    asked = found.selectExpr("group_id", "rule", f"unix_seconds(expires) - {begin} as second").collect()
+    assert {row.group_id: (row.rule, row.second) for row in asked} == {
+        name: (rule, second) for name, (rule, second, _, _) in EXPIRIES.items()
+    }
+    assert len(asked) == len(EXPIRIES)
+    assert {row.rule for row in asked} == {rule.number for rule in EXPIRY_RULES}
+
+
 def test_a_lake_is_filled_from_a_broker_once_and_from_its_files_alike(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Broker(configs={"num.partitions": 2}, data=tmp_path / "data") as broker:
+    with Broker(
+        configs={"num.partitions": 2, "offsets.retention.minutes": 60}, data=tmp_path / "data"
+    ) as broker:
         with Producer(bootstrap_servers=broker.bootstrap) as producer:
             for number in range(10):
                 producer.send("orders", b"%d" % number, partition=number % 2)
@@ -160,29 +225,46 @@ def test_a_lake_is_filled_from_a_broker_once_and_from_its_files_alike(
                 seen += sum(map(len, consumer.poll(1_000).values()))
             consumer.commit()
         events: list[Event] = []
+        stopping = threading.Event()
+
+        def hear(event: Event) -> None:
+            events.append(event)
+            if len(events) == 3:
+                stopping.set()
+
         lake, copy = Lake(tmp_path / "lake"), Lake(tmp_path / "copy")
-        source = Cluster(bootstrap=broker.bootstrap, options={})
+        source = SourceCluster(bootstrap=broker.bootstrap, options={})
         with lake.writing():
-            fill(spark, lake, source, events.append, samples=3)
-            again = land(spark, lake, source)
-    assert again is not None
-    assert again.rows == {"log_ends": 2}  # nothing else is new
+            follow(spark, lake, source, Cadence(trigger=0, refresh=3_600, samples=3), stopping, hear)
+    # It lands at each trigger, and makes the tables at once and in the end.
+    assert [type(event) for event in events] == [LoadLanded, Refreshed, LoadLanded, Refreshed]
+    assert events[2].rows == {"log_ends": 2}  # nothing else is new
     landed = events[0].rows
     assert (sorted(landed), landed["log_ends"]) == (["journal", "log_ends", "records"], 8)
     with copy.writing():
         with monkeypatch.context() as earlier:  # the broker has written since the ends were looked up
             earlier.setattr("kohort.lake.landing.log_end", lambda those: max(log_end(those) - 2, 0))
             land(spark, copy, Files(tmp_path / "data"))
-        land(spark, copy, Files(tmp_path / "data"))
-    records = copy.read(spark, schemas.RECORDS, copy.manifest().fresh("records"))
-    places = rows(records.select("src_partition", "src_offset"))
-    assert places == sorted(set(places))
-    commits = tables.offset_commits(records).drop("load")
-    assert rows(commits) == rows(lake.read(spark, schemas.OFFSET_COMMITS))
+        fill(spark, copy, Files(tmp_path / "data"), lambda _: None)
+    for table, key in ((schemas.RECORDS, "(src_partition, src_offset)"), (schemas.JOURNAL, "event_id")):
+        there = copy.read(spark, table)
+        assert there.count() == there.selectExpr(key).distinct().count()
+    assert rows(copy.read(spark, schemas.OFFSET_COMMITS)) == rows(lake.read(spark, schemas.OFFSET_COMMITS))
     told = lake.read(spark, schemas.REBALANCES).select("gen_to", "inferred")
     assert rows(told) == [(1, False), (2, False)]  # the first generation, and the empty one behind it
-    guessed = tables.rebalances(tables.group_snapshots(records, {}), copy.read(spark, schemas.JOURNAL))
-    assert rows(guessed.select("gen_to", "inferred")) == [(1, True), (2, True)]  # files have no journal
+    assert ask(spark, lake.root, "select gen_to, inferred from rebalances order by gen_to", 9) == (
+        ["gen_to", "inferred"],
+        [[1, False], [2, False]],
+    )
+    asked = "select partition, expires - counts_from = interval 60 minutes from offset_expiry order by 1"
+    assert ask(spark, lake.root, asked, 9)[1] == [[0, True], [1, True]]
+    page = report(spark, lake.root)
+    assert "1 group, 2 rebalances" in page
+    assert all(f'<figure id="{name}"' in page for name in ("timeline", "phases", "lag", "members", "commits"))
+    assert rows(copy.read(spark, schemas.REBALANCES).select("gen_to", "inferred")) == rows(told)
+    snapshots, journal = copy.read(spark, schemas.GROUP_SNAPSHOTS), copy.read(spark, schemas.JOURNAL)
+    guessed = tables.rebalances(tables.stories(snapshots, journal.limit(0)))
+    assert rows(guessed.select("gen_to", "inferred")) == [(1, True), (2, True)]  # as from files of Kafka
 
 
 def rows(frame: "DataFrame") -> list[tuple[Any, ...]]:

@@ -4,12 +4,17 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kohort import Admin, Producer
+from kohort.lake import schemas
+from kohort.lake.landing import SourceCluster, land
+from kohort.lake.store import Lake
+from kohort.security.certs import DevAuthority
 from kohort.spark.pipelines.archive import ArchiveOptions, archive
 from kohort.spark.pipelines.parquet import read_columns
 from kohort.testing import Broker
@@ -43,14 +48,16 @@ def send(broker: Broker, topic: str) -> None:
             producer.send(topic, b"%d" % number, partition=number % 2)
 
 
-def pasted(broker: Broker, password: str = CANARY, user: str = "alice", module: str = "") -> dict[str, str]:
+def pasted(
+    broker: Broker, password: str = CANARY, user: str = "alice", module: str = "", trust: str = ""
+) -> dict[str, str]:
     """Options as people paste them from Spark's own connector; the certificate without its line breaks."""
     scram = module or "org.apache.kafka.common.security.scram.ScramLoginModule"
     return {
         "kafka.bootstrap.servers": broker.bootstrap,
         "kafka.security.protocol": "SASL_SSL",
         "kafka.ssl.truststore.type": "PEM",
-        "kafka.ssl.truststore.certificates": broker.certificate.replace("\n", " "),
+        "kafka.ssl.truststore.certificates": (trust or broker.certificate).replace("\n", " "),
         "kafka.sasl.mechanism": "SCRAM-SHA-512",
         "kafka.sasl.jaas.config": f'{scram} required username="{user}" password="{password}";',
     }
@@ -106,6 +113,10 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
     "password": ({"password": f"{CANARY}-wrong"}, "does not accept user 'alice' with SCRAM-SHA-512"),
     "module": ({"module": "com.sun.security.auth.module.Krb5LoginModule"}, "Krb5LoginModule"),
     "file": ({"password": "@/no/such/file"}, "cannot read the file /no/such/file"),
+    "authority": (
+        {"trust": DevAuthority(datetime.now(UTC), name="another").certificate},
+        "is signed by an unknown authority",
+    ),
     "rights": ({"user": "bob", "password": f"{CANARY}-of-bob"}, "TopicAuthorization"),
 }
 
@@ -120,6 +131,24 @@ def test_what_is_wrong_is_named_and_the_traceback_has_no_secret(
     with pytest.raises(Exception, match=why) as refused:
         spark.read.format("kohort").options(**options, subscribe="missing").load().collect()
     assert CANARY not in repr(refused.value) + str(refused.value) + str(refused.getrepr())
+
+
+def test_a_lake_is_filled_from_a_secured_broker_and_keeps_no_secret(
+    broker: Broker, spark: "SparkSession", tmp_path: Path
+) -> None:
+    """Security scenario 56. Driver and tasks of a load log in."""
+    broker.create_topic("watched")
+    with Admin(broker.bootstrap, **broker.client_security("alice")) as admin:
+        admin.alter_group_offsets("watcher", {("watched", 0): 7})
+    options = pasted(broker)
+    lake = Lake(tmp_path)
+    with lake.writing():
+        source = SourceCluster(bootstrap=options.pop("kafka.bootstrap.servers"), options=options)
+        landed = land(spark, lake, source)
+    committed = lake.read(spark, schemas.RECORDS).where("group_id = 'watcher'").select("topic", "committed")
+    assert committed.collect() == [("watched", 7)]
+    stored = "".join(path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file())
+    assert CANARY not in repr(landed) + stored
 
 
 def test_the_archive_lands_the_records_of_a_secured_broker(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer as Librdkafka
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition
 
 from kohort import Producer
 from kohort.client.producer.records import partition_for_key
@@ -25,10 +25,10 @@ def read_back(bootstrap: str, topic: str, partitions: int) -> "Iterator[Message]
     consumer = Librdkafka({"bootstrap.servers": bootstrap, "group.id": "nobody", "enable.auto.commit": False})
     try:
         for number in range(partitions):
-            _, end = consumer.get_watermark_offsets(Place(topic, number), timeout=60)
+            _, end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=60)
             if end == 0:
                 continue
-            consumer.assign([Place(topic, number, 0)])
+            consumer.assign([TopicPartition(topic, number, 0)])
             for _ in range(end):
                 message = consumer.poll(60)
                 assert message is not None, "librdkafka read nothing for a minute"

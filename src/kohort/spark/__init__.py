@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kohort import import_on_demand
 
 if TYPE_CHECKING:
-    from kohort.spark.group_drain import drain
+    from kohort.spark.group.drain import drain
     from kohort.spark.lag_events import watch_lag
     from kohort.spark.sessions import session, warm_up
 
@@ -18,7 +18,7 @@ __all__ = ["drain", "session", "warm_up", "watch_lag"]
 __getattr__ = import_on_demand(
     __name__,
     {
-        "drain": "kohort.spark.group_drain",
+        "drain": "kohort.spark.group.drain",
         "session": "kohort.spark.sessions",
         "warm_up": "kohort.spark.sessions",
         "watch_lag": "kohort.spark.lag_events",

@@ -7,11 +7,14 @@ from typing import Any
 from kohort.spark.errors import OptionError, unknown_option
 from kohort.spark.option_table import (
     ACCEPTED,
+    DRIVER,
+    EXECUTOR,
     FLAG,
     GROUP_ID,
     INSTANCE_ID,
     INT,
     REFUSED,
+    SECRETS_ON,
     SECURITY,
     SETTINGS,
     Setting,
@@ -31,13 +34,15 @@ _ASSIGNORS = {
 }
 
 
-def client_settings(kafka: Mapping[str, str], *, refuse_unknown: bool = True) -> dict[str, SettingValue]:
+def client_settings(
+    kafka: Mapping[str, str], *, refuse_unknown: bool = True, secrets_on: str = DRIVER
+) -> dict[str, SettingValue]:
     """Keyword arguments of ``ConsumerSettings`` from options without their ``kafka.``; raises OptionError.
 
     What has no meaning here is left out; what is refused or not spoken raises, and so does what is unknown,
     unless it may be ignored with a warning.
     """
-    settings: dict[str, SettingValue] = security_settings(kafka)
+    settings: dict[str, SettingValue] = security_settings(kafka, secrets_on)
     for name, text in kafka.items():
         if name.startswith(SECURITY):
             continue
@@ -47,11 +52,14 @@ def client_settings(kafka: Mapping[str, str], *, refuse_unknown: bool = True) ->
     return settings
 
 
-def security_settings(kafka: Mapping[str, str]) -> dict[str, Any]:
+def security_settings(kafka: Mapping[str, str], secrets_on: str = DRIVER) -> dict[str, Any]:
     """Keyword arguments of our clients from the security settings among the options; raises OptionError.
 
-    Secrets in files and environment variables are read here, on the driver: executors may lack both.
+    Secrets in files and environment variables are read here, on the driver: executors may lack both. With
+    ``secrets_on`` "executor" each process reads them when it logs in.
     """
+    if secrets_on not in (DRIVER, EXECUTOR):
+        raise OptionError(f"{SECRETS_ON} cannot be {secrets_on!r}", hint=f"it is {DRIVER} or {EXECUTOR}")
     given = {name: text for name, text in kafka.items() if name.startswith(SECURITY)}
     if not given:
         return {}
@@ -63,7 +71,10 @@ def security_settings(kafka: Mapping[str, str]) -> dict[str, Any]:
     try:
         found = security_arguments(given, is_text=True)
         SecuritySettings(**found)
-        found = {name: value.fixed() if isinstance(value, Secret) else value for name, value in found.items()}
+        if secrets_on == DRIVER:
+            found = {
+                name: value.fixed() if isinstance(value, Secret) else value for name, value in found.items()
+            }
     except KohortError as error:
         raise OptionError(f"kafka options of security: {error.args[0]}", hint=error.hint) from None
     if "sasl_oauth_extensions" in found:

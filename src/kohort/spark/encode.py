@@ -15,8 +15,8 @@ from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.records.from_columns import (
-    Columns,
     Int64s,
+    RecordColumns,
     cut,
     encode_headers,
     encode_payloads,
@@ -59,7 +59,7 @@ class Encoder:
 
     def encode(self, rows: pa.RecordBatch, now: int) -> Iterator[Block]:
         """All rows, those of a partition in their order; ``now`` (milliseconds since 1970) is their time."""
-        columns = Columns(
+        columns = RecordColumns(
             timestamps=np.full(rows.num_rows, now, np.int64),
             values=_binary(rows, "value"),
             keys=_binary(rows, "key"),
@@ -89,7 +89,7 @@ class Encoder:
             chosen = np.flatnonzero(numbers == number)
             yield topic, None if len(chosen) == rows.num_rows else chosen
 
-    def _encode(self, topic: str, columns: Columns, given: Int64s) -> Iterator[Block]:
+    def _encode(self, topic: str, columns: RecordColumns, given: Int64s) -> Iterator[Block]:
         sizes = sizes_at_most(columns)
         largest = int(sizes.max())
         if largest > self._settings.max_request_size:
@@ -108,7 +108,7 @@ class Encoder:
         for start, payload in zip(starts, payloads, strict=True):
             yield Block(TopicPartition(TopicName(topic), Partition(int(partitions[start]))), payload)
 
-    def _place(self, topic: str, columns: Columns, sizes: Int64s, given: Int64s) -> Int64s:
+    def _place(self, topic: str, columns: RecordColumns, sizes: Int64s, given: Int64s) -> Int64s:
         """By the column "partition", else by key, else together until a batch is full of them."""
         count, available = self._layout(topic)
         if int(given.max()) >= count:

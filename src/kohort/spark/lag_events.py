@@ -88,7 +88,7 @@ class LagListener(StreamingQueryListener):
 
 
 def watch_lag(spark: "SparkSession") -> LagListener:
-    """Hear of the lag of all queries of this session: in ``newest`` of the listener, by query."""
+    """Follow the lag of all queries of this session: ``newest`` of the listener has it by query."""
     listener = LagListener()
     spark.streams.addListener(listener)
     return listener

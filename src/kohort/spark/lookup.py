@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from kohort.client.admin import Admin, AsyncAdmin
-from kohort.client.admin.results import CommittedOffset, ListedOffset
+from kohort.client.admin.results import CommittedOffset, ListedOffset, Resource, ResourceType
 from kohort.client.admin.topics import OffsetSpec
 from kohort.client.consumer.settings import consumer_settings
 from kohort.client.errors import BrokerError, UnknownTopicError
@@ -158,6 +158,21 @@ class Lookup:
 
     def _named(self, names: Collection[str], missing_ok: bool) -> list[TopicInfo]:
         return _existing(self._ask(lambda admin: admin.describe_topics(names)), missing_ok)
+
+    # Brokers
+
+    def broker_config(self, name: str) -> str | None:
+        """A config of one of the brokers; None if it may not be read."""
+
+        async def ask(admin: AsyncAdmin) -> str | None:
+            nodes = (await admin.describe_cluster()).nodes
+            asked = [Resource(ResourceType.BROKER, str(node.node_id)) for node in nodes[:1]]
+            for found in (await admin.describe_configs(asked)).values():
+                if not isinstance(found, BrokerError) and name in found:
+                    return found[name].value
+            return None
+
+        return self._ask(ask)
 
     # Offsets of logs
 

@@ -21,7 +21,7 @@ from kohort.client.errors import (
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import OptionError
-from kohort.spark.group_plan import NOT_ASSIGNED, GroupAssignment
+from kohort.spark.group.plan import NOT_ASSIGNED, GroupAssignment
 from kohort.spark.offsets import Assign, SubscribePattern, SubscribeTo
 from kohort.spark.options import SourceOptions
 

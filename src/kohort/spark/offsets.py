@@ -119,7 +119,7 @@ class AtTimestamps:
     or_latest: bool = False
 
 
-Place = Earliest | Latest | FromGroup | AtOffsets | AtTimestamp | AtTimestamps
+OffsetsSpec = Earliest | Latest | FromGroup | AtOffsets | AtTimestamp | AtTimestamps
 
 
 def topic_partition(topic: str, partition: int) -> TopicPartition:

@@ -80,6 +80,11 @@ OPTIONS = (
         "kohort.task.offsets", "`5000`", BOTH,
         "small ranges of offsets share a task up to so many; 1: a task for each range, as in the connector",
     ),
+    Option(
+        "kohort.secrets.on", "`driver`", BOTH,
+        "where the files and variables of secrets (`@FILE`, `env:NAME`) are read: by the `driver`, which "
+        "sends the secrets to tasks, or by each process that logs in (`executor`); also in writes",
+    ),
     Option("kohort.batch.rows", "`20000`", BOTH, "rows of an Arrow batch"),
     Option(
         "kohort.push.filters", "`false`", BATCH,
@@ -121,6 +126,8 @@ SETTINGS = {
 """``kafka.<name>`` of these goes to our client."""
 
 UNKNOWN_OPTIONS = "kohort.unknown.options"
+SECRETS_ON = "kohort.secrets.on"
+DRIVER, EXECUTOR = "driver", "executor"
 GROUP_ID, INSTANCE_ID = "group.id", "group.instance.id"
 
 ACCEPTED = frozenset(
@@ -146,5 +153,7 @@ REFUSED = {
 }
 """Settings that Spark's connector refuses as well, and what to do instead."""
 
-SECURITY = ("security.", "ssl.", "sasl.", "enable.ssl.", "enable.sasl.")
-"""Prefixes of security settings: those of Java and of librdkafka, see docs/howto/secured-cluster.md."""
+SECURITY = tuple(
+    prefix + mark for prefix in ("security", "ssl", "sasl", "enable.ssl", "enable.sasl") for mark in "._"
+)
+"""Prefixes of security settings: of Java, librdkafka and our client, see docs/howto/secured-cluster.md."""

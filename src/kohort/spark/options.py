@@ -21,7 +21,7 @@ from kohort.spark.offsets import (
     Earliest,
     FromGroup,
     Latest,
-    Place,
+    OffsetsSpec,
     SubscribePattern,
     SubscribeTo,
     Topics,
@@ -29,7 +29,15 @@ from kohort.spark.offsets import (
     parse_partitions,
     show,
 )
-from kohort.spark.option_table import GROUP_ID, INSTANCE_ID, OPTIONS, UNKNOWN_OPTIONS
+from kohort.spark.option_table import (
+    DRIVER,
+    EXECUTOR,
+    GROUP_ID,
+    INSTANCE_ID,
+    OPTIONS,
+    SECRETS_ON,
+    UNKNOWN_OPTIONS,
+)
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 HEADERS = "headers"
@@ -46,8 +54,8 @@ class SourceOptions:
 
     bootstrap: str
     topics: Topics
-    starting: Place
-    ending: Place = field(default_factory=Latest)
+    starting: OffsetsSpec
+    ending: OffsetsSpec = field(default_factory=Latest)
     fail_on_data_loss: bool = True
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
@@ -98,7 +106,11 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
         _check_bounds(starting, ending)
     if isinstance(starting, FromGroup) and not group_id:
         raise OptionError("startingOffsets=group needs a group", hint='set "kafka.group.id"')
-    settings = client_settings(given.kafka, refuse_unknown=given.refuses_unknown)
+    settings = client_settings(
+        given.kafka,
+        refuse_unknown=given.refuses_unknown,
+        secrets_on=given.one_of(SECRETS_ON, (DRIVER, EXECUTOR), DRIVER),
+    )
     return SourceOptions(
         bootstrap=given.bootstrap,
         topics=topics,
@@ -247,7 +259,7 @@ def _table() -> OptionError:
 
 def _unknown(name: str) -> OptionError:
     if name.lower() == "path":
-        return OptionError("a topic is no path", hint='name topics with the option "subscribe"')
+        return OptionError("a topic is not a path", hint='name topics with the option "subscribe"')
     close = get_close_matches(name.lower(), _NAMES, n=1)
     hint = f"did you mean {_NAMES[close[0]]}?" if close else "see docs/reference/spark-options.md"
     return OptionError(f"there is no option {name!r}", hint=hint)
@@ -290,20 +302,20 @@ def _commit(given: _Given, group_id: str | None) -> str:
     return commit
 
 
-def _default_start(streaming: bool, commit: str) -> Place:
+def _default_start(streaming: bool, commit: str) -> OffsetsSpec:
     if not streaming:
         return Earliest()
     return FromGroup() if commit == "member" else Latest()
 
 
-def _reset(given: _Given, starting: Place, streaming: bool) -> str:
+def _reset(given: _Given, starting: OffsetsSpec, streaming: bool) -> str:
     default = "latest" if streaming else "earliest"
     if isinstance(starting, Earliest):
         default = "earliest"  # a member starts at its group's commits, and there without one
     return given.one_of("kohort.offset.reset", ("earliest", "latest"), default)
 
 
-def _place(given: _Given, side: str, default: Place) -> Place:
+def _place(given: _Given, side: str, default: OffsetsSpec) -> OffsetsSpec:
     """Where to start or to end; of several options the first wins, as in Spark's connector."""
     or_latest = side == "ending" or (
         given.one_of("startingOffsetsByTimestampStrategy", ("error", "latest"), "error") == "latest"
@@ -315,7 +327,7 @@ def _place(given: _Given, side: str, default: Place) -> Place:
         return AtTimestamps(parse_offsets(by_time, text), or_latest)
     name = f"{side}Offsets"
     text = given.text(name)
-    named: dict[str, Place] = {"earliest": Earliest(), "latest": Latest(), "group": FromGroup()}
+    named: dict[str, OffsetsSpec] = {"earliest": Earliest(), "latest": Latest(), "group": FromGroup()}
     if text is None:
         return default
     if text.lower() in named:
@@ -329,7 +341,7 @@ def _place(given: _Given, side: str, default: Place) -> Place:
     return AtOffsets(offsets)
 
 
-def _check_bounds(starting: Place, ending: Place) -> None:
+def _check_bounds(starting: OffsetsSpec, ending: OffsetsSpec) -> None:
     """What makes no sense in a batch query, as far as offsets are known yet."""
     if isinstance(starting, Latest):
         raise OptionError("startingOffsets cannot be latest in a batch query", hint="nothing would be read")

@@ -15,7 +15,7 @@ from kohort.spark.offsets import (
     FromGroup,
     Latest,
     Offsets,
-    Place,
+    OffsetsSpec,
     show,
 )
 
@@ -29,7 +29,7 @@ class Logs(Protocol):
     def committed(self, partitions: Collection[TopicPartition]) -> Offsets: ...
 
 
-def resolve(place: Place, partitions: Collection[TopicPartition], logs: Logs, *, reset: str) -> Offsets:
+def resolve(place: OffsetsSpec, partitions: Collection[TopicPartition], logs: Logs, *, reset: str) -> Offsets:
     """The offset of a place in each partition; ``reset`` is for partitions the group has no commit for.
 
     Raises OptionError if JSON does not name exactly the partitions, NoMatchingOffsetError for a time that no

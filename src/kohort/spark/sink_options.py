@@ -22,8 +22,8 @@ from kohort.client.producer.settings import ProducerSettings
 from kohort.client.settings import SettingError
 from kohort.spark.client_settings import security_settings
 from kohort.spark.errors import OptionError, unknown_option
+from kohort.spark.option_table import DRIVER, SECRETS_ON, SECURITY, UNKNOWN_OPTIONS
 from kohort.spark.option_table import OPTIONS as SOURCE_OPTIONS
-from kohort.spark.option_table import SECURITY, UNKNOWN_OPTIONS
 
 _KAFKA = "kafka."
 _BOOTSTRAP = "kafka.bootstrap.servers"
@@ -115,15 +115,13 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     kafka = {
         name.removeprefix(_KAFKA): text.strip() for name, text in given.items() if name.startswith(_KAFKA)
     }
-    settings |= security_settings(kafka)
+    settings |= security_settings(kafka, given.get(SECRETS_ON, DRIVER).strip().lower())
     is_refused = given.get(UNKNOWN_OPTIONS, "refuse").strip().lower() != "warn"
     for name, text in given.items():
-        if name.removeprefix(_KAFKA).startswith(SECURITY):
-            continue
-        if name.startswith(_KAFKA):
-            _apply(settings, name.removeprefix(_KAFKA), text, is_refused)
-        else:
+        if not name.startswith(_KAFKA):
             _check_own(name, is_refused)
+        elif not name.removeprefix(_KAFKA).startswith(SECURITY):
+            _apply(settings, name.removeprefix(_KAFKA), text, is_refused)
     try:
         ProducerSettings(**settings)
     except SettingError as error:
@@ -142,6 +140,8 @@ def in_kafkas_words(text: str) -> str:
 def _check_own(name: str, is_refused: bool) -> None:
     if name.startswith("kohort.transaction"):
         raise OptionError(f"the option {name} is not supported", hint=_NO_TRANSACTIONS)
+    if name.startswith(SECURITY):  # without effect the records would go out in the clear
+        raise OptionError(f"a write has no option {name!r}", hint=f"did you mean {_KAFKA}{name}?")
     if name not in _WITHOUT_EFFECT:
         close = get_close_matches(name, [_TOPIC, _BOOTSTRAP, *_WITHOUT_EFFECT], n=1)
         hint = f"did you mean {close[0]}?" if close else f"a write has {_TOPIC}, {_BOOTSTRAP} and kafka.*"

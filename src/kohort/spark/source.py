@@ -62,7 +62,7 @@ class KohortDataSource(DataSource):
         except OptionError as error:
             return RefusedStream(error)
         if options.is_member:
-            from kohort.spark.group import GroupStreamReader
+            from kohort.spark.group.reader import GroupStreamReader
 
             return GroupStreamReader(options, schema)
         from kohort.spark.stream import StreamReader

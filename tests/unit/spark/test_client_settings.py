@@ -57,6 +57,35 @@ def test_security_settings_are_those_of_java_and_secrets_are_read_on_the_driver(
     assert consumer_settings(settings).ssl_cafile == "ca.pem"
 
 
+def test_secrets_stay_in_their_files_and_variables_if_executors_read_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Security trap 18. The paths and variables may be those of executors only."""
+    password = tmp_path / "password"
+    given = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.jaas.config": f'a.PlainLoginModule required username="alice" password="@{password}";',
+    }
+    with pytest.raises(OptionError, match="cannot read the file"):
+        client_settings(given)
+    shipped = pickle.dumps(client_settings(given, secrets_on="executor"))
+    password.write_text("canary")
+    assert pickle.loads(shipped)["sasl_plain_password"].reveal() == "canary"
+    assert b"canary" not in shipped
+    given["sasl.jaas.config"] = 'a.PlainLoginModule required username="alice" password="env:DOORS_SECRET";'
+    shipped = pickle.dumps(client_settings(given, secrets_on="executor"))
+    monkeypatch.setenv("DOORS_SECRET", "other")
+    assert pickle.loads(shipped)["sasl_plain_password"].reveal() == "other"
+    with pytest.raises(OptionError, match=r"kohort\.secrets\.on cannot be 'task'"):
+        client_settings(given, secrets_on="task")
+
+
+def test_names_with_underscores_are_the_same_settings() -> None:
+    given = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+    given |= {"sasl_plain_username": "alice", "sasl_plain_password": "canary"}
+    assert consumer_settings(client_settings(given)).sasl_plain_username == "alice"
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [

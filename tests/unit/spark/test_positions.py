@@ -14,7 +14,7 @@ from kohort.spark.offsets import (
     FromGroup,
     Latest,
     Offsets,
-    Place,
+    OffsetsSpec,
     topic_partition,
 )
 from kohort.spark.positions import resolve
@@ -51,7 +51,7 @@ class TwoLogs:
         (AtTimestamps({A: 1_000, B: 99_000}, or_latest=True), {A: 11, B: 20}),
     ],
 )
-def test_a_place_is_an_offset_in_each_partition(place: Place, offsets: Offsets) -> None:
+def test_a_place_is_an_offset_in_each_partition(place: OffsetsSpec, offsets: Offsets) -> None:
     assert resolve(place, [A, B], TwoLogs(), reset="earliest") == offsets
 
 
@@ -65,6 +65,6 @@ def test_a_time_that_no_record_reaches_is_an_error_with_advice() -> None:
 
 
 @pytest.mark.parametrize("place", [AtOffsets({A: 1}), AtTimestamps({A: 1, B: 1, topic_partition("u", 0): 1})])
-def test_json_names_all_partitions_and_no_others(place: Place) -> None:
+def test_json_names_all_partitions_and_no_others(place: OffsetsSpec) -> None:
     with pytest.raises(OptionError, match="exactly the partitions that are read"):
         resolve(place, [A, B], TwoLogs(), reset="latest")

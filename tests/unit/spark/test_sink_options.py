@@ -93,6 +93,8 @@ def test_every_setting_exists_in_our_producer() -> None:
         ({**HERE, "kohort.transactional.id": "x"}, "no transactions yet"),
         ({**HERE, "kafka.security.protocol": "TLS"}, "one of PLAINTEXT, SSL"),
         ({**HERE, "kafka.sasl.mechanism": "PLAIN"}, "sasl_mechanism has no effect"),
+        ({**HERE, "security.protocol": "SSL"}, "did you mean kafka.security.protocol"),
+        ({**HERE, "kohort.secrets.on": "task"}, "it is driver or executor"),
     ],
 )  # fmt: skip
 def test_an_option_that_cannot_work_is_refused(options: dict[str, str], words: str) -> None:

@@ -21,7 +21,7 @@ from kohort.client.settings import ClientOptions, secured
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition, is_legal_name, show_topic_id
-from kohort.spark.group_offsets import from_json, held_in
+from kohort.spark.group.offsets import from_json, held_in
 from kohort.spark.pipelines.compaction import Sizes, compact
 from kohort.spark.pipelines.files import CannotExchangeError, LocalFiles, check_directory
 from kohort.spark.pipelines.forms import Evolve, Values
@@ -293,7 +293,7 @@ class _Run:
 
     def _come_to_rest(self, query: "StreamingQuery", checkpoint: Path) -> None:
         """Stop between two batches: the source commits the last one then, and leaves the group."""
-        from kohort.spark.group_drain import drain_at
+        from kohort.spark.group.drain import drain_at
 
         if self._options.once or self._options.trigger_seconds <= 1:
             drain_at(query, checkpoint, _LAST_BATCH_SECONDS)  # exact, but has to wait for the next trigger

@@ -53,8 +53,12 @@ def is_uri(root: Path) -> bool:
 def check_directory(root: Path) -> None:
     """Raises UnfitDirectoryError for an object store, and where locks do not work. Makes the directory."""
     if found := _URI.match(str(root)):
-        raise UnfitDirectoryError(str(root), f"{found[1]} is no directory, and has no locks")
+        raise UnfitDirectoryError(str(root), f"{found[1]} is not a directory, and has no locks")
     root.mkdir(parents=True, exist_ok=True)
+    if (kind := file_system(root.resolve(), _mounts())) in _STORES:
+        raise UnfitDirectoryError(
+            str(root), f"{kind} is an object store, which copies where it should rename"
+        )
     files = LocalFiles(root)
     probe = f"_kohort/lock-probe-{uuid4().hex[:8]}"
     try:
@@ -67,6 +71,32 @@ def check_directory(root: Path) -> None:
         files.at(probe).unlink(missing_ok=True)
 
 
+# Object stores that are mounted: they lock on one machine only, and copy a file to give it another name.
+_STORES = {
+    *("fuse.s3fs", "fuse.goofys", "fuse.geesefs", "fuse.mount-s3", "fuse.mountpoint-s3", "fuse.rclone"),
+    *("fuse.gcsfuse", "fuse.blobfuse", "fuse.blobfuse2", "fuse.ossfs"),
+}
+
+
+def _mounts() -> str:
+    """What is mounted, as Linux lists it; nothing is known elsewhere."""
+    try:
+        return Path("/proc/self/mountinfo").read_text()
+    except OSError:
+        return ""
+
+
+def file_system(directory: Path, mounts: str) -> str:
+    """The kind of the file system that has a directory, such as ``ext4``; "" if it is not listed."""
+    found, longest = "", -1
+    for line in mounts.splitlines():
+        place, _, source = line.partition(" - ")
+        mounted = Path(place.split()[4].replace("\\040", " "))
+        if directory.is_relative_to(mounted) and len(mounted.parts) > longest:
+            found, longest = source.split()[0], len(mounted.parts)
+    return found
+
+
 class DirectoryEntry(NamedTuple):
     """One name in a directory."""
 
@@ -75,7 +105,7 @@ class DirectoryEntry(NamedTuple):
     is_directory: bool
 
 
-class Files(Protocol):
+class FileTree(Protocol):
     """A tree of files; paths start at its root."""
 
     def read(self, path: str) -> bytes | None:

@@ -25,7 +25,8 @@ def claimed(files: LocalFiles, wanted: str | None) -> Iterator[str]:
     """
     if wanted is not None and not is_legal_name(wanted):
         raise InstanceError(
-            f"{wanted!r} is no name for an instance", hint="letters, digits, dots, dashes and underscores"
+            f"{wanted!r} cannot be the name of an instance",
+            hint="letters, digits, dots, dashes and underscores",
         )
     for name in [wanted] if wanted else map(str, range(1, _MOST + 1)):
         with files.locked_if_free(f"{STATE}/_instances/{name}.lock") as ours:

@@ -98,7 +98,7 @@ class Lander:
         planned = {partition: span for partition, span in plan.offsets.items() if span.size > 0}
         topics = {topic for topic, _ in planned}
         tables = {topic: Table(LocalFiles(self.root), topic, self.values) for topic in topics}
-        landed: list[_Part] = []
+        landed: list[_TableLanding] = []
         for _ in range(_ATTEMPTS):
             ids = self._ids_of(topics, plan)
             ledgers = {topic: table.ledger() for topic, table in tables.items()}
@@ -127,7 +127,7 @@ class Lander:
                 found[topic] = planned or now
         return found
 
-    def _attempt(self, cut: "_Cut", tables: Mapping[str, Table], ids: TopicIds) -> list["_Part"]:
+    def _attempt(self, cut: "_Cut", tables: Mapping[str, Table], ids: TopicIds) -> list["_TableLanding"]:
         """Write what is missing aside, and publish it table by table; what was overtaken stays missing."""
         files = LocalFiles(self.root)
         name = f"{self.instance}-{cut.batch:08}-{uuid4().hex[:8]}"
@@ -189,7 +189,7 @@ class _Cut(NamedTuple):
         return self.frame.join(F.broadcast(spans), is_there, "left_anti")
 
 
-class _Part(NamedTuple):
+class _TableLanding(NamedTuple):
     """What of a micro-batch lands in one table."""
 
     topic: str
@@ -197,7 +197,7 @@ class _Part(NamedTuple):
     files: Sequence[Staged]
 
 
-def _part(topic: str, topic_id: str, cut: _Cut, staged: Sequence[Staged]) -> _Part:
+def _part(topic: str, topic_id: str, cut: _Cut, staged: Sequence[Staged]) -> _TableLanding:
     """The landings of one topic, with its files' rows; raises StrayRecordError."""
     missing = {partition: spans for (name, partition), spans in cut.missing.items() if name == topic}
     good: Counter[int] = Counter()
@@ -221,7 +221,7 @@ def _part(topic: str, topic_id: str, cut: _Cut, staged: Sequence[Staged]) -> _Pa
         for partition, spans in sorted(missing.items())
         for number, span in enumerate(spans)
     ]
-    return _Part(topic, landings, staged)
+    return _TableLanding(topic, landings, staged)
 
 
 def _moves(staged: Sequence[Staged], table: Table, name: str) -> list[PendingMove]:
@@ -233,7 +233,7 @@ def _moves(staged: Sequence[Staged], table: Table, name: str) -> list[PendingMov
     ]
 
 
-def _summary(batch: int, wanted: int, gone: int, parts: Sequence[_Part]) -> BatchReport:
+def _summary(batch: int, wanted: int, gone: int, parts: Sequence[_TableLanding]) -> BatchReport:
     landings = [landing for part in parts for landing in part.landings]
     rows: Counter[str] = Counter()
     for part in parts:

@@ -12,7 +12,7 @@ name. Every change is made under the table's lock, which the kernel takes from a
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kohort.spark.pipelines.files import DirectoryEntry, Files, LocalFiles
+from kohort.spark.pipelines.files import DirectoryEntry, FileTree, LocalFiles
 from kohort.spark.pipelines.ledger import (
     Landing,
     Ledger,
@@ -32,7 +32,7 @@ PARQUET = ".parquet"
 class Table:
     """The table of one topic. Any number of processes may have it open."""
 
-    def __init__(self, files: Files, topic: str, values: str = "") -> None:
+    def __init__(self, files: FileTree, topic: str, values: str = "") -> None:
         """``values`` is for those who may be the first to publish."""
         self.files = files
         self.topic = topic

@@ -9,7 +9,7 @@ import pytest
 from kohort import Producer
 from kohort.client.admin import Admin
 from kohort.spark import sessions
-from kohort.spark.group_offsets import GroupOffsetSpan, to_json
+from kohort.spark.group.offsets import GroupOffsetSpan, to_json
 from kohort.spark.offsets import topic_partition
 from kohort.spark.options import parse_source_options
 from kohort.spark.pipelines.archive import (

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kohort.spark.pipelines.files import UnfitDirectoryError, check_directory
+from kohort.spark.pipelines import files
+from kohort.spark.pipelines.files import UnfitDirectoryError, check_directory, file_system
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,31 @@ def test_a_file_system_whose_locks_lock_nothing_is_refused(
     monkeypatch.setattr(fcntl, "flock", lambda *_: None)
     with pytest.raises(UnfitDirectoryError, match="two processes would get the same lock"):
         check_directory(tmp_path)
+
+
+MOUNTS = """\
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+40 22 0:35 / /mnt/my\\040bucket rw,nosuid shared:20 - fuse.s3fs s3fs rw,user_id=0
+41 40 0:36 / /mnt/my\\040bucket/disk rw - xfs /dev/sdb rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("directory", "kind"),
+    [
+        ("/home/archive", "ext4"),
+        ("/mnt/my bucket", "fuse.s3fs"),
+        ("/mnt/my bucket/shop", "fuse.s3fs"),
+        ("/mnt/my bucket/disk/shop", "xfs"),
+        ("/mnt/my buckets", "ext4"),
+    ],
+)
+def test_a_directory_is_of_the_file_system_that_is_mounted_nearest(directory: str, kind: str) -> None:
+    assert file_system(Path(directory), MOUNTS) == kind
+
+
+def test_a_mounted_object_store_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounted = f"9 1 0:9 / {tmp_path.resolve()} rw - fuse.s3fs s3fs rw\n"
+    monkeypatch.setattr(files, "_mounts", lambda: mounted)
+    with pytest.raises(UnfitDirectoryError, match=r"fuse\.s3fs is an object store"):
+        check_directory(tmp_path / "shop")

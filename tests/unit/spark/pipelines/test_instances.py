@@ -28,7 +28,7 @@ def test_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InstanceError, match="no name"), claimed(LocalFiles(tmp_path), "../x"):
+    with pytest.raises(InstanceError, match="cannot be the name"), claimed(LocalFiles(tmp_path), "../x"):
         pass
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kohort.spark.group_checkpoint import AcknowledgedOffsets, Checkpoint, local_path
-from kohort.spark.group_offsets import GroupOffsetJson
+from kohort.spark.group.checkpoint import AcknowledgedOffsets, Checkpoint, local_path
+from kohort.spark.group.offsets import GroupOffsetJson
 from kohort.spark.offsets import topic_partition
 
 END = {"t": {"0": {"from": 1, "to": 5, "epoch": 2}}}

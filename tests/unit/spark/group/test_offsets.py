@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.spark.errors import OptionError
-from kohort.spark.group_offsets import GroupOffsetSpan, from_json, held_in, ranges_of, to_json
+from kohort.spark.group.offsets import GroupOffsetSpan, from_json, held_in, ranges_of, to_json
 from kohort.spark.offsets import OffsetRange, topic_partition
 
 A, B, C = (topic_partition("t", number) for number in range(3))

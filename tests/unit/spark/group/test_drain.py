@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kohort.spark.group_checkpoint import Checkpoint
-from kohort.spark.group_drain import DrainError, drain, drain_at
+from kohort.spark.group.checkpoint import Checkpoint
+from kohort.spark.group.drain import DrainError, drain, drain_at
 
 
 class FakeQuery:

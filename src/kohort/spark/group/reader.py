@@ -1,6 +1,6 @@
 """The reader of a streaming query that is a member of a consumer group: ``kafka.group.id`` is given.
 
-Spark's calls come in and are passed on; ``group_query`` has the run, ``group_plan`` the decisions. The rules
+Spark's calls come in and are passed on; ``query`` has the run, ``plan`` the decisions. The rules
 of commits, rebalances and hand-over are in ``docs/howto/spark-groups.md``.
 """
 
@@ -18,11 +18,11 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from kohort.spark.errors import TopicMadeAgainError
-from kohort.spark.group_checkpoint import Checkpoint, NoNotes, local_path
-from kohort.spark.group_logs import accept
-from kohort.spark.group_offsets import GroupOffsetJson, Spans, from_json, ranges_of
-from kohort.spark.group_plan import of_these_topics
-from kohort.spark.group_query import GroupQuery, QueryInputs
+from kohort.spark.group.checkpoint import Checkpoint, NoNotes, local_path
+from kohort.spark.group.logs import accept
+from kohort.spark.group.offsets import GroupOffsetJson, Spans, from_json, ranges_of
+from kohort.spark.group.plan import of_these_topics
+from kohort.spark.group.query import GroupQuery, QueryInputs
 from kohort.spark.lifecycle import stop_on_sigterm
 from kohort.spark.lookup import Lookup
 from kohort.spark.member import QueryMember, assigned_in_a_group
@@ -134,7 +134,7 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if directory is None:
             if location is not None:
                 _log.warning(
-                    "kohort.checkpoint %r is no local path: a stop does not commit its last batch, and a "
+                    "kohort.checkpoint %r is not a local path: a stop does not commit its last batch, and a "
                     "reset of the group is not followed",
                     location,
                 )

@@ -10,8 +10,8 @@ from kohort.client.errors import BrokerError, UnknownTopicError
 from kohort.model.errors import ErrorCode
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import DataLossError
-from kohort.spark.group_logs import GroupLogs
-from kohort.spark.group_query import GroupQuery, QueryInputs
+from kohort.spark.group.logs import GroupLogs
+from kohort.spark.group.query import GroupQuery, QueryInputs
 from kohort.spark.offsets import Offsets, SubscribeTo
 
 A, B, C = PARTITIONS

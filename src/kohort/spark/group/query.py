@@ -1,4 +1,4 @@
-"""A streaming query in its group: asks the member and the logs, lets ``group_plan`` decide, carries it out.
+"""A streaming query in its group: asks the member and the logs, lets ``plan`` decide, carries it out.
 
 Lives in Spark's runner process for one run of the query. Every wait in here has an end: a trigger that finds
 the group rebalancing or a broker away returns without news, and the next one tries again.
@@ -13,14 +13,14 @@ from kohort.model.errors import KohortError
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import DataLossError, FencedError, TopicMadeAgainError
-from kohort.spark.group_checkpoint import AcknowledgedOffsets, NoNotes, Notes
-from kohort.spark.group_logs import GroupLogs, QueryLogs, accept
-from kohort.spark.group_offsets import GroupOffsetJson, Spans, from_json, to_json
-from kohort.spark.group_plan import (
+from kohort.spark.group.checkpoint import AcknowledgedOffsets, NoNotes, Notes
+from kohort.spark.group.logs import GroupLogs, QueryLogs, accept
+from kohort.spark.group.offsets import GroupOffsetJson, Spans, from_json, to_json
+from kohort.spark.group.plan import (
     NOT_ASSIGNED,
     GroupAssignment,
     HeldPartitions,
-    Known,
+    KnownOffsets,
     PlanLimits,
     caught_up,
     due_commits,
@@ -38,7 +38,7 @@ from kohort.spark.offsets import (
     FromGroup,
     Latest,
     Offsets,
-    Place,
+    OffsetsSpec,
     TopicIds,
     listed,
     made_again,
@@ -283,7 +283,7 @@ class GroupQuery:
         starts = resolve(self._place(unknown), unknown, self._logs, reset=self._options.offset_reset)
         return taken_over(assignment, known, starts | self._topics.starts(known.new), past)
 
-    def _tell_of_resets(self, known: Known) -> None:
+    def _tell_of_resets(self, known: KnownOffsets) -> None:
         if known.set_back:
             _log.warning(
                 "group %r was set back, %s: reading again from there",
@@ -299,7 +299,7 @@ class GroupQuery:
                 listed(f"{where} only {known.behind[where]}" for where in sorted(known.behind)),
             )
 
-    def _place(self, partitions: Collection[TopicPartition]) -> Place:
+    def _place(self, partitions: Collection[TopicPartition]) -> OffsetsSpec:
         """Where to start without a commit. JSON names all partitions of a topic, a member holds some."""
         match self._options.starting:
             case FromGroup():
@@ -331,7 +331,7 @@ class GroupQuery:
         recreated = [where for where in self._holdings.held if where.topic in topic_ids]
         starts = self._topics.starts(recreated)
         self._acknowledged.forget(topic_ids)
-        self._holdings = self._holdings.begun_anew(topic_ids, starts)
+        self._holdings = self._holdings.started_over(topic_ids, starts)
         self._commit_due()
 
     def _check_losses(self, ends: Mapping[TopicPartition, int], *, every: bool) -> None:

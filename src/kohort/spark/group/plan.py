@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
-from kohort.spark.group_offsets import GroupOffsetSpan, Spans
+from kohort.spark.group.offsets import GroupOffsetSpan, Spans
 from kohort.spark.offsets import Offsets, TopicIds, made_again
 from kohort.spark.planning import limit, volume
 
@@ -92,7 +92,7 @@ class HeldPartitions:
         seen = {where: position for where, position in self.seen.items() if where not in positions}
         return replace(self, held=held, seen=seen)
 
-    def begun_anew(self, topic_ids: TopicIds, starts: Mapping[TopicPartition, int]) -> "HeldPartitions":
+    def started_over(self, topic_ids: TopicIds, starts: Mapping[TopicPartition, int]) -> "HeldPartitions":
         """These topics are others than before: nothing holds of them but where they start."""
         held = {where: holding for where, holding in self.held.items() if where.topic not in topic_ids}
         seen = {where: position for where, position in self.seen.items() if where.topic not in topic_ids}
@@ -147,7 +147,7 @@ def past_of(
     )
 
 
-class Known(NamedTuple):
+class KnownOffsets(NamedTuple):
     """What is known of the partitions of a new assignment before logs are asked."""
 
     positions: Offsets
@@ -160,7 +160,7 @@ class Known(NamedTuple):
 
 def known_of(
     assignment: GroupAssignment, committed: Mapping[TopicPartition, int | None], past: Past
-) -> Known:
+) -> KnownOffsets:
     """Where the partitions of a new assignment go on."""
     positions: Offsets = {}
     set_back = []
@@ -179,7 +179,7 @@ def known_of(
         if commit is not None and done is not None and where not in past.acknowledged and commit < done.start:
             behind[where] = commit
     rest = [where for where in assignment.partitions if where not in positions]
-    return Known(
+    return KnownOffsets(
         positions,
         {where: committed.get(where) for where in positions},
         unknown=tuple(where for where in rest if where.topic not in past.topics),
@@ -190,7 +190,7 @@ def known_of(
 
 
 def taken_over(
-    assignment: GroupAssignment, known: Known, starts: Mapping[TopicPartition, int], past: Past
+    assignment: GroupAssignment, known: KnownOffsets, starts: Mapping[TopicPartition, int], past: Past
 ) -> HeldPartitions:
     """Hold exactly the partitions of ``assignment``; ``starts`` are those that had to be looked up."""
     positions = {**known.positions, **starts}

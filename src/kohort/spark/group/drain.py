@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kohort.model.errors import KohortError
-from kohort.spark.group_checkpoint import Checkpoint, local_path
+from kohort.spark.group.checkpoint import Checkpoint, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -13,12 +13,12 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import OptionError, TopicMadeAgainError
-from kohort.spark.group_checkpoint import Checkpoint, NoNotes, Notes
-from kohort.spark.group_offsets import GroupOffsetJson
-from kohort.spark.group_plan import NOT_ASSIGNED, GroupAssignment
-from kohort.spark.group_query import GroupQuery, QueryInputs
+from kohort.spark.group.checkpoint import Checkpoint, NoNotes, Notes
+from kohort.spark.group.offsets import GroupOffsetJson
+from kohort.spark.group.plan import NOT_ASSIGNED, GroupAssignment
+from kohort.spark.group.query import GroupQuery, QueryInputs
 from kohort.spark.member import NotJoinedError
-from kohort.spark.offsets import AtOffsets, FromGroup, Latest, Offsets, Place
+from kohort.spark.offsets import AtOffsets, FromGroup, Latest, Offsets, OffsetsSpec
 from kohort.spark.options import SourceOptions
 
 A, B, C = PARTITIONS
@@ -211,7 +211,11 @@ def test_a_batch_of_more_than_half_the_poll_interval_is_warned_of(caplog: pytest
 
 
 def test_where_nothing_is_committed_the_options_say_where_to_start() -> None:
-    places: list[tuple[Place, int]] = [(Latest(), 7), (FromGroup(), 7), (AtOffsets({A: 3, B: -2, C: -1}), 3)]
+    places: list[tuple[OffsetsSpec, int]] = [
+        (Latest(), 7),
+        (FromGroup(), 7),
+        (AtOffsets({A: 3, B: -2, C: -1}), 3),
+    ]
     for starting, expected in places:
         world = World()
         world.ends[A] = 7

@@ -12,7 +12,7 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import DataLossError
-from kohort.spark.group_plan import LostRecords, losses
+from kohort.spark.group.plan import LostRecords, losses
 from kohort.spark.offsets import Offsets, SubscribeTo, TopicIds, known_ids, show
 from kohort.spark.options import SourceOptions
 from kohort.spark.positions import Logs

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from kohort.model.topics import TopicPartition
-from kohort.spark.group_offsets import GroupOffsetSpan, Spans
-from kohort.spark.group_plan import (
+from kohort.spark.group.offsets import GroupOffsetSpan, Spans
+from kohort.spark.group.plan import (
     GroupAssignment,
     HeldPartitions,
     Holding,
@@ -164,9 +164,9 @@ def test_what_a_run_has_seen_of_the_old_topic_counts_for_nothing() -> None:
     assert (old.seen, old.topic_ids) == ({}, {T: "y"})
     assert old.topics == {T}
     assert old.void == {A, B}
-    anew = before.begun_anew({T: "y"}, {A: 0})
+    anew = before.started_over({T: "y"}, {A: 0})
     assert (anew.positions, anew.seen, anew.topic_ids) == ({A: 0}, {}, {T: "y"})
-    assert before.begun_anew({T: "y"}, {}).held == {}, "it has fewer partitions now"
+    assert before.started_over({T: "y"}, {}).held == {}, "it has fewer partitions now"
 
 
 def test_a_topic_that_is_known_to_be_another_is_not_made_again_once_more() -> None:

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from kohort.model.ids import TopicName
 from kohort.spark import offsets
-from kohort.spark.group_offsets import GroupOffsetJson, from_json
+from kohort.spark.group.offsets import GroupOffsetJson, from_json
 from kohort.spark.offsets import Offsets
 
 _OFFSETS, _COMMITS = "offsets", "commits"

@@ -1,0 +1,1 @@
+"""A streaming query as a member of a consumer group."""
