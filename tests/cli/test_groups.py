@@ -253,6 +253,22 @@ def test_a_consumer_group_shows_its_epochs(kohort: Kohort, group: str, filled: s
         assert len(kohort.ok("groups", "describe", group).splitlines()) == 4
 
 
+@pytest.mark.slow
+def test_all_groups_are_described_in_one_table(kohort: Kohort, group: str, filled: str) -> None:
+    others = [f"{group}-1", f"{group}-2"]
+    for number, name in enumerate(others):
+        kohort.ok("groups", "reset-offsets", name, "--topic", filled, "--to-offset", str(number), "--execute")
+    lines = [line.split() for line in kohort.ok("groups", "describe", "--all-groups").splitlines()]
+    rows = [dict(zip(lines[0], line, strict=False)) for line in lines[1:]]
+    found = {
+        (row["GROUP"], row["PARTITION"]): row["CURRENT-OFFSET"] for row in rows if row["GROUP"] in others
+    }
+    assert found == {
+        **{(others[0], str(partition)): "0" for partition in range(3)},
+        **{(others[1], str(partition)): str(min(1, end)) for partition, end in enumerate((2, 3, 0))},
+    }
+
+
 @pytest.mark.parametrize("arguments", [(), ("a", "--all-groups")])
 def test_groups_are_chosen_by_id_or_all_of_them(kohort: Kohort, arguments: tuple[str, ...]) -> None:
     refused = kohort("groups", "describe", *arguments)

@@ -13,7 +13,7 @@ from tests.cli.conftest import Kohort
 from tests.cli.group_members import Member, members
 from tests.clients.waiting import eventually
 
-from kohort.cli.groups import why_journal
+from kohort.cli.groups.why import journal
 from kohort.testing.broker import Broker
 
 CONFIGS = {
@@ -200,8 +200,8 @@ def test_the_journal_is_read_no_further_back_than_the_story_needs(
                 stable_with(kohort, "anna", name)
             stable_with(kohort, "anna")
     whole = told(kohort, "--last", "3")
-    monkeypatch.setattr(why_journal, "_FIRST_WINDOW", 3)
-    monkeypatch.setattr(why_journal, "_GROWTH", 1)
+    monkeypatch.setattr(journal, "_FIRST_WINDOW", 3)
+    monkeypatch.setattr(journal, "_GROWTH", 1)
     in_pieces = told(kohort, "--last", "3")
     assert in_pieces["rebalances"] == whole["rebalances"]
     assert in_pieces["journal"]["first_at"] > whole["journal"]["first_at"]

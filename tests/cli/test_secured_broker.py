@@ -156,7 +156,7 @@ def test_administration_needs_rights(secured: Secured) -> None:
         ("acls add --principal User:a --operation READ", "needs a resource"),
         ("acls add --operation READ --topic t", "needs --principal"),
         ("acls add --principal User:a --operation READ --topic t --group g", "about one resource"),
-        ("acls remove", "which rules?"),
+        ("acls remove", "choose which rules to remove"),
         ("users add a --password @missing", "cannot read the file"),
         ("users add a --password @alice.password --mechanism MD5", "no such mechanism"),
     ],

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from kohort.cli.command_config import CommandConfig, Properties
+from kohort.cli.running import OK
 from kohort.cli.screen import Column, TextTable, say, show_json, show_table
-from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, talk
 from kohort.client.admin import AsyncAdmin
 from kohort.client.cluster import Role
@@ -15,10 +15,10 @@ from kohort.security.acls import (
     CLUSTER_NAME,
     Acl,
     AclFilter,
+    AclResourceType,
     Operation,
     PatternType,
     Permission,
-    ResourceType,
 )
 from kohort.story.names import counted
 from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
@@ -28,7 +28,10 @@ from kohort.wire.messages.describe_acls import DescribeAclsRequest, DescribeAcls
 app = typer.Typer(no_args_is_help=True, help="ACLs: who may do what.")
 
 Principal = Annotated[
-    str | None, typer.Option("--principal", metavar="TYPE:NAME", help="Who, as in User:alice; User:* is all.")
+    str | None,
+    typer.Option(
+        "--principal", metavar="TYPE:NAME", help="The user, as in User:alice; User:* is every user."
+    ),
 ]
 Operations = Annotated[
     list[str] | None,
@@ -40,11 +43,14 @@ Operations = Annotated[
 ]
 Topic = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="A topic; * is all of them.")]
 Group = Annotated[str | None, typer.Option("--group", metavar="NAME", help="A group; * is all of them.")]
-TransactionalId = Annotated[str | None, typer.Option("--transactional-id", metavar="NAME")]
+TransactionalId = Annotated[
+    str | None,
+    typer.Option("--transactional-id", metavar="NAME", help="A transactional id; * is all of them."),
+]
 OnCluster = Annotated[bool, typer.Option("--cluster", help="The cluster itself.")]
 Prefix = Annotated[bool, typer.Option("--prefix", help="All names that begin with NAME.")]
 Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="From this address only.")]
-Deny = Annotated[bool, typer.Option("--deny", help="Forbid it: stronger than all that is allowed.")]
+Deny = Annotated[bool, typer.Option("--deny", help="Deny it. A deny rule is stronger than every allow rule.")]
 
 
 @app.command()
@@ -62,7 +68,7 @@ def add(
     command_config: CommandConfig = None,
     properties: Properties = None,
 ) -> None:
-    """Allow (or forbid) a user something. A rule that is there already stays as it is."""
+    """Allow a user an operation, or deny it. A rule that exists already stays as it is."""
     if principal is None or not operation:
         raise refuse(
             "a rule needs --principal and --operation", "as in --principal User:alice --operation READ"
@@ -148,7 +154,7 @@ def remove(
     """Remove the rules that were added with these options; what is not given matches every rule."""
     resource = _resource(topic, group, transactional_id, cluster)
     if principal is None and resource is None:
-        raise refuse("which rules?", "give --principal, a resource, or both")
+        raise refuse("choose which rules to remove", "give --principal, a resource, or both")
     literal = PatternType.ANY if resource is None else PatternType.LITERAL
     common = _filter(resource, PatternType.PREFIXED if prefix else literal, principal)
     common = common._replace(host=host, permission=Permission.DENY if deny else Permission.ANY)
@@ -175,7 +181,7 @@ async def _described(admin: AsyncAdmin, wanted: AclFilter) -> list[Acl]:
         raise BrokerError(reply.error_code, "list the ACLs", reply.error_message)
     return [
         Acl(
-            ResourceType(found.resource_type),
+            AclResourceType(found.resource_type),
             found.resource_name,
             PatternType(found.pattern_type),
             one.principal,
@@ -190,14 +196,14 @@ async def _described(admin: AsyncAdmin, wanted: AclFilter) -> list[Acl]:
 
 def _resource(
     topic: str | None, group: str | None, transactional_id: str | None, cluster: bool
-) -> tuple[ResourceType, str] | None:
+) -> tuple[AclResourceType, str] | None:
     given = [
         (kind, name)
         for kind, name in (
-            (ResourceType.TOPIC, topic),
-            (ResourceType.GROUP, group),
-            (ResourceType.TRANSACTIONAL_ID, transactional_id),
-            (ResourceType.CLUSTER, CLUSTER_NAME if cluster else None),
+            (AclResourceType.TOPIC, topic),
+            (AclResourceType.GROUP, group),
+            (AclResourceType.TRANSACTIONAL_ID, transactional_id),
+            (AclResourceType.CLUSTER, CLUSTER_NAME if cluster else None),
         )
         if name is not None
     ]
@@ -207,9 +213,9 @@ def _resource(
 
 
 def _filter(
-    resource: tuple[ResourceType, str] | None, pattern: PatternType, principal: str | None
+    resource: tuple[AclResourceType, str] | None, pattern: PatternType, principal: str | None
 ) -> AclFilter:
-    kind, name = resource or (ResourceType.ANY, None)
+    kind, name = resource or (AclResourceType.ANY, None)
     return AclFilter(kind, name, pattern, principal, None, Operation.ANY, Permission.ANY)
 
 
@@ -256,11 +262,11 @@ def _show(rule: Acl) -> str:
 
 def _show_resource(rule: Acl) -> str:
     kind = rule.resource_type.name.lower().replace("_", " ")
-    if rule.resource_type is ResourceType.CLUSTER:
+    if rule.resource_type is AclResourceType.CLUSTER:
         return kind
     star = "…" if rule.pattern is PatternType.PREFIXED else ""
     return f"{kind} {rule.name}{star}"
 
 
 def _json(value: object) -> object:
-    return value.name if isinstance(value, (ResourceType, PatternType, Operation, Permission)) else value
+    return value.name if isinstance(value, (AclResourceType, PatternType, Operation, Permission)) else value

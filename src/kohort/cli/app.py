@@ -1,7 +1,8 @@
 """All commands, with help and completion. A new one is a row of ``_COMMANDS``."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
@@ -10,6 +11,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from kohort import __version__
 from kohort.cli.plain_help import PlainCommand, PlainGroup, PlainHelp
+from kohort.cli.running import USAGE, report
+from kohort.model.errors import KohortError
 
 _RUN, _USE, _JOBS = "Run a broker", "Use a cluster", "Run jobs on Spark"
 
@@ -22,8 +25,8 @@ class _Command(NamedTuple):
 
 # In the order of the help.
 _COMMANDS = {
-    "up": _Command(_RUN, "kohort.cli.up", "up"),
-    "serve": _Command(_RUN, "kohort.cli.serve_command", "command"),
+    "up": _Command(_RUN, "kohort.cli.up.command", "up"),
+    "serve": _Command(_RUN, "kohort.cli.serve.command", "command"),
     "data": _Command(_RUN, "kohort.cli.data"),
     "certs": _Command(_RUN, "kohort.cli.certs"),
     "topics": _Command(_USE, "kohort.cli.topics"),
@@ -40,11 +43,33 @@ _COMMANDS = {
 }
 
 
+_SLIP: type[Any] = typer.BadParameter.__mro__[1]  # Typer has had its UsageError in several modules
+
+
 class InOrder(PlainHelp, TyperGroup):
-    """Commands in the order of ``_COMMANDS``, whether or not they have subcommands."""
+    """Commands in the order of ``_COMMANDS``; a usage error is one line, like any other error."""
+
+    def make_context(self, *args: Any, **more: Any) -> Any:  # noqa: ANN401 - as Typer declares it
+        with _in_one_line():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as Typer declares it
+        with _in_one_line():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - Typer's class for it has moved before
         return sorted(super().list_commands(ctx), key=tuple(_COMMANDS).index)
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except _SLIP as error:
+        if error.ctx is None or type(error).__name__ == "NoArgsIsHelpError":  # it shows the help
+            raise
+        hint = f"`{error.ctx.command_path} --help` lists what there is"
+        raise typer.Exit(report(KohortError(error.format_message().rstrip("."), hint=hint), USAGE)) from None
 
 
 def _show_version(wanted: bool) -> None:

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from kohort.cli.command_config import CommandConfig, Properties
+from kohort.cli.running import OK
 from kohort.cli.screen import Column, TextTable, show_bytes, show_facts, show_json, show_table
-from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, talk
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import ClusterInfo, LogDir

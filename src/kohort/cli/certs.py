@@ -9,7 +9,7 @@ import typer
 
 from kohort.cli.screen import say
 from kohort.cli.session import refuse
-from kohort.security.certs import DEFAULT_DAYS, LOCAL_HOSTS, CertificateError, DevAuthority
+from kohort.security.certs import DEFAULT_DAYS, LOCAL_HOSTS, CertificateToolError, DevAuthority
 
 app = typer.Typer(no_args_is_help=True, help="Certificates for trying out TLS.")
 
@@ -46,7 +46,7 @@ def dev(
             "broker.pem": authority.issue("kohort-broker", hosts),
             "client.pem": authority.issue("kohort-client", hosts),
         }
-    except CertificateError as error:
+    except CertificateToolError as error:
         raise refuse(str(error.args[0]), error.hint) from None
     there = [name for name in files if (out / name).exists()]
     if there and not force:

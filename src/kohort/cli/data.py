@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from kohort.cli.running import FAILED, OK, USAGE, report
 from kohort.cli.screen import note, say, show_bytes, show_json
-from kohort.cli.serve import FAILED, OK, USAGE, report
 from kohort.cli.session import AsJson
 from kohort.log.files.catalog_state import CATALOG
 from kohort.log.files.check import Finding, Progress, Report, check
@@ -52,6 +52,13 @@ def check_command(directory: Directory, as_json: AsJson = False) -> None:
 def repair_command(
     directory: Directory,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it; without, only show it.")] = False,
+    offsets_partitions: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="How many partitions __consumer_offsets has; asked for if a lost catalog leaves it open.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a damaged data directory one that a broker starts on. Without --yes, show what would be done.
@@ -68,7 +75,7 @@ def repair_command(
             say(f"Nothing was changed. To do it: kohort data repair {directory} --yes")
         raise typer.Exit(FAILED if before.is_damaged else OK)
     try:
-        done = repair(RealDisk(), directory.rstrip("/"), _progress())
+        done = repair(RealDisk(), directory.rstrip("/"), _progress(), offsets_partitions=offsets_partitions)
     except KohortError as error:
         raise typer.Exit(report(error, USAGE)) from error
     _end_progress()

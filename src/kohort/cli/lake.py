@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kohort.cli.command_config import CommandConfig, Properties, security_properties
 from kohort.cli.pipeline.options import UNAVAILABLE
+from kohort.cli.running import OK, guarded, report
 from kohort.cli.screen import (
     Column,
     TextTable,
@@ -24,7 +26,6 @@ from kohort.cli.screen import (
     show_json_line,
     show_table,
 )
-from kohort.cli.serve import OK, guarded, report
 from kohort.cli.session import AsJson, refuse
 from kohort.model.errors import KohortError
 
@@ -73,15 +74,17 @@ def backfill(
             metavar="N",
             min=0,
             max=10_000,
-            help="Ask the cluster for so many log ends of the past, for lag then.",
+            help="Ask the cluster for N log ends of the past, to know the lag at those times.",
         ),
     ] = 50,
     option: Option = None,
     master: Master = None,
+    command_config: CommandConfig = None,
+    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Land all there is, make the tables, and stop. Run again, it lands what is new since then."""
-    place = _source(source, option)
+    place = _source(source, option, lambda: security_properties(command_config, properties))
 
     def work(spark: "SparkSession") -> None:
         from kohort.lake.landing import fill
@@ -109,10 +112,12 @@ def run(
     ] = 50,
     option: Option = None,
     master: Master = None,
+    command_config: CommandConfig = None,
+    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep a lake up to date until Ctrl-C. It goes on where it or a backfill ended, however that was."""
-    place = _source(source, option)
+    """Keep a lake up to date until Ctrl-C. It continues where the last one ended, also after a crash."""
+    place = _source(source, option, lambda: security_properties(command_config, properties))
     stopping = threading.Event()
 
     def work(spark: "SparkSession") -> None:
@@ -133,10 +138,10 @@ def run(
 def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="Spark SQL over the tables of the lake.")],
     to: To,
-    limit: Annotated[int, typer.Option("--max", "-m", metavar="N", min=1, help="Show so many rows.")] = 100,
+    limit: Annotated[int, typer.Option("--max", "-m", metavar="N", min=1, help="Show at most N rows.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a lake: kohort lake query "select * from rebalances" --to LAKE."""
+    """Query a lake with SQL: kohort lake query "select * from rebalances" --to LAKE."""
 
     def work(spark: "SparkSession") -> None:
         from kohort.lake.queries import ask
@@ -158,7 +163,7 @@ def make_report(
         "report.html"
     ),
 ) -> None:
-    """Write one HTML page with pictures: causes, lag, members, commits. It needs nothing but itself."""
+    """Write one HTML page with pictures: causes, lag, members, commits. The page needs no other file."""
 
     def work(spark: "SparkSession") -> None:
         from kohort.lake.report import report as draw
@@ -182,17 +187,19 @@ def whatif(
             help="A setting to try; of several values every combination is tried. May be repeated.",
         ),
     ],
-    seeds: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Runs of each settings.")] = 20,
+    seeds: Annotated[
+        int, typer.Option(metavar="N", min=1, max=10_000, help="Runs for each combination of settings.")
+    ] = 20,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a page with pictures.")] = None,
     master: Master = None,
     as_json: AsJson = False,
 ) -> None:
     """Replay the history of a group under other settings, such as --set static=true."""
-    from kohort.lake.whatif.settings import SettingError, parse_changes
+    from kohort.lake.whatif.settings import WhatIfSettingError, parse_changes
 
     try:
         changes = parse_changes(settings)
-    except SettingError as error:
+    except WhatIfSettingError as error:
         raise refuse(f"--set: {error.args[0]}", error.hint) from error
 
     def work(spark: "SparkSession") -> None:
@@ -251,8 +258,14 @@ def _show_answer(answer: "Answer") -> None:
             say(line)
 
 
-def _source(text: str, options: list[str] | None) -> "Callable[[], Source]":
-    """What is read; a path is one that exists or has a slash. Checked before Spark starts."""
+def _source(
+    text: str, options: list[str] | None, security: "Callable[[], dict[str, str]]"
+) -> "Callable[[], Source]":
+    """What is read; a path is one that exists or has a slash. Checked before Spark starts.
+
+    The security settings are read when a cluster is read: a file that the environment names is no reason to
+    refuse a directory.
+    """
     named: dict[str, str] = {}
     for each in options or ():
         name, equals, value = each.partition("=")
@@ -269,9 +282,12 @@ def _source(text: str, options: list[str] | None) -> "Callable[[], Source]":
         raise refuse("--option needs a cluster", "files are read without a broker")
 
     def make() -> "Source":
-        from kohort.lake.landing import Cluster, Files
+        from kohort.lake.landing import Files, SourceCluster
 
-        return Files(path.absolute()) if is_path else Cluster(bootstrap=text, options=named)
+        if is_path:
+            return Files(path.absolute())
+        secured = {f"kafka.{name}": value for name, value in security().items()}
+        return SourceCluster(bootstrap=text, options=named | secured)
 
     return make
 

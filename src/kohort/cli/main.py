@@ -19,7 +19,7 @@ def main() -> None:
 def _run() -> None:
     arguments = sys.argv[1:]
     if arguments[:1] == ["serve"]:
-        from kohort.cli.serve import serve
+        from kohort.cli.serve.run import serve
 
         sys.exit(serve(arguments[1:]))
     if arguments == ["--version"]:

@@ -9,8 +9,8 @@ from typing import Annotated, TypeVar
 import typer
 
 from kohort.cli.command_config import client_options
+from kohort.cli.running import FAILED, OK, USAGE, report
 from kohort.cli.screen import say, show_json, stop_printing
-from kohort.cli.serve import FAILED, OK, USAGE, report
 from kohort.client.addresses import AddressError
 from kohort.client.admin import AsyncAdmin
 from kohort.client.errors import BrokerError, NoBrokerError

@@ -57,10 +57,10 @@ def _number(name: str, text: str) -> int:
     try:
         return int(text.replace("_", ""))
     except ValueError:
-        raise InputError(f"{name} is a whole number, and {text!r} is none") from None
+        raise InputError(f"{name} must be a whole number, not {text!r}") from None
 
 
 def _truth(name: str, text: str) -> bool:
     if text.lower() not in (*_YES, *_NO):
-        raise InputError(f"{name} is true or false, and {text!r} is neither")
+        raise InputError(f"{name} must be true or false, not {text!r}")
     return text.lower() in _YES

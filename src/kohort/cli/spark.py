@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from kohort.cli.running import guarded
 from kohort.cli.screen import say, show_json
-from kohort.cli.serve import guarded
 from kohort.cli.session import AsJson, refuse
 
 app = typer.Typer(no_args_is_help=True, help="Run Spark jobs: Java, Python, memory and code set right.")

@@ -8,8 +8,8 @@ import typer
 
 from kohort.cli import topic_views
 from kohort.cli.command_config import CommandConfig, Properties
+from kohort.cli.running import FAILED, OK
 from kohort.cli.screen import note, say, show_json
-from kohort.cli.serve import FAILED, OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, confirm, refuse, show_deleted, talk
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import BROKER_DEFAULT, CreatedTopic, NewTopic, Resource, ResourceType
@@ -154,7 +154,7 @@ def _show_created(topic: CreatedTopic, as_json: bool, *, created: bool) -> None:
 def alter(
     name: Name,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", help="Grow to this many partitions.")
+        int | None, typer.Option("--partitions", "-p", help="The new number of partitions.")
     ] = None,
     config: Configs = None,
     delete_config: Annotated[

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from kohort.cli.command_config import CommandConfig, Properties
+from kohort.cli.running import OK
 from kohort.cli.screen import Column, TextTable, note, say, show_json, show_table
-from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, talk
 from kohort.client.admin import AsyncAdmin
 from kohort.client.cluster import Role
@@ -56,7 +56,7 @@ def add(
             metavar="N",
             min=LEAST_ITERATIONS,
             max=MOST_ITERATIONS_OF_A_CREDENTIAL,
-            help="How slow it is to guess the password.",
+            help="Iterations of the hash: more make guessing the password slower.",
         ),
     ] = LEAST_ITERATIONS,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,

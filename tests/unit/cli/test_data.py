@@ -81,6 +81,16 @@ def test_a_repair_puts_the_damaged_bytes_aside_and_leaves_a_clean_directory(data
     assert run("check", data).exit_code == 0
 
 
+def test_a_repair_puts_a_damaged_snapshot_aside(data: Path) -> None:
+    (snapshot,) = (data / str(PARTITION)).glob("*.snapshot")
+    snapshot.write_bytes(b"damaged")
+    assert run("check", data).exit_code == 1
+    assert run("repair", data, "--yes").exit_code == 0
+    kept = data / "quarantine" / str(PARTITION) / snapshot.name
+    assert kept.read_bytes() == b"damaged"
+    assert run("check", data).exit_code == 0
+
+
 def test_findings_come_as_json(data: Path) -> None:
     flip(data)
     found = json.loads(run("check", data, "--json").stdout)

@@ -6,7 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from kohort.cli.app import command_line
-from kohort.cli.serve import USAGE
+from kohort.cli.command_config import security_properties
+from kohort.cli.lake import _source
+from kohort.cli.running import USAGE
+from kohort.lake.landing import SourceCluster
 
 
 @pytest.mark.parametrize(
@@ -28,3 +31,20 @@ def test_a_source_that_cannot_be_is_refused_at_once(
     told = result.stderr + capsys.readouterr().err
     assert said in told
     assert "hidden" not in told
+
+
+def test_a_cluster_is_read_with_the_settings_of_a_file_and_of_x(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=alice\n")
+    given = ["sasl.username=bob", "sasl_plain_password=@password"]
+    place = _source("localhost:9092", ["kafka.client.id=x"], lambda: security_properties(file, given))
+    source = place()
+    assert isinstance(source, SourceCluster)
+    assert source.reading() == {
+        "kafka.bootstrap.servers": "localhost:9092",
+        "kafka.client.id": "x",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.username": "bob",
+        "kafka.sasl_plain_password": "@password",
+    }

@@ -5,8 +5,8 @@ import resource
 import pytest
 
 from kohort.cli.limits import raise_file_limit
-from kohort.cli.parts import BrokerPart
-from kohort.cli.serve import serve
+from kohort.cli.serve.run import serve
+from kohort.cli.up.services import BrokerService
 
 ENDLESS = resource.RLIM_INFINITY
 
@@ -52,9 +52,9 @@ def test_the_limit_is_as_high_as_it_may_be(
 def test_both_ways_to_run_a_broker_raise_it(monkeypatch: pytest.MonkeyPatch) -> None:
     raised: list[str] = []
     monkeypatch.setattr("kohort.cli.logs.log_to_stderr", lambda *_: None)
-    monkeypatch.setattr("kohort.cli.serve.on_loop", lambda work: work.close() or 0)
-    monkeypatch.setattr("kohort.cli.serve.raise_file_limit", lambda: raised.append("serve"))
-    monkeypatch.setattr("kohort.cli.parts.raise_file_limit", lambda: raised.append("up"))
+    monkeypatch.setattr("kohort.cli.serve.run.on_loop", lambda work: work.close() or 0)
+    monkeypatch.setattr("kohort.cli.serve.run.raise_file_limit", lambda: raised.append("serve"))
+    monkeypatch.setattr("kohort.cli.up.services.raise_file_limit", lambda: raised.append("up"))
     assert serve(["--memory"]) == 0
-    BrokerPart("127.0.0.1", 0, None)
+    BrokerService("127.0.0.1", 0, None)
     assert raised == ["serve", "up"]

@@ -41,8 +41,8 @@ def test_text_becomes_what_a_producer_takes() -> None:
     ("text", "message"),
     [
         ("max_poll_records", "is not NAME=VALUE"),
-        ("max_poll_records=many", "is a whole number, and 'many' is none"),
-        ("check_crcs=perhaps", "is true or false, and 'perhaps' is neither"),
+        ("max_poll_records=many", "must be a whole number, not 'many'"),
+        ("check_crcs=perhaps", "must be true or false, not 'perhaps'"),
         ("key_deserializer=json.loads", "cannot be given as text"),
         ("interceptors=x", "cannot be given as text"),
     ],

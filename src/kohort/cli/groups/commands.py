@@ -19,9 +19,9 @@ from kohort.cli.groups.lookup import (
 from kohort.cli.groups.reset import reset_offsets
 from kohort.cli.groups.topic_partitions import TopicParts, parse_topic_parts
 from kohort.cli.groups.watch import Watch, WatchCommand, repeat
-from kohort.cli.groups.why import why
+from kohort.cli.groups.why.command import why
+from kohort.cli.running import FAILED, OK
 from kohort.cli.screen import TextTable, is_terminal, note, say, show_json, show_json_line, show_table
-from kohort.cli.serve import FAILED, OK
 from kohort.cli.session import (
     DEFAULT_BOOTSTRAP,
     AsJson,
@@ -69,8 +69,8 @@ def list_(
         typer.Option(
             "--state",
             parser=_state,
-            metavar=f"[{'|'.join(STATES)}]",
-            help="Only groups in this state; may be repeated.",
+            metavar="STATE",
+            help=f"Only groups in this state: {', '.join(STATES)}; may be repeated.",
         ),
     ] = None,
     watch: Watch = None,
@@ -191,7 +191,7 @@ def members(
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show who is in a group, from where, and with how many partitions."""
+    """Show the members of a group, their hosts, and how many partitions each has."""
 
     async def command(admin: AsyncAdmin) -> int:
         group = await find_group(admin, name)
@@ -289,7 +289,12 @@ def delete_offsets(
     name: Name,
     topic: Annotated[
         list[str],
-        typer.Option("--topic", "-t", metavar="TOPIC[:0,1,…]", help="Of which topic; may be repeated."),
+        typer.Option(
+            "--topic",
+            "-t",
+            metavar="TOPIC[:0,1,…]",
+            help="A topic, or some of its partitions; may be repeated.",
+        ),
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,

@@ -24,8 +24,8 @@ from kohort.cli.groups.reset_plan import (
 )
 from kohort.cli.groups.topic_partitions import TopicParts, parse_topic_parts
 from kohort.cli.records.record_text import show_time
+from kohort.cli.running import FAILED, OK
 from kohort.cli.screen import Column, TextTable, note, say, show_json, show_table
-from kohort.cli.serve import FAILED, OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, talk
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import CommittedOffset
@@ -54,16 +54,22 @@ def reset_offsets(
     ] = None,
     all_topics: Annotated[
         bool,
-        typer.Option("--all-topics", help="All the group has committed for.", rich_help_panel=_WHAT),
+        typer.Option(
+            "--all-topics", help="All topics that the group has committed offsets for.", rich_help_panel=_WHAT
+        ),
     ] = False,
     to_earliest: Annotated[
         bool, typer.Option("--to-earliest", help="The first record there is.", rich_help_panel=_WHERE)
     ] = False,
     to_latest: Annotated[
-        bool, typer.Option("--to-latest", help="The end: only what comes.", rich_help_panel=_WHERE)
+        bool,
+        typer.Option(
+            "--to-latest", help="The end of the log: only new records follow.", rich_help_panel=_WHERE
+        ),
     ] = False,
     to_current: Annotated[
-        bool, typer.Option("--to-current", help="Where it is.", rich_help_panel=_WHERE)
+        bool,
+        typer.Option("--to-current", help="The committed offset: nothing changes.", rich_help_panel=_WHERE),
     ] = False,
     to_offset: Annotated[
         int | None, typer.Option("--to-offset", metavar="N", help="This offset.", rich_help_panel=_WHERE)
@@ -71,7 +77,10 @@ def reset_offsets(
     shift_by: Annotated[
         int | None,
         typer.Option(
-            "--shift-by", metavar="N", help="N on from where it is; -N goes back.", rich_help_panel=_WHERE
+            "--shift-by",
+            metavar="N",
+            help="N records forward from the committed offset; -N goes back.",
+            rich_help_panel=_WHERE,
         ),
     ] = None,
     to_datetime: Annotated[
@@ -88,7 +97,7 @@ def reset_offsets(
         typer.Option(
             "--by-duration",
             metavar="PnDTnHnMnS",
-            help="The first record of the last so much, such as PT30M or P1D.",
+            help="The first record within this duration before now, such as PT30M or P1D.",
             rich_help_panel=_WHERE,
         ),
     ] = None,
@@ -134,7 +143,7 @@ def reset_offsets(
         raise refuse(str(error.args[0]), error.hint) from None
     order = _Order(name, wish, [parse_topic_parts(text) for text in topic or []], all_topics)
     if (wish.kind is ResetKind.FILE) == bool(order.topics or all_topics) or (order.topics and all_topics):
-        raise refuse("say what to reset", "either --topic or --all-topics, and neither with --from-file")
+        raise refuse("choose what to reset", "either --topic or --all-topics, and neither with --from-file")
 
     async def command(admin: AsyncAdmin) -> int:
         resets = await _plan(admin, order)

@@ -125,7 +125,7 @@ def parse_time(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ResetError(
-            f"--to-datetime {text!r} is no time",
+            f"--to-datetime: cannot understand {text!r}",
             hint="for example 2026-01-31T12:00:00 or 2026-01-31T11:00:00Z",
         ) from None
     return round(moment.astimezone().timestamp() * 1_000)
@@ -141,7 +141,7 @@ def parse_duration(text: str) -> int:
     found = _DURATION.match(text)
     if found is None or not any(found.groups()):
         raise ResetError(
-            f"--by-duration {text!r} is no duration", hint="for example PT30M, PT2H, P1D, P7DT12H"
+            f"--by-duration: cannot understand {text!r}", hint="for example PT30M, PT2H, P1D, P7DT12H"
         )
     parts = (float(part) if part else 0.0 for part in found.groups())
     return round(sum(part * unit for part, unit in zip(parts, _UNITS_MS, strict=True)))

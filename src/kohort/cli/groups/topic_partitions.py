@@ -21,14 +21,16 @@ def parse_topic_parts(text: str) -> TopicParts:
     """What an option says; leaves with exit code 2 if it says nothing that can be understood."""
     name, colon, numbers = text.partition(":")
     if not is_legal_name(name):
-        raise refuse(f"--topic {text!r}: {name!r} is no name of a topic", "for example --topic orders:0,1")
+        raise refuse(
+            f"--topic {text!r}: {name!r} is not the name of a topic", "for example --topic orders:0,1"
+        )
     if not colon:
         return TopicParts(TopicName(name), None)
     try:
         partitions = tuple(Partition(int(number)) for number in numbers.split(","))
     except ValueError:
         raise refuse(
-            f"--topic {text!r}: {numbers!r} is no list of partitions", "for example --topic orders:0,1"
+            f"--topic {text!r}: {numbers!r} is not a list of partitions", "for example --topic orders:0,1"
         ) from None
     if min(partitions) < 0:
         raise refuse(f"--topic {text!r}: a partition is not below zero", "for example --topic orders:0,1")

@@ -21,7 +21,7 @@ Watch = Annotated[
         _NAME,
         metavar="[SECONDS]",
         min=0.1,
-        help=f"Look again every so many seconds, {DEFAULT_SECONDS:g} if not given, until Ctrl-C.",
+        help=f"Repeat every SECONDS ({DEFAULT_SECONDS:g} if not given) until Ctrl-C.",
     ),
 ]
 

@@ -13,12 +13,12 @@ import typer
 
 from kohort.cli.command_config import CommandConfig, Properties, security_properties
 from kohort.cli.pipeline.options import HOW, UNAVAILABLE, WHAT, WHERE, Directory, EvolveOption, RegistryOption
+from kohort.cli.running import OK, guarded, report
 from kohort.cli.screen import (
     note,
     say,
     show_json_line,
 )
-from kohort.cli.serve import OK, guarded, report
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse
 from kohort.spark.pipelines.forms import Evolve, Values
 
@@ -95,7 +95,7 @@ def archive(
             "--max-records-per-trigger",
             metavar="N",
             min=1,
-            help="At most about so many records a batch.",
+            help="About this many records in a batch at most.",
             rich_help_panel=HOW,
         ),
     ] = 2_000_000,
@@ -122,7 +122,7 @@ def archive(
     """Land topics in Parquet tables, each record once, as a member of a group. Ctrl-C stops it.
 
     Runs until it is stopped; a second one with the same group and directory takes a share of the work, and a
-    next one goes on where this one ended, however that was.
+    next one continues where this one ended, also after a crash.
     """
     if values in (Values.BINARY, Values.UTF8) and (contract is not None or evolve is not Evolve.OFF):
         raise refuse("--schema and --evolve are for values that become columns", "add --values json")
@@ -134,7 +134,7 @@ def archive(
         re.compile(topics)  # a name is one, too
     except re.error as error:
         raise refuse(
-            f"--topics: {topics!r} is no regular expression: {error}",
+            f"--topics: {topics!r} is not a regular expression: {error}",
             "name topics with commas between, or give a pattern such as 'shop[.].*'",
         ) from None
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kohort.cli.pipeline.options import Directory, EvolveOption, RegistryOption
+from kohort.cli.running import OK, guarded
 from kohort.cli.screen import (
     Column,
     TextTable,
@@ -16,7 +17,6 @@ from kohort.cli.screen import (
     show_json,
     show_table,
 )
-from kohort.cli.serve import OK, guarded
 from kohort.cli.session import AsJson
 from kohort.model.errors import KohortError
 from kohort.spark.pipelines.forms import Evolve
@@ -194,10 +194,10 @@ def sql(
         str, typer.Argument(metavar="QUERY", help="Spark SQL; each table is named as its topic.")
     ],
     to: Directory,
-    limit: Annotated[int, typer.Option("--max", "-m", metavar="N", min=1, help="Show so many rows.")] = 100,
+    limit: Annotated[int, typer.Option("--max", "-m", metavar="N", min=1, help="Show at most N rows.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Ask the archive in SQL: kohort pipeline sql "select count(*) from orders" --to DIR."""
+    """Query the archive with SQL: kohort pipeline sql "select count(*) from orders" --to DIR."""
 
     def run() -> int:
         from kohort.spark.pipelines.queries import ask

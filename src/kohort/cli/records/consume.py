@@ -16,8 +16,8 @@ from kohort.cli.commentary import Commentary
 from kohort.cli.records.consume_from import GROUP, StartAt, parse_place
 from kohort.cli.records.consuming import ConsumeRequest, Consuming
 from kohort.cli.records.record_text import Look, Output, record_lines
+from kohort.cli.running import OK
 from kohort.cli.screen import is_terminal
-from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, PATIENCE, AsJson, Bootstrap, Quiet, refuse, run_command
 from kohort.cli.settings_text import InputError, parse_settings
 from kohort.client.admin.topics import OffsetSpec
@@ -98,7 +98,7 @@ def consume(
             "-t",
             metavar="SECONDS",
             min=0.001,
-            help="Stop when nothing has come for so long.",
+            help="Stop when no record has come for this long.",
             rich_help_panel=_READ,
         ),
     ] = None,
@@ -116,7 +116,9 @@ def consume(
         Isolation | None,
         typer.Option(
             "--isolation",
-            help="Leave out what open or aborted transactions wrote: read_committed.",
+            metavar="LEVEL",
+            help="With read_committed, leave out what open or aborted transactions wrote;"
+            " read_uncommitted is the default.",
             rich_help_panel=_READ,
         ),
     ] = None,
@@ -139,7 +141,11 @@ def consume(
     assignor: Annotated[
         list[AssignorName] | None,
         typer.Option(
-            "--assignor", help="How partitions are shared out; may be repeated.", rich_help_panel=_JOIN
+            "--assignor",
+            metavar="NAME",
+            help="How partitions are shared out: range, roundrobin, sticky or cooperative-sticky;"
+            " may be repeated.",
+            rich_help_panel=_JOIN,
         ),
     ] = None,
     format_: Annotated[
@@ -258,7 +264,7 @@ def _check_topics(topics: Sequence[str] | None, pattern: str | None) -> str | No
     try:
         re.compile(pattern or "")
     except re.error as error:
-        raise InputError(f"--pattern {pattern!r} is no regular expression: {error}") from None
+        raise InputError(f"--pattern {pattern!r} is not a regular expression: {error}") from None
     return pattern
 
 

@@ -50,7 +50,7 @@ def _milliseconds(option: str, text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InputError(f"{option} {text!r} is no place in a topic", hint=_HINT) from None
+        raise InputError(f"{option}: cannot understand {text!r}", hint=_HINT) from None
     if moment.tzinfo is None:
         moment = moment.astimezone()  # without a zone it is the time on the wall here
     return round(moment.astimezone(UTC).timestamp() * 1_000)

@@ -15,7 +15,7 @@ from kohort.cli.commentary import Commentary
 from kohort.cli.records.produce_input import Pace, Synthetic, chunks_of, records_of
 from kohort.cli.records.produce_receipts import ProduceReceipts
 from kohort.cli.records.record_input import Input, InputRecord, InputStyle, parse_header, parse_record
-from kohort.cli.serve import OK
+from kohort.cli.running import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Quiet, refuse, talk
 from kohort.cli.settings_text import InputError, parse_settings
 from kohort.client.admin import AsyncAdmin
@@ -96,7 +96,7 @@ def produce(
             "--key-separator",
             "-k",
             metavar="TEXT",
-            help="What stands between key and value.",
+            help="The text between key and value.",
             rich_help_panel=_LINE,
         ),
     ] = None,
@@ -105,7 +105,7 @@ def produce(
         typer.Option(
             "--null",
             metavar="TEXT",
-            help="What stands for no value (a tombstone) or no key.",
+            help="The text that means no value (a tombstone) or no key.",
             rich_help_panel=_LINE,
         ),
     ] = None,
@@ -125,7 +125,7 @@ def produce(
             "--random",
             metavar="N",
             min=1,
-            help="Write N records of printable nonsense, the same ones for the same seed.",
+            help="Write N records of random printable text.",
             rich_help_panel=_MADE,
         ),
     ] = None,
@@ -142,7 +142,10 @@ def produce(
         ),
     ] = _KEYS,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Another seed, other records.", rich_help_panel=_MADE)
+        int,
+        typer.Option(
+            "--seed", metavar="N", help="The same seed writes the same records.", rich_help_panel=_MADE
+        ),
     ] = 0,
     partition: Annotated[
         int | None,
@@ -150,7 +153,7 @@ def produce(
             "--partition",
             "-p",
             min=0,
-            help="Where all records go, whatever their key.",
+            help="The partition of all records; keys do not matter.",
             rich_help_panel=_SENT,
         ),
     ] = None,
@@ -167,7 +170,11 @@ def produce(
     rate: Annotated[
         float | None,
         typer.Option(
-            "--rate", metavar="N", min=0.001, help="At most so many records a second.", rich_help_panel=_SENT
+            "--rate",
+            metavar="N",
+            min=0.001,
+            help="At most this many records a second.",
+            rich_help_panel=_SENT,
         ),
     ] = None,
     settings: Annotated[

@@ -93,7 +93,7 @@ def _parse_json(line: str, style: InputStyle) -> InputRecord:
     except json.JSONDecodeError as error:
         raise InputError(f"{_short(line)} is not JSON: {error}", hint=_JSON_HINT) from None
     if not isinstance(fields, dict):
-        raise InputError(f"{_short(line)} is no JSON object", hint=_JSON_HINT)
+        raise InputError(f"{_short(line)} is not a JSON object", hint=_JSON_HINT)
     partition = fields.get("partition") if style.partition is None else style.partition
     return InputRecord(
         _field("value", fields),
@@ -114,7 +114,7 @@ def _field(name: str, fields: Mapping[str, object]) -> bytes | None:
             return decode(str(text))
         except ValueError:
             raise InputError(
-                f"the {name + suffix} {_short(str(text))} is none", hint="without the suffix it is text"
+                f"cannot read {_short(str(text))} as {name + suffix}", hint="without the suffix it is text"
             ) from None
     value = fields.get(name)
     if value is None:
@@ -132,7 +132,7 @@ def _headers(given: object) -> list[Header]:
     """A mapping, pairs, or objects with a name and a value, as ``kohort consume`` prints them."""
     pairs = given.items() if isinstance(given, dict) else given or ()
     if isinstance(pairs, str | bytes | int | float):
-        raise InputError(f"the headers {given!r} are none", hint=_JSON_HINT)
+        raise InputError(f"cannot read the headers {given!r}", hint=_JSON_HINT)
     return [_header(each) for each in pairs]  # type: ignore[attr-defined]  # all else JSON has is a list
 
 
@@ -143,13 +143,13 @@ def _header(given: object) -> Header:
         case (str(name), value):
             return name, _field("value", {"value": value})
         case _:
-            raise InputError(f"{given!r} is no header", hint=_JSON_HINT)
+            raise InputError(f"cannot read the header {given!r}", hint=_JSON_HINT)
 
 
 def _integer(name: str, value: object) -> int | None:
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    raise InputError(f"the {name} {value!r} is no number", hint=_JSON_HINT)
+    raise InputError(f"the {name} {value!r} is not a number", hint=_JSON_HINT)
 
 
 def parse_header(text: str) -> Header:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kohort.cli.groups import why_text
-from kohort.cli.groups.why_text import show_story
+from kohort.cli.groups.why import text
+from kohort.cli.groups.why.text import show_story
 from kohort.client.admin.results import GroupInfo
 from kohort.client.metadata import Node
 from kohort.model.ids import GroupId, NodeId, Partition, TopicName
@@ -71,7 +71,7 @@ def test_what_nobody_has_and_what_cannot_be_read_stands_at_the_end(
 def test_on_a_terminal_headings_are_bold(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(why_text, "is_terminal", lambda: True)
+    monkeypatch.setattr(text, "is_terminal", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     show_story(Story("g", rebalances=[rebalance(10 * DAY)]), GROUP, is_all=False)
@@ -83,7 +83,7 @@ def test_on_a_terminal_headings_are_bold(
 def test_on_a_terminal_long_lines_are_wrapped_under_their_facts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(why_text, "is_terminal", lambda: True)
+    monkeypatch.setattr(text, "is_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
     cause = {"kind": "SessionExpired", "sentence": "session of a expired", "timeout_ms": 6_000}
     story = Story("g", rebalances=[Rebalance(0, cause, end=End.EMPTY, ended_at=0, generation=2)])

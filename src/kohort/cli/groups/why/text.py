@@ -16,7 +16,7 @@ NARROWEST = 40  # columns; a narrower terminal wraps what it likes
 def show_story(story: Story, group: GroupInfo | None, *, is_all: bool) -> None:
     """The story between how the group is now and partitions without an owner."""
     show_time, day = _clock(story)
-    _print([_headline(story, group), _what_is_told(story, is_all, day, show_time), ""])
+    _print([_headline(story, group), _range_shown(story, is_all, day, show_time), ""])
     lines = story_lines(story, show_time)
     unowned = unowned_line(story, show_time)
     if unowned is not None:
@@ -33,7 +33,7 @@ def _headline(story: Story, group: GroupInfo | None) -> str:
     return f"{story.group_id} is gone{reason}"
 
 
-def _what_is_told(story: Story, is_all: bool, day: str, show_time: ShowTime) -> str:
+def _range_shown(story: Story, is_all: bool, day: str, show_time: ShowTime) -> str:
     count = counted(len(story.rebalances), "rebalance")
     if not story.rebalances:
         begins = "" if story.first_at is None else f", which begins {show_time(story.first_at)}"

@@ -5,9 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from kohort.cli.parts import Row
-from kohort.cli.up_archive import ArchivePhase, ArchiveView
-from kohort.cli.up_screen import GroupLine, Picture, TopicLine, draw
+from kohort.cli.up.archive import ArchivePhase, ArchiveView
+from kohort.cli.up.screen import GroupLine, Picture, TopicLine, draw
+from kohort.cli.up.services import Row
 
 
 def drawn(picture: Picture, now: float = 100.0, width: int = 100, height: int | None = None) -> str:

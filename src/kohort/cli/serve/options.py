@@ -7,8 +7,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from kohort.cli.running import UsageError
 from kohort.client.addresses import AddressError, parse_address
-from kohort.model.errors import KohortError
 from kohort.security.listeners import NamedAddress
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ OPTIONS = (
     ServeOption(
         "--listen",
         "address to listen on (127.0.0.1:9092 if none is given); port 0 takes a free one. PROTOCOL is "
-        "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, or a name of listener.security.protocol.map",
+        "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, or the name of a listener",
         "[PROTOCOL://]HOST:PORT",
         repeated=True,
     ),
@@ -117,10 +117,6 @@ OPTIONS = (
 _DEFAULTS = {option.attribute: option.default for option in OPTIONS}
 
 
-class UsageError(KohortError):
-    """An option that cannot be used as it was given."""
-
-
 class ServeOptions(NamedTuple):
     """What the command line said, checked as far as the broker's code is not needed for it."""
 
@@ -162,7 +158,7 @@ def parse(arguments: Sequence[str]) -> ServeOptions:
         advertise=tuple(_address("--advertise", text) for text in given.advertise),
         insecure=given.insecure,
         data=given.data or DEFAULT_DATA if is_kept else None,
-        cluster=None if given.cluster is None else _cluster_url(given.cluster),
+        cluster=None if given.cluster is None else cluster_url(given.cluster),
         fsync=given.fsync,
         fsync_internal=given.fsync_internal,
         fsync_interval_ms=given.fsync_interval_ms,
@@ -184,7 +180,7 @@ def _check_cluster(given: argparse.Namespace) -> None:
         )
 
 
-def _cluster_url(text: str) -> str:
+def cluster_url(text: str) -> str:
     if not text.startswith("@"):
         return text
     from pathlib import Path

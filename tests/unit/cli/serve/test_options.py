@@ -7,7 +7,8 @@ import pytest
 
 from kohort.broker.configs import BROKER_CONFIGS
 from kohort.broker.settings import Settings
-from kohort.cli.serve_options import OPTIONS, POLICIES, UsageError, broker_settings, parse
+from kohort.cli.running import UsageError
+from kohort.cli.serve.options import OPTIONS, POLICIES, broker_settings, parse
 from kohort.log.log import SyncPolicy
 from kohort.security.listeners import Listener, NamedAddress, SecurityProtocol
 
@@ -135,10 +136,12 @@ def test_every_default_of_a_broker_setting_may_be_set() -> None:
 def test_secrets_of_settings_may_be_in_files_and_variables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "key.password").write_text("from a file\n")
+    file = tmp_path / "key.password"
+    file.write_text("from a file\n")
+    file.chmod(0o600)
     monkeypatch.setenv("STORE_KEY", "from a variable")
     settings = settings_of(
-        "--set", f"ssl.key.password=@{tmp_path}/key.password",
+        "--set", f"ssl.key.password=@{file}",
         "--set", "listener.name.x.ssl.keystore.key=env:STORE_KEY",
         "--set", "super.users=@is not a secret",
     )  # fmt: skip

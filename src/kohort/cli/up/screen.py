@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kohort.cli.parts import Row
-from kohort.cli.up_archive import GROUP, ArchivePhase, ArchiveView
+from kohort.cli.up.archive import GROUP, ArchivePhase, ArchiveView
+from kohort.cli.up.services import Row
 from kohort.client.admin import AsyncAdmin
 from kohort.client.errors import BrokerError
 from kohort.client.settings import ClientOptions
@@ -247,7 +247,7 @@ def _duration(seconds: float) -> str:
 # Showing
 
 
-class Sight(NamedTuple):
+class ScreenSource(NamedTuple):
     """Where to look: the broker, and the archive's directory if there is one."""
 
     bootstrap: str
@@ -255,7 +255,10 @@ class Sight(NamedTuple):
 
 
 async def show_until(
-    stopping: asyncio.Event, picture: Picture, sight: Sight, clock: Callable[[], float] = time.monotonic
+    stopping: asyncio.Event,
+    picture: Picture,
+    sight: ScreenSource,
+    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Keep the picture on the terminal until ``stopping`` is set; an error of a look is shown, not raised."""
     from rich.live import Live

@@ -6,8 +6,8 @@ import typer
 
 from kohort.cli.command_config import CommandConfig, Properties
 from kohort.cli.groups.lookup import UnknownGroupError, find_group
+from kohort.cli.running import OK
 from kohort.cli.screen import show_json
-from kohort.cli.serve import OK
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, talk
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import GroupInfo
@@ -18,18 +18,18 @@ DEFAULT_LAST = 5
 def why(
     name: Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group, even of one that is gone.")],
     last: Annotated[
-        int, typer.Option("--last", "-n", metavar="N", min=1, help="How many rebalances to tell.")
+        int, typer.Option("--last", "-n", metavar="N", min=1, help="How many rebalances to show.")
     ] = DEFAULT_LAST,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell why a group rebalanced: what started it, who came when, how long it took, what moved."""
+    """Show why a group rebalanced: what started it, who came when, how long it took, what moved."""
 
     # Telling takes modules that no other command should wait for.
-    from kohort.cli.groups.why_journal import NoJournalError, read_story
-    from kohort.cli.groups.why_text import show_story
+    from kohort.cli.groups.why.journal import NoJournalError, read_story
+    from kohort.cli.groups.why.text import show_story
     from kohort.story.as_json import story_json
 
     async def command(admin: AsyncAdmin) -> int:

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kohort.cli.logs import log_to_stderr
-from kohort.cli.parts import BrokerPart, Part, Row, first_free_port
+from kohort.cli.running import OK, guarded, on_loop, stop_on_signals, stop_within
 from kohort.cli.screen import is_terminal, note, say
-from kohort.cli.serve import OK, guarded, on_loop, stop_on_signals, stop_within
-from kohort.cli.serve_options import DEFAULT_DATA
+from kohort.cli.serve.options import DEFAULT_DATA
+from kohort.cli.up.services import BrokerService, Row, UpService, first_free_port
 from kohort.client.addresses import DEFAULT_PORT
 
 if TYPE_CHECKING:
     import asyncio
 
-    from kohort.cli.up_archive import ArchivePart
+    from kohort.cli.up.archive import ArchiveService
 
     Watch = Callable[[asyncio.Event, list[Row]], Awaitable[None]]
 
 HOST = "127.0.0.1"
 
-_STOP_SECONDS = 10.0  # each part has less patience than this with what it runs
+_STOP_SECONDS = 10.0  # each service has less patience than this with what it runs
 
 
 def up(
@@ -49,40 +49,42 @@ def up(
     """Start everything on defaults, and show what it does and what to try. Ctrl-C stops it."""
     log_to_stderr("human", "warning")
     chosen = first_free_port(HOST, DEFAULT_PORT) if port is None else port
-    broker = BrokerPart(HOST, chosen, None if memory else data)
+    broker = BrokerService(HOST, chosen, None if memory else data)
     beside = _archive(broker, Path(data)) if archive and not memory else None
     moved = port is None and chosen != DEFAULT_PORT
-    parts: list[Part] = [broker] if beside is None else [broker, beside]
-    raise typer.Exit(guarded(lambda: on_loop(run_parts(parts, moved=moved, watch=_watch(broker, beside)))))
+    services: list[UpService] = [broker] if beside is None else [broker, beside]
+    raise typer.Exit(
+        guarded(lambda: on_loop(run_services(services, moved=moved, watch=_watch(broker, beside))))
+    )
 
 
-def _archive(broker: BrokerPart, data: Path) -> "ArchivePart":
-    from kohort.cli.up_archive import ArchivePart
-    from kohort.cli.up_screen import changes
+def _archive(broker: BrokerService, data: Path) -> "ArchiveService":
+    from kohort.cli.up.archive import ArchiveService
+    from kohort.cli.up.screen import changes
 
     if is_terminal():
-        return ArchivePart(data, lambda: str(broker.address))
-    return ArchivePart(data, lambda: str(broker.address), changes(_say_now))
+        return ArchiveService(data, lambda: str(broker.address))
+    return ArchiveService(data, lambda: str(broker.address), changes(_say_now))
 
 
 def _say_now(line: str) -> None:
     print(line, flush=True)
 
 
-async def run_parts(parts: Sequence[Part], *, moved: bool, watch: "Watch | None" = None) -> int:
-    """Start the parts one after another, show them, and stop them in reverse on a signal.
+async def run_services(services: Sequence[UpService], *, moved: bool, watch: "Watch | None" = None) -> int:
+    """Start the services one after another, show them, and stop them in reverse on a signal.
 
     ``watch`` keeps a picture of them on a terminal until it is asked to stop.
     """
     stopping = stop_on_signals()
     rows: list[Row] = []
     async with AsyncExitStack() as started:
-        for part in parts:
-            rows += await part.start()
-            started.push_async_callback(stop_within, _STOP_SECONDS, part.stop)
+        for service in services:
+            rows += await service.start()
+            started.push_async_callback(stop_within, _STOP_SECONDS, service.stop)
         if moved:
             note(f"port {DEFAULT_PORT} is taken: using the next free one")
-        suggestions = [line for part in parts for line in part.suggestions()]
+        suggestions = [line for service in services for line in service.suggestions()]
         if watch is not None and is_terminal():
             show_suggestions(suggestions)
             await watch(stopping, rows)
@@ -98,14 +100,14 @@ async def run_parts(parts: Sequence[Part], *, moved: bool, watch: "Watch | None"
     return OK
 
 
-def _watch(broker: BrokerPart, archive: "ArchivePart | None") -> "Watch":
+def _watch(broker: BrokerService, archive: "ArchiveService | None") -> "Watch":
     """The picture of a broker and its archive."""
-    from kohort.cli.up_screen import Picture, Sight, show_until
+    from kohort.cli.up.screen import Picture, ScreenSource, show_until
 
     began = time.monotonic()
 
     async def watch(stopping: "asyncio.Event", rows: list[Row]) -> None:
-        sight = Sight(str(broker.address), None if archive is None else archive.directory)
+        sight = ScreenSource(str(broker.address), None if archive is None else archive.directory)
         await show_until(stopping, Picture(rows, began, None if archive is None else archive.view), sight)
 
     return watch

@@ -17,8 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO
 
-from kohort.cli.parts import Row, own_command
 from kohort.cli.pipeline.options import UNAVAILABLE
+from kohort.cli.up.services import Row, own_command
 
 GROUP = "kohort-archive"
 ALL_TOPICS = ".*"  # internal ones are left out
@@ -53,7 +53,7 @@ class ArchiveView:
     landed_at: float | None = None
 
 
-class ArchivePart:
+class ArchiveService:
     """The pipeline over all topics, into a directory of its own."""
 
     def __init__(
@@ -210,7 +210,7 @@ def command(directory: Path, bootstrap: str) -> Sequence[str]:
         "--trigger": _TRIGGER,
         "--memory": _MEMORY,
     }
-    given = [part for option in options.items() for part in option]
+    given = [word for option in options.items() for word in option]
     return [sys.executable, "-m", "kohort.cli.main", "pipeline", "archive", *given, "--json"]
 
 

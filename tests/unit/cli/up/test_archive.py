@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from kohort.cli import up_archive
-from kohort.cli.parts import Row
-from kohort.cli.up_archive import ArchivePart, ArchivePhase, ArchiveView, archive_directory, command
-from kohort.cli.up_screen import changes
+from kohort.cli.up import archive
+from kohort.cli.up.archive import ArchivePhase, ArchiveService, ArchiveView, archive_directory, command
+from kohort.cli.up.screen import changes
+from kohort.cli.up.services import Row
 
 
 def child(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     """Have this run in place of the pipeline."""
-    monkeypatch.setattr(up_archive, "command", lambda *_: [sys.executable, "-c", script])
+    monkeypatch.setattr(archive, "command", lambda *_: [sys.executable, "-c", script])
 
 
-class Watched(ArchivePart):
-    """A part whose states can be waited for."""
+class Watched(ArchiveService):
+    """A service whose states can be waited for."""
 
     def __init__(self, data: Path) -> None:
         super().__init__(data, lambda: "127.0.0.1:1", self._note)
@@ -49,30 +49,30 @@ def test_what_the_child_tells_is_shown_and_it_is_ended_in_order(
     child(monkeypatch, RUNS)
 
     async def story() -> Watched:
-        part = Watched(tmp_path / "data")
-        (row,) = await part.start()
+        service = Watched(tmp_path / "data")
+        (row,) = await service.start()
         assert row.where.startswith(f"{tmp_path / 'data-archive'} ")
-        assert await part.until("running") == ("running", "", 0)
-        assert await part.until("running") == ("running", "", 5)
-        await part.stop()
-        return part
+        assert await service.until("running") == ("running", "", 0)
+        assert await service.until("running") == ("running", "", 5)
+        await service.stop()
+        return service
 
-    part = asyncio.run(story())
-    assert part.view.bad == 1
-    assert part.view.phase == "stopped"
+    service = asyncio.run(story())
+    assert service.view.bad == 1
+    assert service.view.phase == "stopped"
 
 
 def test_a_child_that_dies_is_begun_again_after_a_pause_that_grows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child(monkeypatch, "import sys; sys.exit('kohort: error: no luck')")
-    monkeypatch.setattr(up_archive, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(archive, "_FIRST_PAUSE", 0.001)
 
     async def story() -> list[str]:
-        part = Watched(tmp_path / "data")
-        await part.start()
-        details = [(await part.until("restarting"))[1] for _ in range(2)]
-        await part.stop()
+        service = Watched(tmp_path / "data")
+        await service.start()
+        details = [(await service.until("restarting"))[1] for _ in range(2)]
+        await service.stop()
         return details
 
     assert asyncio.run(story()) == ["in 0.001 s: no luck", "in 0.002 s: no luck"]
@@ -82,10 +82,10 @@ def test_a_child_without_java_is_not_begun_again(tmp_path: Path, monkeypatch: py
     child(monkeypatch, "import sys; print('kohort: error: no Java for Spark', file=sys.stderr); sys.exit(3)")
 
     async def story() -> tuple[str, str, int]:
-        part = Watched(tmp_path / "data")
-        await part.start()
-        state = await part.until("off")
-        await part.stop()
+        service = Watched(tmp_path / "data")
+        await service.start()
+        state = await service.until("off")
+        await service.stop()
         return state
 
     assert asyncio.run(story()) == ("off", "no Java for Spark", 0)
@@ -94,13 +94,13 @@ def test_a_child_without_java_is_not_begun_again(tmp_path: Path, monkeypatch: py
 def test_without_spark_it_says_so_in_one_line_and_nothing_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(up_archive, "find_spec", lambda name: None if name == "pyspark" else object())
+    monkeypatch.setattr(archive, "find_spec", lambda name: None if name == "pyspark" else object())
 
     async def story() -> list[Row]:
-        part = ArchivePart(tmp_path / "data", lambda: "")
-        rows = await part.start()
-        assert part.suggestions() == []
-        await part.stop()
+        service = ArchiveService(tmp_path / "data", lambda: "")
+        rows = await service.start()
+        assert service.suggestions() == []
+        await service.stop()
         return rows
 
     assert asyncio.run(story()) == [

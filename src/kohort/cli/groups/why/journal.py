@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import ClusterClient
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.errors import UnknownTopicError
 from kohort.client.fetching.chunk import ConsumerRecord
@@ -38,7 +38,7 @@ class Excerpt(NamedTuple):
     is_all: bool
 
 
-async def read_story(cluster: Cluster, group_id: str, last: int) -> Excerpt | None:
+async def read_story(cluster: ClusterClient, group_id: str, last: int) -> Excerpt | None:
     """The story of a group with its last ``last`` rebalances complete, if the journal has them.
 
     ``None`` if there is no journal.

@@ -1,4 +1,4 @@
-"""The parts of ``kohort up``. Each starts, says where it is and what to do with it, and stops."""
+"""The services of ``kohort up``. Each starts, says where it is and what to do with it, and stops."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ class Row(NamedTuple):
     kept: str = ""
 
 
-class Part(Protocol):
+class UpService(Protocol):
     """Something that runs as long as ``kohort up`` does."""
 
     async def start(self) -> list[Row]:
@@ -34,7 +34,7 @@ class Part(Protocol):
         """What to try next, in lines ready to be copied; headings start at the margin."""
 
 
-class BrokerPart:
+class BrokerService:
     """The broker, in this process."""
 
     def __init__(self, host: str, port: int, data: str | None) -> None:

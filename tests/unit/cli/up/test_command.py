@@ -1,4 +1,4 @@
-"""``kohort up``: parts start in order, are shown, and stop in reverse."""
+"""``kohort up``: services start in order, are shown, and stop in reverse."""
 
 import io
 import os
@@ -8,15 +8,15 @@ import sys
 
 import pytest
 
-from kohort.cli.parts import BrokerPart, Part, Row, first_free_port
-from kohort.cli.serve import on_loop
-from kohort.cli.up import run_parts, show_suggestions
+from kohort.cli.running import on_loop
+from kohort.cli.up.command import run_services, show_suggestions
+from kohort.cli.up.services import BrokerService, Row, UpService, first_free_port
 from kohort.model.errors import KohortError
 from kohort.testing.ports import HeldPort
 
 
-class FakePart:
-    """A part that notes what happens to it."""
+class FakeService:
+    """A service that notes what happens to it."""
 
     def __init__(self, name: str, story: list[str], *, last: bool = False, fails: bool = False) -> None:
         self._name = name
@@ -41,8 +41,8 @@ class FakePart:
 
 def test_parts_start_in_order_and_stop_in_reverse(capsys: pytest.CaptureFixture[str]) -> None:
     story: list[str] = []
-    parts: list[Part] = [FakePart("broker", story), FakePart("web", story, last=True)]
-    assert on_loop(run_parts(parts, moved=True)) == 0
+    services: list[UpService] = [FakeService("broker", story), FakeService("web", story, last=True)]
+    assert on_loop(run_services(services, moved=True)) == 0
     assert story == ["start broker", "start web", "stop web", "stop broker"]
     said = capsys.readouterr()
     assert said.out == (
@@ -53,11 +53,11 @@ def test_parts_start_in_order_and_stop_in_reverse(capsys: pytest.CaptureFixture[
 
 
 def test_when_it_has_stopped_it_says_where_the_data_is(capsys: pytest.CaptureFixture[str]) -> None:
-    class Kept(FakePart):
+    class Kept(FakeService):
         async def start(self) -> list[Row]:
             return [row._replace(kept="/there") for row in await super().start()]
 
-    on_loop(run_parts([FakePart("broker", []), Kept("data", [], last=True)], moved=False))
+    on_loop(run_services([FakeService("broker", []), Kept("data", [], last=True)], moved=False))
     assert capsys.readouterr().err.splitlines() == [
         "stopping …",
         "data kept in /there",
@@ -67,9 +67,9 @@ def test_when_it_has_stopped_it_says_where_the_data_is(capsys: pytest.CaptureFix
 
 def test_when_a_part_does_not_start_those_before_it_are_stopped() -> None:
     story: list[str] = []
-    parts: list[Part] = [FakePart("broker", story), FakePart("web", story, fails=True)]
+    services: list[UpService] = [FakeService("broker", story), FakeService("web", story, fails=True)]
     with pytest.raises(KohortError, match="web does not start"):
-        on_loop(run_parts(parts, moved=False))
+        on_loop(run_services(services, moved=False))
     assert story == ["start broker", "stop broker"]
 
 
@@ -97,6 +97,6 @@ def test_when_no_port_can_be_had_any_will_do() -> None:
 
 @pytest.mark.parametrize(("port", "exported"), [(9092, False), (9093, True)])
 def test_suggestions_name_the_address_unless_it_is_the_default(port: int, exported: bool) -> None:
-    lines = BrokerPart("127.0.0.1", port, None).suggestions()
+    lines = BrokerService("127.0.0.1", port, None).suggestions()
     assert any(f"export KOHORT_BOOTSTRAP=127.0.0.1:{port}" in line for line in lines) is exported
     assert any(f'"bootstrap.servers": "127.0.0.1:{port}"' in line for line in lines)

@@ -1,8 +1,8 @@
-"""The parts of ``kohort up``."""
+"""The services of ``kohort up``."""
 
 import pytest
 
-from kohort.cli.parts import own_command
+from kohort.cli.up.services import own_command
 
 
 def test_a_suggestion_can_be_typed_also_where_the_shell_does_not_know_the_command(

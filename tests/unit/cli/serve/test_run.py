@@ -6,8 +6,7 @@ import signal
 
 import pytest
 
-from kohort.cli.serve import FAILED, OK, USAGE, guarded, on_loop, stop_on_signals, stop_within
-from kohort.cli.serve_options import UsageError
+from kohort.cli.running import FAILED, OK, USAGE, UsageError, guarded, on_loop, stop_on_signals, stop_within
 from kohort.model.errors import KohortError
 
 
@@ -42,7 +41,7 @@ def test_a_pipe_that_was_closed_is_no_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hushed: list[bool] = []
-    monkeypatch.setattr("kohort.cli.serve.stop_printing", lambda: hushed.append(True))
+    monkeypatch.setattr("kohort.cli.running.stop_printing", lambda: hushed.append(True))
 
     def fail() -> int:
         raise BrokenPipeError(32, "Broken pipe")

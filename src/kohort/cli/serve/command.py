@@ -1,6 +1,6 @@
 """``kohort serve`` as a command of the framework: for help, completion, and options before the name.
 
-``main`` recognises ``serve`` as the first argument and goes to :mod:`kohort.cli.serve` without all this.
+``main`` recognises ``serve`` as the first argument and goes to :mod:`kohort.cli.serve.run` without all this.
 """
 
 import inspect
@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from kohort.cli.serve import serve
-from kohort.cli.serve_options import DESCRIPTION, OPTIONS, ServeOption
+from kohort.cli.serve.options import DESCRIPTION, OPTIONS, ServeOption
+from kohort.cli.serve.run import serve
 
 
 def command(**given: object) -> None:

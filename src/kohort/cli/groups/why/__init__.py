@@ -1,0 +1,1 @@
+"""``kohort groups why``: read a group's journal, show its rebalances."""

@@ -1,0 +1,1 @@
+"""``kohort up``: everything there is, on defaults: the command, its parts, what the terminal shows."""
