@@ -15,6 +15,7 @@ from pathlib import Path
 from benchmarks import (
     capacity,
     clients,
+    cluster,
     codec,
     doors,
     groups,
@@ -238,6 +239,7 @@ def _parts(plan: Plan, *, quick: bool, seconds: float) -> list[tuple[str, float,
         plan.missing.append(reason)
     else:
         parts.append(("requests per second", 4, lambda t, relaxed, n: request_tables(t, relaxed, seconds, n)))
+    kills, taken = (2, 500) if quick else (cluster.KILLS, cluster.GROUPS)
     joining, restarted = (50, 4) if quick else (1_000, rolling.MEMBERS)
     parts += [
         ("members that join", 3, lambda t, _, n: storm_tables(t, n, joining)),
@@ -247,6 +249,7 @@ def _parts(plan: Plan, *, quick: bool, seconds: float) -> list[tuple[str, float,
             lambda t, _, n: rolling.tables([t[0], *(o for o in t if o.is_kafka)], min(n, 2), restarted),
         ),
         ("produce and fetch", 3, lambda t, _, n: data_tables(t, seconds, n)),
+        ("nodes on PostgreSQL", 4, lambda t, _, n: cluster.tables(t[0], seconds, n, kills, taken)),
         ("TLS and ACLs", 3, lambda _t, _r, n: doors.tables(n, seconds)),
         ("start, codec, capacity", 2, lambda _t, _r, n: own_tables(n, members, offsets)),
         (

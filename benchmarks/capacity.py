@@ -5,7 +5,7 @@ import gc
 import time
 import tracemalloc
 
-from kohort.broker.broker import Broker
+from kohort.broker.broker import BrokerState
 from kohort.broker.clock import VirtualClock
 from kohort.broker.settings import Settings
 from kohort.broker.storage import open_data
@@ -53,10 +53,10 @@ def kilobytes_per_member(members: int, groups: int) -> float:
     return (after - before) / members / 1_000
 
 
-async def _open(disk: Disk) -> Broker:
+async def _open(disk: Disk) -> BrokerState:
     settings = Settings(overrides={"offsets.topic.num.partitions": "1"})
     catalog, storage = await open_data(settings, disk)
-    broker = Broker(settings, catalog, storage, VirtualClock())
+    broker = BrokerState(settings, catalog, storage, VirtualClock())
     await broker.start()
     return broker
 
@@ -98,7 +98,7 @@ def _batches(offsets: int) -> list[bytes]:
     return found
 
 
-async def _append(broker: Broker, topic: ServedTopic, batch: bytes) -> None:
+async def _append(broker: BrokerState, topic: ServedTopic, batch: bytes) -> None:
     log = topic.logs[0]
     append = Append(log.partition, bytearray(batch), log.leader_epoch, WallTime(0), from_client=False)
     await broker.storage.append([append])

@@ -30,12 +30,12 @@ from benchmarks.targets import BROKER_CORE, SETTINGS, Target, pin, settle
 from benchmarks.throughput import MIB, _batch, _fetch, _produce, hammer_count
 from kohort.security.acls import (
     Acl,
+    AclResourceType,
     Authorizer,
     Operation,
     PatternType,
     Permission,
     Question,
-    ResourceType,
 )
 from kohort.security.certs import DevAuthority
 
@@ -56,13 +56,15 @@ def acl_tables(rounds: int) -> list[Table]:
     """Microseconds of processor time for one question."""
     kinds = (PatternType.LITERAL, PatternType.PREFIXED)
     rules = [
-        Acl(ResourceType.TOPIC, f"topic-{number}", kinds[number % 2], f"User:u{number % 100}", "*",
+        Acl(AclResourceType.TOPIC, f"topic-{number}", kinds[number % 2], f"User:u{number % 100}", "*",
             Operation.READ, Permission.ALLOW)
         for number in range(RULES)
     ]  # fmt: skip
     table = Table(f"A check of ACLs with {RULES:,} rules", "µs", higher_is_better=False)
     asked = [
-        Question(f"User:u{number % 100}", "10.0.0.1", Operation.READ, ResourceType.TOPIC, f"topic-{number}")
+        Question(
+            f"User:u{number % 100}", "10.0.0.1", Operation.READ, AclResourceType.TOPIC, f"topic-{number}"
+        )
         for number in range(RULES)
     ]
     for _ in range(rounds):

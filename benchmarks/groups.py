@@ -39,13 +39,13 @@ def on_loop(work: Coroutine[Any, Any, _T]) -> _T:
         return runner.run(work)
 
 
-async def find(pipe: Pipe, group: str) -> None:
-    """Ask for the coordinator until there is one: Kafka creates its topic in the background."""
+async def find(pipe: Pipe, group: str) -> int:
+    """The port of the coordinator. Asks until there is one: Kafka creates its topic in the background."""
     for _ in range(600):
         found = await pipe.call(FindCoordinatorRequest(key=group), 2)
         assert isinstance(found, FindCoordinatorResponse)
         if found.error_code == 0:
-            return
+            return found.port
         await asyncio.sleep(0.05)
     raise RuntimeError(f"no coordinator for {group}")
 
@@ -122,7 +122,7 @@ _storms = itertools.count()
 def storm(target: Target, members: int) -> float:
     """Milliseconds until ``members`` that join one group at once are all in one generation, with assignments.
 
-    Without an initial delay the first generation starts with whoever was there; the others make it
+    Without an initial delay the first generation starts with the members that were there; the others make it
     start again. Members learn that from heartbeats, here every 20 ms.
     """
 

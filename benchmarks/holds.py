@@ -11,14 +11,17 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from tests.broker.asking import produce_request
 from tests.broker.grouping import commit_request
 from tests.fault.arena import Arena, ClosedError
+from tests.fault.heavy import empty_members
 from tests.fault.largest import largest, newest_and_oldest
 
 from benchmarks.rounds import Table
 from kohort.codec.compiled import encode
 from kohort.codec.schema import Message
 from kohort.wire.apis import ApiKey
+from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kohort.wire.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -30,6 +33,8 @@ GROUPS = 5_000
 TOPICS = 2_000
 _AS_SERVED = (10_000, 20, 20)  # how often `kohort serve` collects garbage
 _TOPIC = 2
+MEMBERS = 1_000
+WIDE = [f"crowd-{number}" for number in range(5)]  # of 10,000 partitions each
 _MAY_WAIT = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 
 
@@ -60,6 +65,8 @@ def requests(arena: Arena) -> Iterator[tuple[ApiKey, int, Message]]:
     for key, version in newest_and_oldest():
         for _, request in largest(key, version, arena.topic_id):
             yield key, version, request
+    members = empty_members()  # a megabyte of gzip, with nothing in it but one record
+    yield ApiKey.PRODUCE, 12, produce_request("t", members, members)
     everything = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="large", topics=None)])
     topics = [
         DescribeConfigsResource(resource_type=_TOPIC, resource_name=f"topic-{number}")
@@ -141,5 +148,71 @@ async def _throw(arena: Arena, frame: bytes, key: ApiKey) -> None:
         raise AssertionError(f"{key.name}: the largest legal request is not legal") from None
 
 
+def crowd() -> Table:
+    """The longest hold while a group of 1,000 members gets 50,000 partitions, all at once."""
+    found = Table(
+        f"Longest hold of the loop by a consumer group of {MEMBERS:,} members and 50,000 partitions",
+        "ms of processor time",
+        "All members join; then their topics are made; then each sends heartbeats until all is assigned.",
+        higher_is_better=False,
+        compared=False,
+    )
+    members = [_CrowdMember(f"m-{number}") for number in range(MEMBERS)]
+    with Arena() as arena:
+        gc.freeze()
+        gc.set_threshold(*_AS_SERVED)
+        for what, step in {
+            "a member joins": partial(_beat_all, arena, members),
+            "a topic of 10,000 partitions is made": partial(_make_wide, arena),
+            "a member gets its share": partial(_share, arena, members),
+        }.items():
+            with Stopwatch() as watch:
+                arena.run(step)
+            found.add(what, 1_000 * watch.longest)
+    return found
+
+
+class _CrowdMember:
+    """Owns what it was assigned as soon as it hears of it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.epoch = 0
+        self.partitions = 0
+
+    async def beat(self, arena: Arena) -> None:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="crowd", member_id=self.name, member_epoch=self.epoch, topic_partitions=None
+        )
+        if self.epoch == 0:
+            request.rebalance_timeout_ms = 60_000
+            request.subscribed_topic_names, request.topic_partitions = WIDE, []
+        reply: Any = await arena.ask(request, 1)
+        assert reply.error_code == 0, reply
+        self.epoch = reply.member_epoch
+        if reply.assignment is not None:
+            self.partitions = sum(len(topic.partitions) for topic in reply.assignment.topic_partitions)
+
+
+async def _beat_all(arena: Arena, members: list[_CrowdMember]) -> None:
+    for member in members:
+        await member.beat(arena)
+
+
+async def _make_wide(arena: Arena) -> None:
+    for name in WIDE:
+        topic = CreatableTopic(name=name, num_partitions=10_000, replication_factor=1)
+        await arena.ask(CreateTopicsRequest(topics=[topic]), 7)
+
+
+async def _share(arena: Arena, members: list[_CrowdMember]) -> None:
+    for _ in range(20):
+        await _beat_all(arena, members)
+        if sum(member.partitions for member in members) == 10_000 * len(WIDE):
+            return
+    raise AssertionError("the partitions are not shared after 20 heartbeats of each member")
+
+
 if __name__ == "__main__":
     print(table(3).as_markdown())
+    print(crowd().as_markdown())

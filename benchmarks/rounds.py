@@ -48,7 +48,7 @@ class Table:
         if not ours or not theirs:
             return ""
         ratio = ours / theirs if self.higher_is_better else theirs / ours
-        return f"{ratio:.2f} times as good"
+        return f"{ratio:.2f}x"
 
 
 def _shown(value: float) -> str:

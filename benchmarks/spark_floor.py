@@ -1,7 +1,7 @@
 """A stream source in Python that does nothing: what Spark itself takes for a micro-batch of any such source.
 
-It has the columns of ours, knows its records beforehand, and asks nobody. Workers import it by its name, so
-it is only found where the driver was started in the root of the repository.
+It has the columns of ours, knows its records beforehand, and asks no broker. Workers import it by its name,
+so it is only found where the driver was started in the root of the repository.
 """
 
 from collections.abc import Iterator, Sequence
