@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 _TEARDOWN_S = 120
 _STDERR = pytest.StashKey[int]()
 
-# Tests with Spark whose JVMs are not the one of the test's process: each may run anywhere.
+# A minute each: they begin first, so that none of them is what the other workers wait for at the end.
+_LONG = ("tests/interop/test_pythons.py", "tests/spark/test_churn.py")
+
+# Tests whose JVMs or Pythons are not those of the test's process: each may run anywhere.
 _ELSEWHERE = (
+    "tests/interop/test_pythons.py",
     "tests/spark/test_churn.py",
     "tests/spark/test_clusters.py",
     "tests/spark/test_demo.py",
@@ -75,9 +79,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spark's tests first, then files with slow ones: what comes last must not keep a core waiting."""
+    """The longest first, then Spark's, then slow files: what comes last must not keep a core waiting."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (not _has_spark(item.nodeid), item.path not in slow))
+
+    def rank(item: pytest.Item) -> tuple[bool, bool, bool]:
+        return not item.nodeid.startswith(_LONG), not _has_spark(item.nodeid), item.path not in slow
+
+    items.sort(key=rank)
 
 
 def _has_spark(nodeid: str) -> bool:

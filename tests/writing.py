@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import Iterable
 
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import ClusterClient
 from kohort.client.producer import AsyncProducer, RecordMetadata
 
 
 async def write(
-    cluster: Cluster | str, topic: str, values: Iterable[bytes], *, first_timestamp: int | None = None
+    cluster: ClusterClient | str, topic: str, values: Iterable[bytes], *, first_timestamp: int | None = None
 ) -> list[RecordMetadata]:
     """Write these values in one go; where each of them is. With a first timestamp they count on from it."""
-    if isinstance(cluster, Cluster):
+    if isinstance(cluster, ClusterClient):
         made = AsyncProducer.on(cluster)
     else:
         made = AsyncProducer(bootstrap_servers=cluster)

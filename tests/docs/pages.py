@@ -30,6 +30,11 @@ class Command:
     def runs_until_interrupted(self) -> bool:
         return "Ctrl-C" in self.text.partition(" # ")[2]
 
+    @property
+    def runs_beside(self) -> bool:
+        """Whether it goes on while the next ones are typed."""
+        return self.text.endswith(" &")
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -80,7 +85,8 @@ class Page:
         found: list[Block] = []
         for block in _blocks(self.name, (ROOT / self.name).read_text()):
             before = found[-1] if found else None
-            if block.kind == "text" and before and before.kind == "python" and before.shown is None:
+            is_output = block.kind == "text" and "file" not in block.marks
+            if is_output and before and before.kind == "python" and before.shown is None:
                 found[-1] = _with_output(before, block.text)
             else:
                 found.append(block)
@@ -88,7 +94,8 @@ class Page:
 
     @property
     def to_run(self) -> list[Block]:
-        return [block for block in self.blocks if block.kind != "text" and block.why_not is None]
+        steps = [block for block in self.blocks if block.kind != "text" or "file" in block.marks]
+        return [block for block in steps if block.why_not is None]
 
     @property
     def needs_spark(self) -> bool:

@@ -23,7 +23,10 @@ CONFIGS = {"group.initial.rebalance.delay.ms": 0}
 PATIENCE_SECONDS = 240  # a machine with much else to do takes 90 to start Spark
 INTERRUPTED = 130
 
-_SPARKS_PATH = r'(?:\.parquet\(|"(?:path|checkpointLocation|kohort\.checkpoint)", )"'
+_SPARKS_PATH = (
+    r'(?:\.parquet\(|"(?:path|checkpointLocation|kohort\.checkpoint|kafka\.ssl\.truststore\.location)", )"'
+    r'|password="@'
+)
 
 
 class Enough(BaseException):
@@ -45,6 +48,8 @@ class Reader:
         self._bootstrap = bootstrap
         self._directory = directory
         self._names: dict[str, object] = {"__name__": "__main__"}
+        self._beside: list[subprocess.Popen[str]] = []
+        self._ports: dict[str, str] = {}  # of brokers that a page starts: as it writes them, and as they are
         (directory / ".venv").symlink_to(sys.prefix)  # the README is read where the package was set up
         self._environment = {
             **os.environ,
@@ -71,18 +76,52 @@ class Reader:
 
     def _here(self, text: str) -> str:
         """The text with addresses and directories of this run; who listens takes a free port."""
-        text = re.sub(r"--listen \S+", "--listen 127.0.0.1:0", text)
+        text = re.sub(r"--listen (\w+://)?\S+", r"--listen \g<1>127.0.0.1:0", text)
         text = re.sub(r"(?:127\.0\.0\.1|localhost):9092", self._bootstrap, text)
+        for port, own in self._ports.items():
+            text = re.sub(rf"[a-z0-9.]+:{port}\b", f"127.0.0.1:{own}", text)
         # Spark's Java stays in the directory in which it was started, wherever this process goes.
         return re.sub(_SPARKS_PATH, rf"\g<0>{self._directory}/", text)
 
     def _type(self, command: Command) -> None:
         line = self._here(command.text)
+        if command.runs_beside:
+            self._start(command, line.removesuffix(" &"))
+            return
+        if set_ := re.fullmatch(r"export (\w+)=(\S+)", line):  # each command has a shell of its own
+            self._environment[set_[1]] = set_[2]
+            return
         printed, code = self._output(line, interrupt=command.runs_until_interrupted)
         expected = (0, INTERRUPTED) if command.runs_until_interrupted else (0,)
         assert code in expected, f"{line}\n{printed}exit code {code}"
         if command.shown is not None:
             assert matches(self._here(command.shown), printed), f"{line}\n{printed}"
+
+    def _start(self, command: Command, line: str) -> None:
+        """A broker that runs until the page ends; it prints a line for each port that it listens on."""
+        running = subprocess.Popen(
+            ["bash", "-c", f"exec {line}"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self._environment,
+        )
+        self._beside.append(running)
+        assert running.stdout is not None
+        ports = re.findall(r"--listen \S+:(\d+)", command.text)
+        printed = "".join(running.stdout.readline() for _ in ports)
+        own = re.findall(r"listening on \S+:(\d+)", printed)
+        assert len(own) == len(ports), f"{line}\n{printed}"
+        self._ports |= dict(zip(ports, own, strict=True))
+        if command.shown is not None:
+            assert matches(self._here(command.shown), printed), f"{line}\n{printed}"
+
+    def end(self) -> None:
+        """End what runs beside."""
+        for running in self._beside:
+            with running:
+                running.terminate()
 
     def _output(self, line: str, *, interrupt: bool) -> tuple[str, int]:
         """What a command prints, and its exit code; ``interrupt`` it after its first line."""
@@ -138,6 +177,9 @@ def follow(page: Page, directory: Path, wanted: Callable[[Block], bool] = lambda
     steps = [block for block in page.to_run if wanted(block)]
     with Broker(configs=CONFIGS) as broker:
         reader = Reader(broker.bootstrap, directory)
-        for block in steps:
-            reader.take(block)
+        try:
+            for block in steps:
+                reader.take(block)
+        finally:
+            reader.end()
     return sum(not block.hidden for block in steps)

@@ -1,5 +1,6 @@
 """Tables of the documentation are made from the code, and are up to date."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,3 +17,8 @@ def test_what_is_generated_is_up_to_date(tool: str) -> None:
         [sys.executable, str(ROOT / "tools" / tool), "--check"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_name_of_the_python_api_is_described() -> None:
+    page = (ROOT / "docs" / "reference" / "python-api.md").read_text()
+    assert [line for line in page.splitlines() if re.search(r"\|\s*\|$", line)] == []

@@ -21,7 +21,6 @@ TRAPS_ELSEWHERE = {
     12: "docs/differences-from-kafka.md",
     14: "tests/unit/security/test_scram.py",
     15: "src/kohort/broker/sasl_mechanisms.py",  # scenario 32 logs in with PLAIN by a credential of SCRAM
-    18: "tests/unit/spark/test_client_settings.py",
     19: "src/kohort/testing/broker.py",  # a note, not a rule
 }
 

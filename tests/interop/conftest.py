@@ -17,7 +17,7 @@ if str(ROOT) not in sys.path:  # `tools` and `tests` are no installed packages
     sys.path.insert(0, str(ROOT))
 
 from tests.interop.peers import CLIENTS, Client  # noqa: E402 (needs the path above)
-from tests.interop.targets import SETTINGS, Target, kohort_broker, kohort_missing  # noqa: E402 (same)
+from tests.interop.targets import SETTINGS, Target, kohort_broker, kohort_missing, kohort_nodes  # noqa: E402 (same)
 from tools.peers.fetch import available, jars  # noqa: E402 (same)
 from tools.peers.kafka_broker import kafka_broker  # noqa: E402 (same)
 from tools.peers.kafka_tools import ToolShell, tool_shell  # noqa: E402 (same)
@@ -54,7 +54,8 @@ def start_target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartTarg
                 missing = kohort_missing()
                 if missing is not None:
                     pytest.skip(missing)
-                running[name] = stack.enter_context(kohort_broker(home))
+                broker_or_nodes = kohort_nodes() if name == "nodes" else kohort_broker(home)
+                running[name] = stack.enter_context(broker_or_nodes)
             return running[name]
 
         yield start

@@ -1,19 +1,21 @@
 """Foreign clients as processes: started with steps to do, read as a stream of events.
 
-Every program in ``java/``, ``js/`` and ``go/`` has the same command line (BOOTSTRAP STEPS name=value …) and
-prints the same events, so one test speaks for all of them. ``README.md`` lists steps and events.
+Every program in ``java/``, ``js/``, ``go/`` and ``python/`` has the same command line (BOOTSTRAP STEPS
+name=value …) and prints the same events, so one test speaks for all of them. ``README.md`` lists them.
 """
 
 import json
 import os
 import queue
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
 from tools.peers import fetch, jvm
@@ -64,6 +66,25 @@ CLIENTS = (
 BY_NAME = {client.name: client for client in CLIENTS}
 
 
+class Librdkafka:
+    """librdkafka, as a member of a group: a program of this Python."""
+
+    name = "librdkafka"
+
+    def command(self, bootstrap: str, steps: str, options: dict[str, object]) -> list[str]:
+        program = Path(__file__).parent / "python" / "librdkafka.py"
+        return [
+            sys.executable,
+            str(program),
+            bootstrap,
+            steps,
+            *(f"{name}={value}" for name, value in options.items()),
+        ]
+
+    def environment(self) -> dict[str, str]:
+        return {}
+
+
 class PeerError(AssertionError):
     """A peer reported an error, ended early, or stayed silent; the message holds all it said."""
 
@@ -95,7 +116,8 @@ class PeerProcess:
             raise PeerError(f"{self.name}: no {waiting_for} in time\n{self.story()}") from None
         if line is None:
             return None
-        event: Event = json.loads(line)
+        # Java's clients log their errors to standard output: kept for the story.
+        event: Event = json.loads(line) if line.startswith("{") else {"event": "log", "line": line}
         self.events.append(event)
         if event["event"] == "error" and not event.get("restart"):
             raise PeerError(f"{self.name}: {event}\n{self.story()}")
@@ -186,7 +208,9 @@ class PeerProcess:
 
 
 @contextmanager
-def started(client: Client, bootstrap: str, steps: str, **options: object) -> Iterator[PeerProcess]:
+def started(
+    client: Client | Librdkafka, bootstrap: str, steps: str, **options: object
+) -> Iterator[PeerProcess]:
     """A client doing ``steps``; stopped when the block ends."""
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import pytest
 from tools.peers import probe
 from tools.peers.cache import ROOT
+
+from kohort.testing.cluster import Cluster
 
 LISTENING = "kohort: listening on "
 START_SECONDS = 60.0
@@ -26,6 +29,10 @@ SETTINGS: Mapping[str, str] = {
     "auto.create.topics.enable": "false",
     "num.partitions": "1",
 }
+
+
+also_on_nodes = pytest.mark.parametrize("target", ["kafka", "kohort", "nodes"], indirect=True)
+"""For a test that also runs on three nodes with a PostgreSQL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +100,10 @@ def kohort_broker(data: Path, settings: Mapping[str, str] | None = None) -> Iter
                 process.wait()
             if process.stdout is not None:
                 process.stdout.close()
+
+
+@contextmanager
+def kohort_nodes() -> Iterator[Target]:
+    """Three nodes with a PostgreSQL. Clients know the address of one and find the others."""
+    with Cluster(3, configs=SETTINGS) as cluster:
+        yield Target("nodes", cluster.nodes[0].bootstrap, Path())

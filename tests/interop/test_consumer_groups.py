@@ -2,19 +2,22 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
+from tests.clients.node import Node
 from tests.interop.conftest import need
-from tests.interop.peers import BY_NAME, PeerProcess, started
+from tests.interop.peers import BY_NAME, Client, Librdkafka, PeerProcess, run_steps, started
 from tests.interop.scripts.configs import SET, changing
 from tests.interop.scripts.consumer_admin import GROUP, INTERVAL, wait_for_interval
 from tests.interop.scripts.consumers import describing
-from tests.interop.scripts.exchange import Exchange, Known
+from tests.interop.scripts.exchange import AnyMessage, Exchange
 from tests.interop.scripts.setting import ready_group
-from tests.interop.targets import Target
-from tests.interop.test_groups import PARTITIONS, fill, nothing_missing, owns
+from tests.interop.targets import SETTINGS, Target
+from tests.interop.test_groups import PARTITIONS, RECORDS, fill, nothing_missing, owns
 
 from kohort.model.errors import ErrorCode
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 FreshName = Callable[[str], str]
@@ -31,7 +34,7 @@ def beat_often(target: Target, group: str) -> None:
         x.close()
 
 
-def described(target: Target, group: str) -> Known:
+def described(target: Target, group: str) -> AnyMessage:
     x = Exchange(target.address)
     try:
         return x.ask(describing(group), 1).groups[0]
@@ -66,7 +69,26 @@ def test_two_members_share_a_topic_and_the_one_that_stays_gets_all(
     assert described(target, topic).group_state == "Empty"
 
 
-def test_java_and_franz_members_come_and_go_and_miss_nothing(target: Target, fresh_name: FreshName) -> None:
+def committed(target: Target, group: str) -> int:
+    """The sum of the offsets of a group."""
+    x = Exchange(target.address)
+    try:
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
+        topics = x.ask(request, 8).groups[0].topics
+        return sum(part.committed_offset for topic in topics for part in topic.partitions)
+    finally:
+        x.close()
+
+
+def places(peer: PeerProcess) -> set[tuple[int, int]]:
+    """Partition and offset of each record that a member has had."""
+    return {(event["partition"], event["offset"]) for event in peer.named("record")}
+
+
+def test_java_librdkafka_and_franz_members_come_and_go_and_miss_nothing(
+    target: Target, fresh_name: FreshName
+) -> None:
+    """Each library joins, works beside the others and leaves, while records come in."""
     java, franz = BY_NAME["java-4"], BY_NAME["franz"]
     for client in (java, franz):
         need(client.peer)
@@ -74,19 +96,80 @@ def test_java_and_franz_members_come_and_go_and_miss_nothing(target: Target, fre
     fill(franz, target, topic)
     beat_often(target, topic)
     options = {"topic": topic, "group": topic, "protocol": "consumer"}
-    members: list[PeerProcess] = []
+    half, share = owns(PARTITIONS // 2), lambda peer: 1 <= len(peer.owned()) <= 2
+    rounds = 1
     with ExitStack() as stack:
-        for client in (java, franz, franz):
-            members.append(stack.enter_context(started(client, target.bootstrap, "group", **options)))
-        members[0].until("its share", lambda peer: 1 <= len(peer.owned()) <= 2)
-        members[1].until("its share", lambda peer: 1 <= len(peer.owned()) <= 2)
-        members[2].leave()
-        members[0].until("half of the partitions", owns(PARTITIONS // 2))
-        members[1].until("half of the partitions", owns(PARTITIONS // 2))
-        members[1].leave()
+
+        def join(client: Client | Librdkafka) -> PeerProcess:
+            return stack.enter_context(started(client, target.bootstrap, "group", **options))
+
+        def more() -> None:
+            nonlocal rounds
+            run_steps(franz, target.bootstrap, "spread", topic=topic, count=RECORDS)
+            rounds += 1
+
+        first, second, third = members = [join(java), join(franz), join(Librdkafka())]
+        for member in members:
+            member.until("its share", share)
+        more()
+        second.leave()
+        for member in (first, third):
+            member.until("half of the partitions", half)
+        members.append(join(franz))
+        for member in (first, third, members[3]):
+            member.until("its share", share)
+        more()
+        first.leave()
+        for member in (third, members[3]):
+            member.until("half of the partitions", half)
+        third.leave()
+        last = members[3]
+        last.until("all partitions", owns(PARTITIONS))
+        more()
+        size = rounds * RECORDS // PARTITIONS
+        everything = {(partition, offset) for partition in range(PARTITIONS) for offset in range(size)}
+        last.until("every record", lambda _: everything <= set().union(*map(places, members)))
+        last.until_outside("a commit of everything", lambda: committed(target, topic) == rounds * RECORDS)
+        last.leave()
+    assert everything == set().union(*map(places, members))
+
+
+def gave_up_more_than(before: int) -> Callable[[PeerProcess], bool]:
+    return lambda peer: len(peer.named("revoked")) > before
+
+
+def test_a_broker_that_is_killed_while_java_members_hand_over_partitions_loses_none(
+    tmp_path: Path, fresh_name: FreshName
+) -> None:
+    """It dies at the first partition that is given up for a member that joins, and again for the next one."""
+    java = BY_NAME["java-4"]
+    need(java.peer)
+    topic = fresh_name("consumer-killed")
+    options = {"topic": topic, "group": topic, "protocol": "consumer"}
+    with Node(tmp_path, SETTINGS) as node, ExitStack() as stack:
+        target = Target("kohort", node.bootstrap, tmp_path)
+        fill(java, target, topic)
+        beat_often(target, topic)
+        members = [stack.enter_context(started(java, node.bootstrap, "group", **options))]
         members[0].until("all partitions", owns(PARTITIONS))
-        members[0].until("every record", nothing_missing(members))
-        members[0].leave()
+        for _ in range(2):
+            given_up = len(members[0].named("revoked"))
+            members.append(stack.enter_context(started(java, node.bootstrap, "group", **options)))
+            members[0].until("a revocation", gave_up_more_than(given_up))
+            node.kill()
+            node.start()
+            run_steps(java, node.bootstrap, "spread", topic=topic, count=RECORDS)
+            for member in members:
+                member.until("its share", lambda peer: 1 <= len(peer.owned()) <= PARTITIONS // 2)
+            owned = [partition for member in members for partition in member.owned()]
+            assert len(owned) == len(set(owned))
+        size = 3 * RECORDS // PARTITIONS
+        everything = {(partition, offset) for partition in range(PARTITIONS) for offset in range(size)}
+        members[0].until_outside("every record committed", lambda: committed(target, topic) == 3 * RECORDS)
+        for member in members:
+            member.leave()
+    assert everything == set().union(*map(places, members))
+    assert not [event for member in members for event in member.named("lost")]
 
 
 def test_a_group_of_java_members_is_upgraded_and_downgraded_while_it_consumes(

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import product
 
 import pytest
 from tests.interop.conftest import need
 from tests.interop.peers import BY_NAME, CLIENTS, Client, PeerProcess, run_steps, started
-from tests.interop.targets import Target
+from tests.interop.targets import Target, also_on_nodes
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -123,7 +124,11 @@ def test_a_static_member_comes_back_to_its_partitions_and_nobody_else_notices(
         first.leave()
 
 
-@pytest.mark.parametrize("name", ["java-3.9", "java-4", "franz"])
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [*product(["kafka", "kohort"], ["java-3.9", "java-4", "franz"]), ("nodes", "franz")],
+    indirect=["target"],
+)
 def test_cooperative_members_keep_what_they_do_not_give_up(
     name: str, target: Target, fresh_name: FreshName
 ) -> None:
@@ -145,6 +150,7 @@ def test_cooperative_members_keep_what_they_do_not_give_up(
         first.leave()
 
 
+@also_on_nodes
 def test_a_member_that_vanishes_is_replaced_after_its_session(target: Target, fresh_name: FreshName) -> None:
     client = BY_NAME["franz"]
     need(client.peer)

@@ -1,6 +1,7 @@
 """Files on disk: Kafka's dump tool accepts ours, Kafka serves our segments, and we serve Kafka's."""
 
 import random
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -8,26 +9,51 @@ from pathlib import Path
 
 import pytest
 from tests.interop.conftest import need
+from tests.interop.scripts.consumer_admin import commit_as
+from tests.interop.scripts.consumer_groups import group_of
+from tests.interop.scripts.consumers import CONSUMER, describing
 from tests.interop.scripts.exchange import Exchange
 from tests.interop.scripts.fetch import part, reading
 from tests.interop.scripts.members import stable_pair
-from tests.interop.scripts.offsets import at, committing, fetching
+from tests.interop.scripts.offsets import at, committing, fetching, forget
 from tests.interop.scripts.setting import T0, append, make_topic, ready_group
 from tests.interop.targets import SETTINGS, Target, kohort_broker, kohort_missing
 from tools.peers.kafka_broker import kafka_broker, running
 from tools.peers.kafka_tools import Tool, ToolShell
 from tools.peers.pins import Peer
 
+from kohort.model.errors import ErrorCode
 from kohort.primitives.strings import partition_for
 from kohort.records.batch import BatchFields, Record, batches, build_batch, read_records
 from kohort.records.compression import Codec
+from kohort.records.group_records import (
+    AssignedPartitions,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberValue,
+    OffsetCommitKey,
+    RecordKey,
+    RecordValue,
+)
+from kohort.records.offsets_topic import (
+    VALUES,
+    UnknownKey,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+    group_named,
+)
 from kohort.records.record import NewRecord
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 TOPIC = "files"
-GROUP = "files-group"
+GROUP, MODERN = "files-group", "files-consumers"
+PATTERN = "fil.s"
+CONSUMER_GROUP_TYPES = {3, 5, 6, 7, 8, 16}  # of the records of a consumer group with a regular expression
 OFFSETS_PARTITIONS = int(SETTINGS["offsets.topic.num.partitions"])
 COUNT = 120
 # What the dump tool prints when files do not fit together.
@@ -72,13 +98,18 @@ def sample(number: int) -> bytes:
 
 
 def fill(target: Target) -> None:
-    """Enough batches for several segments, and a group that has committed."""
+    """Enough batches for several segments, and a group of each kind that has committed."""
     with exchange(target) as x:
         make_topic(x, TOPIC, segment_bytes="1048576")
         for number in range(COUNT):
             append(x, TOPIC, sample(number))
         lead, _ = stable_pair(x, GROUP)
         x.ask(committing(lead.group, TOPIC, at(0, 7, "seven", epoch=0), by=lead), 9)
+        (reader,) = group_of(x, MODERN, "reader")
+        reader.join(subscribed_topic_regex=PATTERN, subscribed_topic_names=None)
+        reader.beat_until_assigned(1)
+        reader.acknowledge()
+        x.ask(commit_as(reader, TOPIC, reader.epoch, 8), 9)
 
 
 def read_all(target: Target) -> list[Record]:
@@ -170,6 +201,9 @@ def test_the_dump_tool_decodes_the_offsets_topic(filled: Path, kafka_tools: Tool
     mine = [line for line in lines if '"files-group"' in line]
     assert any('"topic":"files","partition":0' in line and '"offset":7' in line for line in mine)
     assert any('"generation":2' in line and '"protocol":"range"' in line for line in mine)
+    modern = [line for line in lines if f'"{MODERN}"' in line]
+    printed = {int(found[1]) for line in modern if (found := re.search(r'key: {"type":"?(\d+)', line))}
+    assert printed >= CONSUMER_GROUP_TYPES
 
 
 @pytest.mark.parametrize("reader", ["kafka", "kohort"])
@@ -197,14 +231,13 @@ def test_a_broker_loads_the_groups_of_the_other(
 ) -> None:
     """The offsets topic of one is put in the place of the other's: its groups are there with all they had."""
     need(Peer.KAFKA)
-    folder = f"__consumer_offsets-{partition_for(GROUP, OFFSETS_PARTITIONS)}"
-    with BROKERS[reader](tmp_path) as target:
-        with exchange(target) as x:
-            make_topic(x, TOPIC)
-            ready_group(x, GROUP)
-            x.ask(committing(GROUP, TOPIC, at(0, 1)), 9)  # the folder may come with the first record
-        place = target.data / folder
-    put(stopped("kohort" if reader == "kafka" else "kafka") / folder, place)
+    with BROKERS[reader](tmp_path) as target, exchange(target) as x:
+        make_topic(x, TOPIC)
+        for group in (GROUP, MODERN):
+            ready_group(x, group)
+            x.ask(committing(group, TOPIC, at(0, 1)), 9)  # the folder may come with the first record
+    for folder in {folder_of(GROUP), folder_of(MODERN)}:
+        put(stopped("kohort" if reader == "kafka" else "kafka") / folder, target.data / folder)
     with BROKERS[reader](tmp_path) as target, exchange(target) as x:
         ready_group(x, GROUP)
         (fetched,) = x.ask(fetching(GROUP, TOPIC, 0), 8).groups
@@ -212,6 +245,24 @@ def test_a_broker_loads_the_groups_of_the_other(
         assert (offset.committed_offset, offset.metadata) == (7, "seven")
         (group,) = x.ask(DescribeGroupsRequest(groups=[GROUP]), 5).groups
         assert (group.group_state, group.protocol_data, len(group.members)) == ("Stable", "range", 2)
+        ready_group(x, MODERN)
+        (modern,) = x.ask(describing(MODERN), 1).groups
+        assert (modern.group_state, modern.group_epoch, modern.assignment_epoch) == ("Stable", 2, 2)
+        (member,) = modern.members
+        assert member.member_type == CONSUMER
+        assert (member.member_id, member.member_epoch, member.subscribed_topic_regex) == (
+            "reader",
+            2,
+            PATTERN,
+        )
+        (refused,) = x.ask(forget(MODERN, TOPIC), 0).topics
+        assert refused.partitions[0].error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC  # by its expression
+        (fetched,) = x.ask(fetching(MODERN, TOPIC, 0), 8).groups
+        assert fetched.topics[0].partitions[0].committed_offset == 8
+
+
+def folder_of(group: str) -> str:
+    return f"__consumer_offsets-{partition_for(group, OFFSETS_PARTITIONS)}"
 
 
 def put(source: Path, place: Path) -> None:
@@ -225,14 +276,56 @@ def put(source: Path, place: Path) -> None:
             shutil.copy(new, place / new.name)
 
 
-def test_we_read_what_kafka_wrote_byte_by_byte(stopped: Callable[[str], Path]) -> None:
-    need(Peer.KAFKA)
-    logs = sorted((stopped("kafka") / f"{TOPIC}-0").glob("*.log"))
-    found = [
+def records_in(folder: Path) -> list[Record]:
+    """Every record of a log, read with our own code."""
+    return [
         record
-        for blob in map(Path.read_bytes, logs)
+        for blob in map(Path.read_bytes, sorted(folder.glob("*.log")))
         for position, header in batches(blob)
         for record in read_records(blob, position, header)
     ]
+
+
+def test_we_read_what_kafka_wrote_byte_by_byte(stopped: Callable[[str], Path]) -> None:
+    need(Peer.KAFKA)
+    found = records_in(stopped("kafka") / f"{TOPIC}-0")
     assert content(found) == expected()
     assert [record.offset for record in found] == list(range(COUNT * 3))
+
+
+def test_both_brokers_write_the_same_records_of_a_consumer_group(stopped: Callable[[str], Path]) -> None:
+    """In the same order; ids of topics, hashes and times differ from run to run and are left out."""
+    need(Peer.KAFKA)
+    by_kafka, by_kohort = (consumer_group_records(stopped(name) / folder_of(MODERN)) for name in BROKERS)
+    assert {key.record_type for key, _ in by_kafka} == CONSUMER_GROUP_TYPES
+    assert by_kohort == by_kafka
+
+
+def consumer_group_records(folder: Path) -> list[tuple[RecordKey, RecordValue]]:
+    found: list[tuple[RecordKey, RecordValue]] = []
+    for record in records_in(folder):
+        key = decode_key(record.key)
+        if isinstance(key, UnknownKey | OffsetCommitKey) or group_named(record.key) != MODERN:
+            continue
+        assert record.value is not None
+        value = decode_value(VALUES[type(key)], record.value)
+        assert (encode_key(key), encode_value(value)) == (record.key, record.value)
+        found.append((key, without_chance(value)))
+    return found
+
+
+def without_chance(value: RecordValue) -> RecordValue:
+    """A value without what differs from run to run."""
+    parts: list[AssignedPartitions] = []
+    match value:
+        case ConsumerGroupMetadataValue():
+            value.metadata_hash = int(value.metadata_hash != 0)
+        case ConsumerGroupRegularExpressionValue():
+            value.version = value.timestamp = 0
+        case ConsumerGroupTargetAssignmentMemberValue():
+            parts = value.topic_partitions
+        case ConsumerGroupCurrentMemberAssignmentValue():
+            parts = value.assigned_partitions
+    for part_of_topic in parts:
+        part_of_topic.topic_id = bytes(16)
+    return value

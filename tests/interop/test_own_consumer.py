@@ -20,7 +20,7 @@ from tests.interop.targets import Target
 
 from kohort.client.admin.results import NewTopic
 from kohort.client.admin.topics import create_topics
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import ClusterClient
 from kohort.client.consumer import Consumer
 from kohort.client.subscription import OffsetAndMetadata, Partitions
 from kohort.model.errors import KohortError
@@ -33,7 +33,7 @@ FreshName = Callable[[str], str]
 
 def make_topic(target: Target, name: str, partitions: int = PARTITIONS) -> str:
     async def create() -> None:
-        async with Cluster(target.bootstrap) as cluster:
+        async with ClusterClient(target.bootstrap) as cluster:
             kept = {"retention.ms": "-1"}  # records have old timestamps: Kafka would delete them after 30 s
             wanted = NewTopic(name=name, partitions=partitions, replication_factor=1, configs=kept)
             for result in (await create_topics(cluster, [wanted], validate_only=False)).values():

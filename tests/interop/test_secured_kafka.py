@@ -18,6 +18,7 @@ from tests.interop.conftest import need
 from tests.interop.scripts.secured import Door
 from tests.interop.scripts.secured_rights import SCRIPTS, forget
 from tools.peers.kafka_broker import SecuredKafka, secured_kafka
+from tools.peers.kafka_tools import Tool, ToolShell
 from tools.peers.pins import Peer
 from typer.testing import CliRunner
 
@@ -354,6 +355,44 @@ def test_both_brokers_answer_alike_at_their_doors(doors: tuple[Door, Door], scri
     differing = [(a, b) for a, b in zip(of_kohort, of_kafka, strict=False) if a != b]
     assert not differing, "Kohort, Kafka:\n" + "\n".join(map(str, differing))
     assert len(of_kohort) == len(of_kafka)
+
+
+ALICE = ("--allow-principal", "User:alice")
+ACL_COMMANDS = (
+    ("--add", *ALICE, "--topic", "t", "--producer", "--idempotent"),
+    ("--add", *ALICE, "--topic", "t", "--group", "g", "--consumer"),
+    ("--add", "--deny-principal", "User:bob", "--topic", "s", "--operation", "All",
+     "--resource-pattern-type", "prefixed"),
+    ("--list",),
+    ("--list", "--topic", "secret", "--resource-pattern-type", "match"),
+    ("--remove", "--force", *ALICE, "--topic", "t", "--producer"),
+    ("--list",),
+)  # fmt: skip
+
+
+def test_kafka_acls_prints_the_same_for_both(
+    doors: tuple[Door, Door], kafka_tools: ToolShell, tmp_path: Path
+) -> None:
+    """Security scenario 47. Adds, lists and removals of Kafka's own tool; it prints rules in any order."""
+    printed: list[list[list[str]]] = []
+    for door in doors:
+        forget(door)
+        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        login = f'{module} required username="admin" password="{door.passwords["admin"]}";'
+        config = tmp_path / "admin.properties"
+        config.write_text(
+            f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n"
+        )
+        at = ("--bootstrap-server", door.address, "--command-config", str(config))
+        said = [kafka_tools.check(Tool.ACLS, *at, *command).stdout for command in ACL_COMMANDS]
+        printed.append([sorted(line.strip() for line in one.splitlines()) for one in said])
+        forget(door)
+    of_kafka, of_kohort = printed
+    assert of_kohort == of_kafka
+    listed, matching, left = of_kohort[3], of_kohort[4], of_kohort[6]
+    assert "(principal=User:alice, host=*, operation=IDEMPOTENT_WRITE, permissionType=ALLOW)" in listed
+    assert "(principal=User:bob, host=*, operation=ALL, permissionType=DENY)" in matching
+    assert not any("operation=WRITE" in line for line in left)
 
 
 # The command line

@@ -1,13 +1,16 @@
 """The clients of Java, Go and JavaScript at a secured Kohort: over TLS, with a log-in that is renewed."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.broker.security.secured import USERS, Certificates, RunningServer, serving
 from tests.broker.security.test_doors import count_log_ins
 from tests.interop.conftest import need
-from tests.interop.peers import CLIENTS, Client, PeerError, run_steps, started
+from tests.interop.peers import BY_NAME, CLIENTS, Client, PeerError, run_steps, started
 from tests.interop.test_groups import values
+
+from kohort.security.acls import AclResourceType, Operation
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -59,6 +62,37 @@ def test_a_client_logs_in_and_again_while_records_go_through_a_group(
         assert sorted(values(member)) == sorted(
             [f"v{number}" for number in range(RECORDS)] + [f"v{number}" for number in range(30)]
         )
+
+
+def test_kafkajs_produces_and_consumes_in_a_group_with_the_rights_for_it(tmp_path: Path) -> None:
+    """Security scenario 54. Given TLS, SCRAM and rules for one topic and group, when 1,000 records go
+    through the group, then none is lost.
+    """
+    client = BY_NAME["kafkajs"]
+    need(client.peer)
+    certificates = Certificates(tmp_path)
+    settings = certificates.settings(
+        sasl_enabled_mechanisms="SCRAM-SHA-256",
+        group_initial_rebalance_delay_ms="0",
+        authorizer="acl",
+        super_users="User:admin",
+    )
+    options: dict[str, object] = {"ca": certificates.ca, "topic": "rows", "group": "readers"}
+    admin = options | {"user": "admin", "password": USERS["admin"]}
+    alice = options | {"user": "alice", "password": USERS["alice"]}
+    with serving("SASL_SSL", settings=settings) as server:
+        address = f"localhost:{server.ports['SASL_SSL']}"
+        run_steps(client, address, "create", **admin)
+        with pytest.raises(PeerError, match=r"(?i)not authorized"):
+            run_steps(client, address, "spread", count=1, **alice)
+        server.allow(AclResourceType.TOPIC, "rows", Operation.WRITE)
+        server.allow(AclResourceType.TOPIC, "rows", Operation.READ)
+        server.allow(AclResourceType.GROUP, "readers", Operation.READ)
+        run_steps(client, address, "spread", count=RECORDS, **alice)
+        with started(client, address, "group", **alice) as member:
+            member.until("every record", lambda peer: len(values(peer)) >= RECORDS)
+            member.leave()
+            assert sorted(values(member)) == sorted(f"v{number}" for number in range(RECORDS))
 
 
 @pytest.mark.parametrize("client", REFUSED, ids=str)

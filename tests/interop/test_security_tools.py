@@ -84,25 +84,6 @@ def test_javas_client_logs_in_with_a_token(kafka_tools: ToolShell, tmp_path: Pat
             kafka_tools.check(Tool.TOPICS, *at, "--list")
 
 
-def test_kafka_acls_adds_lists_and_removes(desk: Desk) -> None:
-    """Security scenario 47. See security 9."""
-    who = ("--allow-principal", "User:alice", "--topic", "t")
-    desk.run(Tool.ACLS, "--add", *who, "--producer")
-    desk.run(Tool.ACLS, "--add", *who, "--group", "g", "--consumer")
-    desk.run(
-        Tool.ACLS, "--add", "--deny-principal", "User:bob", "--topic", "s", "--operation", "All",
-        "--resource-pattern-type", "prefixed",
-    )  # fmt: skip
-    listed = desk.run(Tool.ACLS, "--list")
-    assert "resourceType=TOPIC, name=t, patternType=LITERAL" in listed
-    assert "principal=User:alice, host=*, operation=WRITE, permissionType=ALLOW" in listed
-    assert "resourceType=GROUP, name=g, patternType=LITERAL" in listed
-    matching = desk.run(Tool.ACLS, "--list", "--topic", "secret", "--resource-pattern-type", "match")
-    assert "principal=User:bob, host=*, operation=ALL, permissionType=DENY" in matching
-    desk.run(Tool.ACLS, "--remove", "--force", *who, "--producer")
-    assert "operation=WRITE" not in desk.run(Tool.ACLS, "--list")
-
-
 def test_kafka_configs_adds_describes_and_deletes_users(desk: Desk) -> None:
     """Security scenario 33. See security 9."""
     user = ("--entity-type", "users", "--entity-name", "carol")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.interop.scripts.consumers import ConsumerMember
 from tests.interop.scripts.exchange import Exchange
-from tests.interop.scripts.setting import ready_group, settle, wait_for_topic
-from tests.interop.targets import Target
+from tests.interop.scripts.setting import ready_group, settle, wait_for_leader
+from tests.interop.targets import Target, also_on_nodes
 from tools.peers.kafka_tools import Tool, ToolShell
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -47,7 +47,7 @@ class Desk:
         self.lines(Tool.TOPICS, "--create", "--topic", name, *args)
         x = Exchange(self.target.address)
         try:
-            wait_for_topic(x, name, 1)
+            wait_for_leader(x, name)
         finally:
             x.close()
         return name
@@ -71,6 +71,7 @@ def desk(kafka_tools: ToolShell, target: Target) -> Desk:
     return Desk(kafka_tools, target)
 
 
+@also_on_nodes
 def test_topics_are_created_listed_described_altered_and_deleted(desk: Desk, fresh_name: FreshName) -> None:
     name = desk.topic(fresh_name("tools"), "--partitions", "3", "--config", "retention.ms=60000")
     assert name in desk.lines(Tool.TOPICS, "--list")
@@ -124,6 +125,7 @@ def test_what_the_console_producer_sends_the_console_consumer_prints(
     assert printed == ["Offset:0\ta\t1", "Offset:1\tb\t2", "Offset:2\tc\t3"]
 
 
+@also_on_nodes
 def test_get_offsets_tells_the_ends_of_a_log(desk: Desk, fresh_name: FreshName) -> None:
     name = desk.topic(fresh_name("tools"), "--partitions", "2")
     desk.produce(name, "a:1", "b:2", "c:3")
@@ -135,6 +137,7 @@ def test_get_offsets_tells_the_ends_of_a_log(desk: Desk, fresh_name: FreshName) 
     ]
 
 
+@also_on_nodes
 def test_a_group_is_listed_described_reset_and_deleted(desk: Desk, fresh_name: FreshName) -> None:
     name = desk.topic(fresh_name("tools"), "--partitions", "1")
     group = ("--group", name)
@@ -203,6 +206,19 @@ def test_the_broker_describes_itself(desk: Desk, fresh_name: FreshName) -> None:
     (directory,) = listing["brokers"][0]["logDirs"]
     assert directory["error"] is None
     assert [part["partition"] for part in directory["partitions"]] == [f"{name}-0"]
+
+
+def test_the_feature_of_consumer_groups_is_described(desk: Desk) -> None:
+    (shown,) = [line for line in desk.lines(Tool.FEATURES, "describe") if "group.version" in line]
+    assert shown.split("\t")[:-1] == [
+        "Feature: group.version",
+        "SupportedMinVersion: 0",
+        "SupportedMaxVersion: 1",
+        "FinalizedVersionLevel: 1",
+    ]
+    if desk.target.name == "kohort":
+        said = desk.fails(Tool.FEATURES, "downgrade", "--feature", "group.version=0")
+        assert "Could not downgrade group.version to 0. The node does not support UPDATE_FEATURES" in said
 
 
 def test_the_cluster_tool_prints_the_cluster_id(kafka_tools: ToolShell, target: Target) -> None:

@@ -17,7 +17,7 @@ from kohort.client.producer import Producer
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import Offset
 from kohort.spark.errors import TopicMadeAgainError
-from kohort.spark.group_offsets import GroupOffsetJson
+from kohort.spark.group.offsets import GroupOffsetJson
 from kohort.spark.offsets import topic_partition
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]

@@ -258,6 +258,27 @@ def consumer_upgrade(x: Exchange) -> Steps:
     yield "the classic one is told", lead.beat()
 
 
+def consumer_upgrade_again(x: Exchange) -> Steps:
+    """Modern-groups 14.3: downgraded before the classic member revoked, upgraded before it hears of it."""
+    topic, group = "script.upgrade-again", "script.upgrade-again"
+    make_topic(x, topic, 2)
+    yield "topic", name_topics(x, topic)
+    lead = new_member(x, group, "lead")
+    lead.get_id()
+    lead.join({"range": subscription(topic)})
+    lead.sync({lead.member_id: assigned(topic, 0, 1)})
+    new, next_one = ConsumerMember(x, group, "new"), ConsumerMember(x, group, "next")
+    yield "consumer member joins", new.join(topic)
+    yield "it leaves before the classic one revoked", new.leave()
+    yield "classic again, with the target", x.get(DescribeGroupsRequest(groups=[group]), 5)
+    commit = committing(group, topic, at(1, 5), by=lead)
+    yield "the classic one commits what it has yet to revoke", x.get(commit, 9)
+    yield "another consumer member joins, and reads it", next_one.join(topic)
+    yield "upgraded", x.get(describing(group), 1)
+    yield "the classic one commits it once more", x.get(commit, 9)
+    yield "the classic one heartbeats", lead.beat()
+
+
 def without_member_id(answer: Answer) -> Answer:
     """An id that a broker made, in the form it likes, is left out."""
     assert isinstance(answer, Reply)

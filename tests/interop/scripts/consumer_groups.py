@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tests.interop.scripts.consumers import REBALANCE, ConsumerMember, describing, name_topics
-from tests.interop.scripts.exchange import Answer, Exchange, Known, Reply
+from tests.interop.scripts.exchange import Answer, AnyMessage, Exchange, Reply
 from tests.interop.scripts.setting import make_topic, ready_group
 
 from kohort.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -193,7 +193,7 @@ def consumer_static(x: Exchange) -> Steps:
 def of_any_topic(answer: Answer) -> Answer:
     """Which of two topics a member gets follows from their ids, which are random."""
     assert isinstance(answer, Reply)
-    reply: Known = answer.message
+    reply: AnyMessage = answer.message
     for topic in reply.assignment.topic_partitions:
         topic.topic_id = bytes(16)
     return answer

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.interop.scripts.exchange import Answer, Exchange, Known, Reply
+from tests.interop.scripts.exchange import Answer, AnyMessage, Exchange, Reply
 from tests.interop.scripts.setting import settle
 
 from kohort.model.errors import ErrorCode
@@ -13,6 +13,7 @@ from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 BEAT, DESCRIBE = 1, 1  # the newest versions
 REBALANCE: Final = 30_000
+CONSUMER: Final = 1  # the type of a member in a description; 0 is classic
 Owned = dict[bytes, list[int]]
 
 
@@ -52,7 +53,7 @@ class ConsumerMember:
         """Any heartbeat; the answer's epoch and assignment are remembered if it was good."""
         answer = self.x.get(self.request(epoch, owned, fields), version, self.name, self.name)
         if isinstance(answer, Reply):
-            reply: Known = answer.message
+            reply: AnyMessage = answer.message
             if reply.error_code == ErrorCode.NONE:
                 self.epoch = reply.member_epoch
                 if reply.assignment is not None:

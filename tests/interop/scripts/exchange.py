@@ -34,7 +34,7 @@ class NoReply:
     """The broker stayed silent, as it should."""
 
 
-Known = Any  # a message whose class the caller knows
+AnyMessage = Any  # a message whose class the caller knows
 Answer = Reply | Closed | NoReply
 Script = Callable[["Exchange"], Iterator[tuple[str, Answer]]]
 
@@ -62,7 +62,7 @@ class Exchange:
         """End one connection; naming it again makes a new one."""
         self._connections.pop(on).stream.close()
 
-    def ask(self, request: Message, version: int, on: str = MAIN, client_id: str = CLIENT_ID) -> Known:
+    def ask(self, request: Message, version: int, on: str = MAIN, client_id: str = CLIENT_ID) -> AnyMessage:
         """Send and return the decoded response; raises ConnectionError when the broker closes instead."""
         answer = self.get(request, version, on, client_id)
         if not isinstance(answer, Reply):

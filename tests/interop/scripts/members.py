@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from tests.interop.scripts.exchange import Answer, Exchange, Known, Reply
+from tests.interop.scripts.exchange import Answer, AnyMessage, Exchange, Reply
 from tests.interop.scripts.setting import ready_group, settle
 
 from kohort.codec.compiled import encode
@@ -62,7 +62,7 @@ class Member:
         """The answer to a join, remembered if it was good or carried an id."""
         answer = self.x.take(self.name)
         if isinstance(answer, Reply):
-            reply: Known = answer.message
+            reply: AnyMessage = answer.message
             if reply.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
                 self.member_id = reply.member_id
                 self.generation = reply.generation_id
@@ -119,7 +119,7 @@ class Member:
         def told() -> bool:
             answer = self.beat()
             assert isinstance(answer, Reply)
-            reply: Known = answer.message
+            reply: AnyMessage = answer.message
             return bool(reply.error_code == code)
 
         settle(f"{self.name}: {code.name}", told)

@@ -184,17 +184,17 @@ def commit_rights(x: Exchange) -> Steps:
     yield "static, the new id", x.get(committing(static.group, topic, one, by=again), 9)
 
 
+def forget(group: str, *names: str, parts: tuple[int, ...] = (0,)) -> OffsetDeleteRequest:
+    listed = [OffsetDeleteRequestPartition(partition_index=index) for index in parts]
+    topics = [OffsetDeleteRequestTopic(name=name, partitions=listed) for name in names]
+    return OffsetDeleteRequest(group_id=group, topics=topics)
+
+
 def offset_deletion(x: Exchange) -> Steps:
     """OffsetDelete: unknown, subscribed, not subscribed, other protocol types."""
     topic, other = "script.forget", "script.forget-other"
     make_topic(x, topic, 2)
     make_topic(x, other)
-
-    def forget(group: str, *names: str, parts: tuple[int, ...] = (0,)) -> OffsetDeleteRequest:
-        listed = [OffsetDeleteRequestPartition(partition_index=index) for index in parts]
-        topics = [OffsetDeleteRequestTopic(name=name, partitions=listed) for name in names]
-        return OffsetDeleteRequest(group_id=group, topics=topics)
-
     group = ready_group(x, "script.forget")
     yield "unknown group", x.get(forget("script.forget-none", topic), 0)
     yield "empty group id", x.get(forget("", topic), 0)

@@ -142,6 +142,7 @@ KEYED: Final[dict[tuple[str, str], str]] = {
     ("TopicProduceResponse", "partition_responses"): "index",
     ("ListOffsetsTopicResponse", "partitions"): "partition_index",
     ("Assignment", "topic_partitions"): "topic_id",
+    ("PartitionResponse", "active_producers"): "producer_id",
 }
 
 # Arrays of plain values whose order the protocol leaves open.

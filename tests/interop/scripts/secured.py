@@ -14,8 +14,10 @@ from tests.broker.security.issuer import claims, unsecured
 from tests.broker.security.secured import Login
 
 from kohort.broker.handlers import SERVED
+from kohort.codec.compiled import encode
 from kohort.codec.schema import Message
 from kohort.security.scram import ScramClient, ScramMechanism, salted_password
+from kohort.wire.apis import ApiKey
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -75,6 +77,10 @@ def before_the_log_in(door: Door) -> Seen:
     with door.knock() as raw:
         seen += [said(raw, VERSIONS, 4).error_code]
         seen += [said(raw, VERSIONS, 3)]
+    with door.knock() as raw:
+        raw.send_bytes(raw.frame_of(ApiKey.API_VERSIONS, 99, encode(VERSIONS, 3)))
+        seen += [raw.take_as(0).error_code, said(raw, VERSIONS, 3).error_code]
+        seen += [Login(raw).handshake("PLAIN").error_code]
     for mechanism in ("plain", "GSSAPI", "PLAIN "):
         with door.knock() as raw:
             reply = Login(raw).handshake(mechanism)

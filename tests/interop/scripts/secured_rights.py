@@ -1,6 +1,7 @@
 """Users and rules on a secured broker: scripts that Kafka and Kohort answer alike (security 9)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -20,10 +21,9 @@ from tests.interop.scripts.secured import (
     unsecured_tokens,
 )
 
-from kohort.broker.access import free
-from kohort.broker.authorization import RULES
-from kohort.codec.schema import Struct
-from kohort.security.acls import Operation, PatternType, Permission, ResourceType
+from kohort.broker.handlers import SERVED
+from kohort.codec.schema import Message, Struct
+from kohort.security.acls import AclResourceType, Operation, PatternType, Permission
 from kohort.wire.apis import ApiKey
 from kohort.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -32,8 +32,12 @@ from kohort.wire.messages.alter_user_scram_credentials import (
 )
 from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from kohort.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.messages.describe_acls import DescribeAclsRequest
+from kohort.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kohort.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from kohort.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 # Users
@@ -96,7 +100,7 @@ def _credentials(admin: Raw, users: list[UserName] | None) -> list[Any]:
 
 
 def rule(
-    kind: int = ResourceType.TOPIC,
+    kind: int = AclResourceType.TOPIC,
     name: str = "t",
     pattern: int = PatternType.LITERAL,
     *,
@@ -155,7 +159,7 @@ def forget(door: Door) -> None:
 
 def rules_that_cannot_be(door: Door) -> Seen:
     """Security scenario 46. What CreateAcls refuses. Kohort alone checks principals and hosts."""
-    kinds = ResourceType
+    kinds = AclResourceType
     tried = [
         rule(kinds.CLUSTER, "other"), rule(kinds.CLUSTER, "kafka-cluster"), rule(name=""),
         rule(1), rule(99), rule(pattern=1), rule(pattern=2), rule(pattern=99), rule(operation=1),
@@ -177,11 +181,11 @@ def rules_that_cannot_be(door: Door) -> Seen:
 NAMES = ("*", "a", "ab", "abc", "b", "kafka-cluster")
 
 
-def _random_rules(dice: Random, count: int) -> list[AclCreation]:
+def _random_rules(dice: Random, count: int, names: Sequence[str] = NAMES) -> list[AclCreation]:
     return [
         rule(
-            dice.choice((ResourceType.TOPIC, ResourceType.TOPIC, ResourceType.GROUP)),
-            dice.choice(NAMES),
+            dice.choice((AclResourceType.TOPIC, AclResourceType.TOPIC, AclResourceType.GROUP)),
+            dice.choice(names),
             dice.choice((PatternType.LITERAL, PatternType.PREFIXED)),
             principal=dice.choice(("User:alice", "User:alice", "User:bob", "User:*")),
             host=dice.choice(("*", "*", "127.0.0.1", "10.0.0.1")),
@@ -223,7 +227,24 @@ def verdicts(door: Door) -> Seen:
             found = said(raw, asked, 12).topics
             seen += [sorted((one.name, one.error_code, one.topic_authorized_operations) for one in found)]
         forget(door)
-    return seen
+    return seen + _many_verdicts(door)
+
+
+def _many_verdicts(door: Door) -> Seen:
+    """300 rules at once, and what they mean for 2,000 topics that are not there."""
+    dice = Random(2_000)
+    names = ["".join(letters) for size in range(1, 8) for letters in product("abc", repeat=size)]
+    store(door, *_random_rules(dice, 300, [name for name in names if 2 <= len(name) <= 5]))
+    asked = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name) for name in dice.sample(names, 2_000)],
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=True,
+    )
+    with door.user("alice") as raw:
+        found = said(raw, asked, 12).topics
+    forget(door)
+    assert len({one.topic_authorized_operations for one in found}) > 10  # the rules do count
+    return [*sorted((one.name, one.error_code, one.topic_authorized_operations) for one in found)]
 
 
 def filters(door: Door) -> Seen:
@@ -252,19 +273,19 @@ def filters(door: Door) -> Seen:
 LEVELS: dict[str, list[AclCreation]] = {
     "nothing": [],
     "DESCRIBE": [
-        rule(ResourceType.TOPIC, "*", operation=Operation.DESCRIBE),
-        rule(ResourceType.GROUP, "*", operation=Operation.DESCRIBE),
-        rule(ResourceType.CLUSTER, "kafka-cluster", operation=Operation.DESCRIBE),
+        rule(AclResourceType.TOPIC, "*", operation=Operation.DESCRIBE),
+        rule(AclResourceType.GROUP, "*", operation=Operation.DESCRIBE),
+        rule(AclResourceType.CLUSTER, "kafka-cluster", operation=Operation.DESCRIBE),
     ],
     "READ": [
-        rule(ResourceType.TOPIC, "*", operation=Operation.READ),
-        rule(ResourceType.GROUP, "*", operation=Operation.READ),
+        rule(AclResourceType.TOPIC, "*", operation=Operation.READ),
+        rule(AclResourceType.GROUP, "*", operation=Operation.READ),
     ],
     "DENY": [
-        rule(ResourceType.TOPIC, "*", operation=Operation.ALL),
-        rule(ResourceType.GROUP, "*", operation=Operation.ALL),
-        rule(ResourceType.TOPIC, "t", PatternType.PREFIXED, operation=2, permission=Permission.DENY),
-        rule(ResourceType.GROUP, "g", PatternType.PREFIXED, operation=2, permission=Permission.DENY),
+        rule(AclResourceType.TOPIC, "*", operation=Operation.ALL),
+        rule(AclResourceType.GROUP, "*", operation=Operation.ALL),
+        rule(AclResourceType.TOPIC, "t", PatternType.PREFIXED, operation=2, permission=Permission.DENY),
+        rule(AclResourceType.GROUP, "g", PatternType.PREFIXED, operation=2, permission=Permission.DENY),
     ],
 }
 DENIALS = frozenset({29, 30, 31, 53})
@@ -284,6 +305,9 @@ def denials(message: Struct, path: str = "") -> list[tuple[str, int]]:
     return sorted(found)
 
 
+FREE = frozenset(api.key for api in SERVED if api.rule == "free")
+
+
 def every_api(door: Door) -> Seen:
     """Security scenario 50. Each version of each API with more and more rights: the same is denied."""
     seen: Seen = []
@@ -292,7 +316,7 @@ def every_api(door: Door) -> Seen:
         if rules:
             store(door, *rules)
         for key, version in versions():
-            if RULES[key] is free or (key in CHANGING and level != "nothing"):
+            if key in FREE or (key in CHANGING and level != "nothing"):
                 continue
             with door.user("alice") as raw:
                 request = exemplar(key, topic_id)
@@ -337,7 +361,23 @@ def existence(door: Door) -> Seen:
                 )
                 (found,) = said(raw, asked, 12).topics
                 seen += [(found.error_code, found.topic_id, found.is_internal, found.partitions)]
+        for of_there, of_missing in zip(_about("t"), _about("missing"), strict=True):
+            there, missing = said(raw, of_there), said(raw, of_missing)
+            alike = repr(there).replace("'t'", "'missing'") == repr(missing)
+            seen += [(type(there).__name__, alike, denials(there))]
+            assert alike
     return seen
+
+
+def _about(topic: str) -> list[Message]:
+    """Requests of a kind that names a topic, for each right that there is on one."""
+    partitions = [ListOffsetsPartition(partition_index=0, timestamp=-1)]
+    return [
+        ListOffsetsRequest(topics=[ListOffsetsTopic(name=topic, partitions=partitions)]),
+        DescribeTopicPartitionsRequest(topics=[TopicRequest(name=topic)]),
+        DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=2, resource_name=topic)]),
+        DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=30_000),
+    ]
 
 
 SCRIPTS: dict[str, Callable[[Door], Seen]] = {

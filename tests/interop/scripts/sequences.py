@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 
 from tests.interop.scripts.exchange import Answer, Exchange
-from tests.interop.scripts.setting import batch, make_topic, new_producer, produce_request
+from tests.interop.scripts.setting import T0, batch, make_topic, new_producer, produce_request
 
 from kohort.records.batch import BatchFields
+from kohort.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest
 
 TOPIC = "script.sequences"
+WRITTEN = "script.producers"
 LARGEST = 2**31 - 1
 Steps = Iterator[tuple[str, Answer]]
 
@@ -69,3 +71,34 @@ def sequences(x: Exchange) -> Steps:
     yield "and then on", send(two, 3, 2, partition=2)
     yield "across the largest", send(new_producer(x), 0, LARGEST, partition=2)
     yield "negative epoch", send(two, -1, 0, partition=2)
+
+
+def describe_producers(x: Exchange) -> Steps:
+    """What a partition remembers of its producers, and partitions that are not there."""
+    make_topic(x, WRITTEN, 2)
+    one, two = new_producer(x), new_producer(x)
+
+    def describe(*partitions: int, topic: str = WRITTEN) -> Answer:
+        asked = TopicRequest(name=topic, partition_indexes=list(partitions))
+        return x.get(DescribeProducersRequest(topics=[asked]), 0)
+
+    def send(producer: int, epoch: int, first: int, at: int) -> None:
+        fields = BatchFields(producer_id=producer, producer_epoch=epoch, base_sequence=first)
+        x.get(produce_request(WRITTEN, batch("a", "b", at=at, fields=fields)), 9)
+
+    yield "no producer", describe(0)
+    x.get(produce_request(WRITTEN, batch("a")), 9)
+    yield "one without an id", describe(0)
+    send(one, 0, 0, T0)
+    send(one, 0, 2, T0 - 5)
+    yield "two batches, the second one older", describe(0)
+    send(one, 3, 0, T0 + 7)
+    yield "a newer epoch", describe(0)
+    send(two, 0, LARGEST, T0)
+    yield "two producers", describe(0, 1)
+    yield "no partitions", describe()
+    yield "partitions that are not there", describe(2, -1, LARGEST)
+    yield "no such topic", describe(0, topic="script.nowhere")
+    yield "a bad name", describe(0, topic="a b")
+    yield "no name", describe(0, topic="")
+    yield "no topics", x.get(DescribeProducersRequest(), 0)

@@ -63,6 +63,18 @@ def wait_for_topic(x: Exchange, name: str, partitions: int) -> None:
     settle(f"topic {name}", answers)
 
 
+def wait_for_leader(x: Exchange, name: str) -> None:
+    """Until every partition of a topic has a leader, on this node or another."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+
+    def is_led() -> bool:
+        topic = x.ask(request, 9, on=ADMIN).topics[0]
+        codes = [topic.error_code, *(each.error_code for each in topic.partitions)]
+        return all(code == ErrorCode.NONE for code in codes)
+
+    settle(f"topic {name}", is_led)
+
+
 def wait_until_gone(x: Exchange, name: str) -> None:
     """Until Metadata no longer knows a topic."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
