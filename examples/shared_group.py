@@ -38,7 +38,7 @@ class Share:
 
 
 def serve(share: Share, handle: Handle, stopping: threading.Event) -> None:
-    """The service: poll, handle, commit, until told to stop; then leave the group."""
+    """The service: poll, handle, commit, until it has to stop; then leave the group."""
     import kafka
 
     consumer: Any = kafka.KafkaConsumer(  # type: ignore[no-untyped-call]  # kafka-python has no types

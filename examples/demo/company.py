@@ -29,8 +29,8 @@ class MemberDiedError(KohortError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What all members are told."""
+class MemberSettings:
+    """What all members know."""
 
     bootstrap: str
     topic: str
@@ -58,7 +58,7 @@ class Member:
         assert self._process is not None
         return self._process.pid
 
-    async def start(self, place: Place) -> None:
+    async def start(self, place: MemberSettings) -> None:
         arguments = [place.bootstrap, place.topic, place.group, self.name, str(place.session_ms)]
         self._log = place.logs / f"{self.name}.log"
         with self._log.open("w") as log:
@@ -106,7 +106,7 @@ class Member:
             waiting.cancel()
 
     def check(self) -> None:
-        """Raise MemberDiedError if it has ended and nobody wanted that."""
+        """Raise MemberDiedError if it has ended and that was not wanted."""
         assert self._process is not None
         if not self.is_gone and self._process.returncode is not None:
             raise self._died()
@@ -116,7 +116,7 @@ class Member:
         return MemberDiedError(f"{self.name} ({self.library}) has ended by itself: {' '.join(last)}")
 
     async def kill(self) -> None:
-        """``kill -9``. What it had told is in the ledger afterwards."""
+        """``kill -9``. What it had reported is in the ledger afterwards."""
         self._signal(signal.SIGKILL)
         await self._gone()
 
@@ -155,7 +155,7 @@ class Member:
 class Company:
     """All members there ever were, by name."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: MemberSettings) -> None:
         self.place = place
         self.ledger = Ledger()
         self.members: dict[str, Member] = {}

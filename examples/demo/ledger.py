@@ -14,7 +14,7 @@ class Done(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """``repeated`` counts how often an order was processed that somebody had processed before."""
+    """``repeated`` counts how often an order was processed that was processed before."""
 
     written: int
     missing: tuple[int, ...]

@@ -56,7 +56,7 @@ class Stage:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Hear of keys, where there is a keyboard and time to read; they are not echoed into the picture."""
+        """Read keys where there is a keyboard and time to read; they are not echoed into the picture."""
         if not (self.pace.reading and sys.stdin.isatty()):
             yield
             return
@@ -198,10 +198,10 @@ class Watcher:
             await self._next(wanted, deadline, view)
 
     def _say_changes(self, view: GroupView, *, always: bool) -> None:
-        told, now = line(view), time.monotonic()
-        shares = told.partition(";")[0]
+        text, now = line(view), time.monotonic()
+        shares = text.partition(";")[0]
         if always or shares != self._said or now - self._said_at > _SAY_SECONDS:
-            self._stage.console.print(f"  {told}", soft_wrap=True)
+            self._stage.console.print(f"  {text}", soft_wrap=True)
             self._said, self._said_at = shares, now
 
     async def _look(self) -> GroupView:

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from examples.demo.company import Company, Member, Place
+from examples.demo.company import Company, Member, MemberSettings
 from examples.demo.ledger import Verdict, in_words
 from examples.demo.orders import Shop
 from examples.demo.stage import Stage, Watcher
@@ -26,7 +26,7 @@ Answer = dict[str, object]
 
 
 class Tour:
-    """Everything that runs during the tour, and what is told about it."""
+    """Everything that runs during the tour, and what the tour says about it."""
 
     def __init__(self, stage: Stage, root: Path) -> None:
         self._stage = stage
@@ -59,7 +59,7 @@ class Tour:
         """What stops again when ``running`` ends, however it ends."""
         await running.enter_async_context(self._broker)
         bootstrap, pace = self._broker.bootstrap, self._stage.pace
-        self._company = Company(Place(bootstrap, TOPIC, GROUP, pace.session_ms, self._root))
+        self._company = Company(MemberSettings(bootstrap, TOPIC, GROUP, pace.session_ms, self._root))
         running.push_async_callback(self._company.end)
         admin = await running.enter_async_context(kohort.AsyncAdmin(bootstrap))
         self._shop = Shop(bootstrap, TOPIC, pace.per_second)
@@ -163,7 +163,7 @@ class Tour:
         self._stage.chapter(
             "Was every order processed?",
             """All members leave: the Spark job is drained (it finishes its batch, commits, goes), the
-            others are stopped. Each has told this program what it processed. Against what was written:""",
+            others are stopped. Each has reported what it processed. Against what was written:""",
         )
         await self._stage.wait_for("the members leave", self._leave_one_by_one())
         await self._watcher.settle("an empty group", lambda view: view.state == "Empty")

@@ -54,7 +54,7 @@ class GroupView:
         }
 
     def is_shared_by(self, *names: str) -> bool:
-        """Whether these, and nobody else, have all the partitions between them, each some."""
+        """Whether these, and no other members, have all the partitions between them, each some."""
         return (
             self.state == "Stable"
             and set(self.members) == set(names)

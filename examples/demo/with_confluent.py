@@ -2,7 +2,7 @@
 
     python with_confluent.py BOOTSTRAP TOPIC GROUP NAME SESSION_MS
 
-What it has processed it tells as lines of JSON, [partition, offset, order]. Only what was told is stored
+What it has processed it tells as lines of JSON, [partition, offset, order]. Only what was reported is stored
 for the library to commit, once a second and before partitions are given up. SIGTERM lets it leave the
 group; the end of its standard input ends it at once.
 """
@@ -17,7 +17,7 @@ from contextlib import closing
 from confluent_kafka import Consumer
 
 
-def end_with_whoever_started_us() -> None:
+def end_with_the_parent() -> None:
     sys.stdin.read()  # nothing comes, until the other end is gone
     os._exit(1)
 
@@ -25,7 +25,7 @@ def end_with_whoever_started_us() -> None:
 def main(bootstrap: str, topic: str, group: str, name: str, session_ms: str) -> None:
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    threading.Thread(target=end_with_whoever_started_us, daemon=True).start()
+    threading.Thread(target=end_with_the_parent, daemon=True).start()
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

@@ -18,7 +18,7 @@ from typing import Any
 import kafka
 
 
-def end_with_whoever_started_us() -> None:
+def end_with_the_parent() -> None:
     sys.stdin.read()  # nothing comes, until the other end is gone
     os._exit(1)
 
@@ -26,7 +26,7 @@ def end_with_whoever_started_us() -> None:
 def main(bootstrap: str, topic: str, group: str, name: str, session_ms: str) -> None:
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    threading.Thread(target=end_with_whoever_started_us, daemon=True).start()
+    threading.Thread(target=end_with_the_parent, daemon=True).start()
     consumer: Any = kafka.KafkaConsumer(  # type: ignore[no-untyped-call]  # kafka-python has no types
         topic,
         bootstrap_servers=bootstrap,

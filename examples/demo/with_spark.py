@@ -3,7 +3,7 @@
     python with_spark.py BOOTSTRAP TOPIC GROUP NAME SESSION_MS
 
 Tells what it has processed as the consumers beside it do. Spark takes a while to start, so it starts before
-it is needed and is then told what to do, in lines of JSON on its standard input: ``["join"]``,
+it is needed and then gets its orders, in lines of JSON on its standard input: ``["join"]``,
 ``["leave"]``, or ``["kohort", …]`` for a command of Kohort's that runs on Spark. The end of the input is
 the end of it.
 """
@@ -57,7 +57,7 @@ def start(spark: "SparkSession", arguments: list[str], checkpoint: str) -> "Stre
 
 
 def end_if_it_fails(query: "StreamingQuery") -> None:
-    """A process without its query is of no use; whoever started it reads the last line of its errors."""
+    """A process without its query is of no use; its parent reads the last line of its errors."""
     try:
         query.awaitTermination()
     except Exception as error:
