@@ -75,8 +75,8 @@ soak: $(READY) ## long rounds: 50 kills, slow disks, deep exploration
 	$(PYTEST) tests -m soak --timeout=7200 -o faulthandler_timeout=7500
 
 fuzz: $(READY) ## mutate requests of every API and generate groups for every assignor, for a long time
-	KOHORT_FUZZ_FRAMES=24000 KOHORT_FUZZ_EXAMPLES=100 KOHORT_FUZZ_PEERS=400000 $(PYTEST) -n 2 tests/property/wire tests/property/assign tests/property/records/test_columns.py \
-	  tests/scenario/client/test_any_history.py tests/fault tests/broker/security/test_before_login.py --timeout=14400 -o faulthandler_timeout=14500
+	KOHORT_FUZZ_FRAMES=24000 KOHORT_FUZZ_EXAMPLES=100 KOHORT_FUZZ_PEERS=401000 $(PYTEST) -n 2 tests/property/wire tests/property/assign tests/property/records/test_columns.py \
+	  tests/scenario/client/test_any_history.py tests/fault tests/broker/security/test_before_login.py tests/unit/security/test_acls.py --timeout=14400 -o faulthandler_timeout=14500
 
 explore: $(READY) ## every interleaving of three members' requests and timers, deeper than in the tests
 	$(BIN)/python tools/explore.py --depth 7

@@ -17,7 +17,7 @@ from pathlib import Path
 from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey
 from kohort.broker.handlers import SERVED
 from kohort.groups.classic.transitions import TRANSITIONS, as_mermaid
-from kohort.lake import findings, schemas, status
+from kohort.lake import expiry, findings, schemas, status
 from kohort.spark.option_table import ACCEPTED, OPTIONS, REFUSED, SETTINGS, Option
 from kohort.wire.apis import api_spec
 
@@ -44,8 +44,9 @@ def apis() -> str:
             GENERATED,
             "",
             "A request for any other API or version closes its connection with one log line, as in Kafka.\n"
-            "Not served, so not announced: transactions, share groups, quotas, telemetry.\n"
-            "SASL and ACLs are announced and refused, as by a Kafka where they are off.",
+            "Not served, so not announced: writing in transactions, changing quotas, telemetry.\n"
+            "Share groups, and SASL and ACLs without their settings, are announced and refused, "
+            "as by a Kafka where they are off.",
             "",
             "| key | API | versions | first flexible | note |",
             "|---|---|---|---|---|",
@@ -119,7 +120,7 @@ A schema chooses columns: `.schema("offset bigint, value binary")` decodes and s
 
 SPARK_DIFFERENCES = """\
 ## Where it is not like the connector
-Those marked with a star are limits of Python sources and sinks in Spark 4.3, whoever wrote them.
+Those marked with a star are limits of Python sources and sinks in Spark 4.3, not of Kohort.
 
 | with the connector | here |
 |---|---|
@@ -219,8 +220,11 @@ def group_lake() -> str:
         "[How to fill and ask it](../howto/group-lake.md).",
         "",
     ]
-    for table in schemas.TABLES.values():
-        origin = "landed" if table in schemas.LANDED else "made from the others"
+    origins = dict.fromkeys(schemas.LANDED, "landed") | dict.fromkeys(
+        schemas.VIEWS.values(), "not stored, made when it is asked for"
+    )
+    for table in (*schemas.TABLES.values(), *schemas.VIEWS.values()):
+        origin = origins.get(table, "made from the others")
         lines += [f"## `{table.name}` ({origin}, by `{table.time}`)", f"A row is {table.meaning}.", ""]
         lines += ["| column | type |", "|---|---|"]
         for column in table.ddl.split(", "):
@@ -234,6 +238,15 @@ def group_lake() -> str:
         "| rule | status | when |",
         "|---|---|---|",
         *(f"| {rule.number} | {rule.status} | {rule.meaning} |" for rule in status.RULES),
+        "",
+        "## Rules of `offset_expiry`",
+        "The first rule that fits decides. The retention is `offsets.retention.minutes` of the cluster "
+        "as it was at the last load; Kafka's default, 7 days, where it cannot be read. A broker looks for "
+        "expired offsets every ten minutes.",
+        "",
+        "| rule | when |",
+        "|---|---|",
+        *(f"| {rule.number} | {rule.meaning} |" for rule in expiry.RULES),
         "",
         "## Rules of `findings`",
         "| rule | finding | when |",

@@ -15,7 +15,7 @@ import kohort
 import kohort.testing
 from kohort.cli.app import command_line, flowing
 from kohort.cli.plain_help import plain_type
-from kohort.cli.serve_options import OPTIONS
+from kohort.cli.serve.options import OPTIONS
 from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.producer.settings import ProducerSettings
 from kohort.client.settings import ClientOptions
@@ -79,10 +79,10 @@ def _option(option: TyperOption, context: Context) -> tuple[str, str]:
     default = option.default
     if isinstance(default, Enum):
         default = default.value
-    is_told = (
+    has_default_text = (
         option.is_flag or default in (None, "", ()) or isinstance(default, (list, tuple)) or default == -1
     )
-    return f"{names}{takes}", _prose(option.help) + ("" if is_told else f" Default: `{default}`.")
+    return f"{names}{takes}", _prose(option.help) + ("" if has_default_text else f" Default: `{default}`.")
 
 
 def _prose(text: str | None) -> str:

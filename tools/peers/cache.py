@@ -18,7 +18,7 @@ GO_SOURCES = ROOT / "tests" / "interop" / "go"
 LOAD_SOURCES = ROOT / "benchmarks" / "load"
 
 COMMAND_TIMEOUT_SECONDS = 600.0
-# How the package tools of the three ecosystems say that nobody answered, as opposed to "no such thing".
+# How the package tools of the three ecosystems say that there was no answer, as opposed to "no such thing".
 UNREACHABLE_SIGNS = (
     "unknown host",
     "could not resolve host",

@@ -2,7 +2,7 @@
 
 Exit code 0: a real Kafka broker was started and answered; or, with a "skipped" line, this machine lacks Java
 or Maven or cannot reach the packages. Exit code 1: it can be had here but did not run. That fails CI: a
-comparison that nobody made must not look like one that passed.
+comparison that was not made must not look like one that passed.
 """
 
 import sys

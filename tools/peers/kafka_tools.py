@@ -33,6 +33,7 @@ class Tool(Enum):
     DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
     LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
     GROUPS = "org.apache.kafka.tools.GroupsCommand"
+    FEATURES = "org.apache.kafka.tools.FeatureCommand"
     TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
     PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
     CONSUMER_PERFORMANCE = "org.apache.kafka.tools.ConsumerPerformance"
