@@ -141,7 +141,11 @@ def gave_up_more_than(before: int) -> Callable[[PeerProcess], bool]:
 def test_a_broker_that_is_killed_while_java_members_hand_over_partitions_loses_none(
     tmp_path: Path, fresh_name: FreshName
 ) -> None:
-    """It dies at the first partition that is given up for a member that joins, and again for the next one."""
+    """It dies at the first partition that is given up for a member that joins, and again for the next two.
+
+    Each time the first member must give something up: of four partitions two members own two each, four members
+    one each. With three members it depends on their random ids which of the first two gives one up.
+    """
     java = BY_NAME["java-4"]
     need(java.peer)
     topic = fresh_name("consumer-killed")
@@ -152,9 +156,10 @@ def test_a_broker_that_is_killed_while_java_members_hand_over_partitions_loses_n
         beat_often(target, topic)
         members = [stack.enter_context(started(java, node.bootstrap, "group", **options))]
         members[0].until("all partitions", owns(PARTITIONS))
-        for _ in range(2):
+        for joining in (1, 2):
             given_up = len(members[0].named("revoked"))
-            members.append(stack.enter_context(started(java, node.bootstrap, "group", **options)))
+            for _ in range(joining):
+                members.append(stack.enter_context(started(java, node.bootstrap, "group", **options)))
             members[0].until("a revocation", gave_up_more_than(given_up))
             node.kill()
             node.start()
