@@ -143,8 +143,8 @@ def test_a_broker_that_is_killed_while_java_members_hand_over_partitions_loses_n
 ) -> None:
     """It dies at the first partition that is given up for a member that joins, and again for the next two.
 
-    Each time the first member must give something up: of four partitions two members own two each, four members
-    one each. With three members it depends on their random ids which of the first two gives one up.
+    Each time the first member must give something up: of four partitions two members own two each, four
+    members one each. With three members their random ids decide which of the first two gives one up.
     """
     java = BY_NAME["java-4"]
     need(java.peer)
@@ -165,9 +165,8 @@ def test_a_broker_that_is_killed_while_java_members_hand_over_partitions_loses_n
             node.start()
             run_steps(java, node.bootstrap, "spread", topic=topic, count=RECORDS)
             for member in members:
-                member.until("its share", lambda peer: 1 <= len(peer.owned()) <= PARTITIONS // 2)
-            owned = [partition for member in members for partition in member.owned()]
-            assert len(owned) == len(set(owned))
+                member.until("its share", owns(PARTITIONS // len(members)))
+            assert len(set().union(*(member.owned() for member in members))) == PARTITIONS
         size = 3 * RECORDS // PARTITIONS
         everything = {(partition, offset) for partition in range(PARTITIONS) for offset in range(size)}
         members[0].until_outside("every record committed", lambda: committed(target, topic) == 3 * RECORDS)
