@@ -18,6 +18,7 @@ from kohort.client.errors import (
     BrokerError,
     ClientClosedError,
     ConnectError,
+    DisconnectedError,
     NoBrokerError,
     SecurityError,
     check,
@@ -370,7 +371,19 @@ class ClusterClient:
             raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, what, "it is not among the brokers right now")
         return node
 
-    async def _anyone(self) -> ClientConnection:
+    async def _ask_anyone(self, request: Message, expect: type[R]) -> R:
+        """The reply of the first that gives one: a node that has lost its cluster hangs up on who asks."""
+        avoid: set[Address] = set()
+        while True:
+            connection = await self._anyone(avoid)
+            try:
+                return await connection.send(request, expect)
+            except DisconnectedError:
+                avoid.add(connection.address)
+                if avoid.issuperset(self._tried()):
+                    raise
+
+    async def _anyone(self, avoid: Collection[Address] = ()) -> ClientConnection:
         """The first that answers: an open connection, a known broker, in the end a bootstrap address."""
         self._check_open()
         live = self._pool.live()
@@ -378,6 +391,8 @@ class ClusterClient:
             return live
         reasons: list[str] = []
         for node in self.metadata.nodes.values():
+            if node.address in avoid:
+                continue
             try:
                 return await self._pool.to_node(node)
             except SecurityError:
@@ -385,6 +400,8 @@ class ClusterClient:
             except KohortError as error:
                 reasons.append(reason(error))
         for address in self.bootstrap:
+            if address in avoid:
+                continue
             try:
                 return await self._pool.bootstrap(address)
             except ConnectError as error:
@@ -397,8 +414,7 @@ class ClusterClient:
 
     async def find_coordinator(self, target: CoordinatorOf) -> Node:
         """Who coordinates; asked each time, and kept for ``connection``. One attempt."""
-        connection = await self._anyone()
-        response = await connection.send(
+        response = await self._ask_anyone(
             FindCoordinatorRequest(key=target.key, key_type=target.kind.value, coordinator_keys=[target.key]),
             FindCoordinatorResponse,
         )
@@ -433,8 +449,7 @@ class ClusterClient:
         return await self._load(None)
 
     async def _load(self, topics: list[MetadataRequestTopic] | None, *, create: bool = False) -> Metadata:
-        connection = await self._anyone()
-        response = await connection.send(
+        response = await self._ask_anyone(
             MetadataRequest(topics=topics, allow_auto_topic_creation=create), MetadataResponse
         )
         check(response.error_code, "ask for metadata")

@@ -7,7 +7,14 @@ from tests.unit.client.scripted import HASTY, Hangup, ScriptedCluster, Silence, 
 
 from kohort.client.addresses import AddressError
 from kohort.client.cluster import ClusterClient, ConnectionPurpose, CoordinatorOf, KeyType, Role
-from kohort.client.errors import BrokerError, ClientClosedError, NoBrokerError, UnknownTopicError, check
+from kohort.client.errors import (
+    BrokerError,
+    ClientClosedError,
+    DisconnectedError,
+    NoBrokerError,
+    UnknownTopicError,
+    check,
+)
 from kohort.client.settings import ClientOptions
 from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode
@@ -57,6 +64,26 @@ async def test_when_nobody_answers_entering_fails_at_once_and_names_all_addresse
         async with brokers.client():
             pass
     assert len(brokers.dialled) == 2
+
+
+@on_loop
+async def test_entering_asks_another_when_a_node_hangs_up_instead_of_naming_the_leaders() -> None:
+    """As a node does that has lost its database."""
+    brokers = ScriptedCluster(nodes=2)
+    brokers.on(MetadataRequest, in_turn(Hangup(), brokers.scripts["MetadataRequest"]))
+    async with brokers.client() as cluster:
+        assert set(cluster.metadata.nodes) == {1, 2}
+    assert [received.node_id for received in brokers.asked(MetadataRequest)] == [1, 2]
+
+
+@on_loop
+async def test_when_all_hang_up_entering_fails_at_once() -> None:
+    brokers = ScriptedCluster(nodes=2)
+    brokers.on(MetadataRequest, lambda _: Hangup())
+    with pytest.raises(DisconnectedError, match="host:9002 closed the connection"):
+        async with brokers.client():
+            pass
+    assert [received.node_id for received in brokers.asked(MetadataRequest)] == [1, 2]
 
 
 def test_a_bootstrap_that_is_no_address_is_refused_before_anything_is_dialled() -> None:
