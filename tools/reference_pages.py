@@ -15,7 +15,6 @@ import kohort
 import kohort.testing
 from kohort.cli.app import command_line, flowing
 from kohort.cli.plain_help import plain_type
-from kohort.cli.serve.options import OPTIONS
 from kohort.client.consumer.settings import ConsumerSettings
 from kohort.client.producer.settings import ProducerSettings
 from kohort.client.settings import ClientOptions
@@ -58,13 +57,8 @@ def _command(path: str, command: Any) -> Iterator[str]:  # noqa: ANN401 (same)
     yield f"## {path}"
     yield _prose(command.help)
     yield ""
-    if path == "kohort serve":  # it is parsed before the framework is loaded
-        rows = [(f"`{one.name} {one.metavar}`".replace(" `", "`"), one.help) for one in OPTIONS]
-    else:
-        rows = [(f"`{one.metavar or one.name.upper()}`", _prose(one.help)) for one in arguments]
-        rows += [
-            _option(one, context) for one in params if isinstance(one, TyperOption) and one.name != "help"
-        ]
+    rows = [(f"`{one.metavar or one.name.upper()}`", _prose(one.help)) for one in arguments]
+    rows += [_option(one, context) for one in params if isinstance(one, TyperOption) and one.name != "help"]
     yield f"```text\n{path} [OPTIONS]{' ' + shown if shown else ''}\n```"
     if rows:
         yield "| option | meaning |"

@@ -106,7 +106,13 @@ def command_line(names: Iterable[str] = _COMMANDS) -> typer.Typer:
                 below.cls = PlainCommand if below.cls in (None, TyperCommand) else below.cls
             app.add_typer(command, name=name, rich_help_panel=panel, cls=PlainGroup)
         else:
-            app.command(name, help=flowing(command.__doc__), rich_help_panel=panel, cls=PlainCommand)(command)
+            app.command(
+                name,
+                help=flowing(command.__doc__),
+                epilog=getattr(command, "examples", None),
+                rich_help_panel=panel,
+                cls=PlainCommand,
+            )(command)
     return app
 
 

@@ -59,7 +59,7 @@ Option = Annotated[
     ),
 ]
 Master = Annotated[
-    str | None, typer.Option(metavar="URL", help="Spark's master. [default: all cores of this machine]")
+    str | None, typer.Option(metavar="URL", help="Spark's master. Default: all cores of this machine.")
 ]
 _QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 

@@ -1,7 +1,7 @@
 """Where the ``kohort`` command begins.
 
 ``serve`` and ``--version`` are recognised before anything is imported: the framework of the other commands
-takes longer to load than a broker takes to start.
+takes longer to load than a broker takes to start. Only the help of ``serve`` comes from that framework.
 """
 
 import sys
@@ -18,7 +18,7 @@ def main() -> None:
 
 def _run() -> None:
     arguments = sys.argv[1:]
-    if arguments[:1] == ["serve"]:
+    if arguments[:1] == ["serve"] and not {"--help", "-h"} & set(arguments):
         from kohort.cli.serve.run import serve
 
         sys.exit(serve(arguments[1:]))

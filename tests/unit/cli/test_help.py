@@ -194,6 +194,14 @@ def test_the_version_can_be_asked_for_anywhere() -> None:
     assert result.output == f"kohort {__version__}\n"
 
 
+def test_the_help_of_serve_names_the_choices_the_defaults_and_examples() -> None:
+    text = help_of("serve")
+    for option in OPTIONS:
+        assert ", ".join(option.choices) in text
+        assert option.default is None or f"[default: {option.default}]" in text
+    assert "kohort serve --listen 127.0.0.1:0 --memory" in text
+
+
 def test_serve_through_the_framework_is_the_same_serve() -> None:
     arguments = ["serve", "--memory", "--set", "num.partitions=none", "--node-id", "7"]
     result = CliRunner().invoke(app, arguments)

@@ -104,14 +104,14 @@ def archive(
         typer.Option(
             metavar="NAME",
             help="Be a static member of the group under this name: a restart causes no rebalance. "
-            "[default: the next free number]",
+            "Default: the next free number.",
             rich_help_panel=HOW,
         ),
     ] = None,
     master: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="Spark's master. [default: all cores of this machine]", rich_help_panel=WHERE
+            metavar="URL", help="Spark's master. Default: all cores of this machine.", rich_help_panel=WHERE
         ),
     ] = None,
     memory: Annotated[

@@ -1,4 +1,4 @@
-"""The options of ``kohort serve``: one table for its own parser, its help and the shell's completion.
+"""The options of ``kohort serve``: one table for the parser, the help, the page and the completion.
 
 Nothing heavy is imported before the options are known to be right.
 """
@@ -32,15 +32,12 @@ _OWN_OPTIONS = {
 }
 
 DESCRIPTION = "Run a broker in the foreground. It says where it listens on one line, and logs to stderr."
-EPILOG = """\
-examples:
-  kohort serve                                      a durable broker on 127.0.0.1:9092
-  kohort serve --listen 127.0.0.1:0 --memory        a throw-away broker on a free port
-  kohort serve --listen 0.0.0.0:9092 --advertise broker.example:9092 --set num.partitions=6
-  kohort serve --cluster postgresql://kohort@db/app --listen 0.0.0.0:9092 --advertise n1.example:9092
-                                                    a node of a cluster; start as many as you like
-
-SIGTERM and Ctrl-C stop it cleanly; a second one stops it at once.
+EXAMPLES = """\
+Examples:
+kohort serve                                     # durable, on 127.0.0.1:9092
+kohort serve --listen 127.0.0.1:0 --memory       # throw-away, on a free port
+kohort serve --listen 0.0.0.0:9092 --advertise broker.example:9092
+kohort serve --cluster postgresql://kohort@db/app   # a node; start several
 """
 
 
@@ -63,54 +60,63 @@ class ServeOption(NamedTuple):
 OPTIONS = (
     ServeOption(
         "--listen",
-        "address to listen on (127.0.0.1:9092 if none is given); port 0 takes a free one. PROTOCOL is "
-        "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, or the name of a listener",
-        "[PROTOCOL://]HOST:PORT",
+        "Listen on this address; port 0 takes a free port. For another protocol than PLAINTEXT write "
+        "PROTOCOL://HOST:PORT, where PROTOCOL is SSL, SASL_PLAINTEXT, SASL_SSL or the name of a listener. "
+        "May be repeated.",
+        "HOST:PORT",
+        DEFAULT_LISTEN,
         repeated=True,
     ),
     ServeOption(
         "--advertise",
-        "address that clients get, if it is not the one that the broker listens on",
-        "[PROTOCOL://]HOST:PORT",
+        "Give clients this address instead of the one that the broker listens on. May be repeated.",
+        "HOST:PORT",
         repeated=True,
     ),
     ServeOption(
         "--insecure",
-        "allow listeners and settings that expose passwords or records to the network",
+        "Allow listeners and settings that expose passwords or records to the network.",
         flag=True,
     ),
-    ServeOption("--data", "directory of the data, made if it is not there", "DIR", DEFAULT_DATA),
-    ServeOption("--memory", "keep everything in memory, and nothing when it stops", flag=True),
+    ServeOption("--data", "Directory of the data; it is made if it does not exist.", "DIR", DEFAULT_DATA),
+    ServeOption("--memory", "Keep everything in memory, and nothing when it stops.", flag=True),
     ServeOption(
         "--cluster",
-        "be a node of a cluster whose data is in a PostgreSQL: "
-        "postgresql://USER@HOST/DATABASE?schema=NAME, or @FILE with that in it; the password may be in "
-        "PGPASSWORD or in a passfile",
+        "Be a node of a cluster whose data is in PostgreSQL: postgresql://USER@HOST/DATABASE, with "
+        "?schema=NAME for another schema than kohort, or @FILE with that in it. The password may be in "
+        "PGPASSWORD or in a passfile.",
         "URL",
     ),
     ServeOption(
         "--fsync",
-        "when records are forced to disk (they are always written first)",
+        "When records are forced to disk (they are always written first).",
         "WHEN",
         "interval",
         POLICIES,
     ),
-    ServeOption("--fsync-internal", "the same for committed offsets and groups", "WHEN", "commit", POLICIES),
-    ServeOption("--fsync-interval-ms", "milliseconds between two rounds of `interval`", "MS", 1_000),
     ServeOption(
-        "--node-id", "number of this broker [default: 1; in a cluster: auto, the lowest that is free]", "N"
+        "--fsync-internal",
+        "When committed offsets and groups are forced to disk.",
+        "WHEN",
+        "commit",
+        POLICIES,
     ),
+    ServeOption("--fsync-interval-ms", "Milliseconds between two rounds of `interval`.", "MS", 1_000),
+    ServeOption("--node-id", "Number of this broker. Default: 1; in a cluster the lowest free number.", "N"),
     ServeOption(
-        "--set", "a broker setting by its Kafka name, e.g. num.partitions=3", "NAME=VALUE", repeated=True
+        "--set",
+        "A broker setting by its Kafka name, e.g. num.partitions=3. May be repeated.",
+        "NAME=VALUE",
+        repeated=True,
     ),
     ServeOption(
         "--user",
-        "a user who can log in, made if there is none of that name; the password is in FILE",
+        "A user who can log in; it is added if it does not exist. The password is in FILE. May be repeated.",
         "NAME:@FILE",
         repeated=True,
     ),
-    ServeOption("--log-format", "how log lines look", "FORMAT", "human", LOG_FORMATS),
-    ServeOption("--log-level", "the least important lines to log", "LEVEL", "info", LOG_LEVELS),
+    ServeOption("--log-format", "How log lines look.", "FORMAT", "human", LOG_FORMATS),
+    ServeOption("--log-level", "The least important lines to log.", "LEVEL", "info", LOG_LEVELS),
 )
 
 
@@ -143,7 +149,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str]) -> ServeOptions:
-    """The options; raises UsageError. ``--help`` prints and exits with 0."""
+    """The options; raises UsageError. ``--help`` is not among them: ``main`` has seen to it."""
     parser = _build_parser()
     given = parser.parse_args(arguments)
     if given.memory and given.data is not None:
@@ -201,39 +207,21 @@ def _node_id(text: str | None, *, is_shared: bool) -> int | None:
 
 
 def _build_parser() -> _Parser:
-    parser = _Parser(
-        prog="kohort serve",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = _Parser(prog="kohort serve", add_help=False, allow_abbrev=False)
     for option in OPTIONS:
         if option.flag:
-            parser.add_argument(option.name, action="store_true", help=option.help)
+            parser.add_argument(option.name, action="store_true")
         elif option.repeated:
-            text = f"{option.help}; may be repeated"
-            parser.add_argument(option.name, action="append", metavar=option.metavar, default=[], help=text)
+            parser.add_argument(option.name, action="append", default=[])
         else:
-            _add_valued(parser, option)
+            parser.add_argument(
+                option.name,
+                # The directory has its default put in later: given or not makes a difference to --memory.
+                default=None if option.name == "--data" else option.default,
+                type=int if isinstance(option.default, int) else str,
+                choices=option.choices or None,
+            )
     return parser
-
-
-def _add_valued(parser: _Parser, option: ServeOption) -> None:
-    details = []
-    if option.choices:
-        details.append(" | ".join(option.choices))
-    if option.default is not None:
-        details.append(f"default: {option.default}")
-    parser.add_argument(
-        option.name,
-        metavar=option.metavar,
-        # The directory has its default put in later: given or not makes a difference to --memory.
-        default=None if option.name == "--data" else option.default,
-        type=int if isinstance(option.default, int) else str,
-        choices=option.choices or None,
-        help=f"{option.help} [{'; '.join(details)}]" if details else option.help,
-    )
 
 
 def _address(option: str, text: str) -> NamedAddress:

@@ -8,7 +8,7 @@ import pytest
 from kohort.broker.configs import BROKER_CONFIGS
 from kohort.broker.settings import Settings
 from kohort.cli.running import UsageError
-from kohort.cli.serve.options import OPTIONS, POLICIES, broker_settings, parse
+from kohort.cli.serve.options import POLICIES, broker_settings, parse
 from kohort.log.log import SyncPolicy
 from kohort.security.listeners import Listener, NamedAddress, SecurityProtocol
 
@@ -111,17 +111,6 @@ def test_what_cannot_be_used_is_refused_with_what_to_do(arguments: list[str], me
     with pytest.raises(UsageError) as caught:
         settings_of(*arguments)
     assert message in str(caught.value)
-
-
-def test_the_help_names_every_option_its_choices_and_its_default(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        parse(["--help"])
-    assert caught.value.code == 0
-    text = " ".join(capsys.readouterr().out.split())
-    for option in OPTIONS:
-        assert f"{option.name} {option.metavar}".strip() in text
-        assert option.default is None or f"default: {option.default}]" in text
-        assert " | ".join(option.choices) in text
 
 
 def test_the_policies_offered_are_those_of_the_log() -> None:
