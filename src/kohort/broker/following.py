@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("kohort.following")
 
-_AT_ONCE = 500  # logs that are opened by one call: others have their turn between two
+_AT_ONCE = 200  # logs that are opened by one call: others have their turn between two
 _LONGEST_PAUSE_MS = 60_000  # between two attempts to open a partition that cannot be read
 
 
@@ -88,25 +88,31 @@ class Following:
         if epoch is None:
             return []  # who leads them is not known before
         await self.settled()
-        opened = await self._storage.open(
-            self._topics.specs(topic, dict.fromkeys(range(first, topic.partitions), epoch))
-        )
-        logs = [each for each in opened if not isinstance(each, RefusedError)]
-        self._ahead |= {log.partition: log for log in logs}
-        partitions = [log.partition for log in logs]
-        for each in opened:
-            if isinstance(each, RefusedError):
-                await self.abandon(partitions)
-                await self._storage.release(
-                    TopicPartition(topic.name, Partition(index)) for index in range(first, topic.partitions)
-                )
-                raise each
+        partitions = [
+            TopicPartition(topic.name, Partition(index)) for index in range(first, topic.partitions)
+        ]
+        try:
+            for start in range(first, topic.partitions, _AT_ONCE):
+                some = range(start, min(start + _AT_ONCE, topic.partitions))
+                for log in await self._storage.open(self._topics.specs(topic, dict.fromkeys(some, epoch))):
+                    if isinstance(log, RefusedError):
+                        raise log
+                    self._ahead[log.partition] = log
+                await asyncio.sleep(0)
+        except BaseException:  # also if the broker stops: the topic will not be stored
+            for partition in partitions:
+                self._ahead.pop(partition, None)
+            self._release(partitions)  # also those that could not be opened
+            raise
         return partitions
 
-    async def abandon(self, partitions: Iterable[TopicPartition]) -> None:
-        """Close what was opened ahead for a topic that could not be stored."""
-        closed = [partition for partition in partitions if self._ahead.pop(partition, None) is not None]
-        await self._storage.release(closed)
+    def abandon(self, partitions: Iterable[TopicPartition]) -> None:
+        """Close what was opened ahead for a topic that could not be stored, in the background."""
+        self._release(partition for partition in partitions if self._ahead.pop(partition, None) is not None)
+
+    def _release(self, partitions: Iterable[TopicPartition]) -> None:
+        self._to_release += partitions
+        self._see_to_it()
 
     # What changes
 
@@ -122,9 +128,7 @@ class Following:
                 self._topics.show(new.topics[name])
         if new.group_configs is not old.group_configs:
             self._tell_group_configs(old, new)
-        if self._to_look_at or self._to_release or self._to_destroy:
-            self._idle.clear()
-            self._background.keep("following the cluster", self._catch_up)
+        self._see_to_it()
 
     def _follow(self, name: TopicName, view: ClusterSnapshot) -> None:
         """One topic: what can be done at once, and a note of what cannot."""
@@ -164,6 +168,11 @@ class Following:
                 groups.group_configured(group, configs)
 
     # What has to be awaited
+
+    def _see_to_it(self) -> None:
+        if self._to_look_at or self._to_release or self._to_destroy:
+            self._idle.clear()
+            self._background.keep("following the cluster", self._catch_up)
 
     async def _catch_up(self) -> None:
         """Release, destroy and open until nothing is left; a failure leaves what is left for the next try."""
@@ -232,6 +241,7 @@ class Following:
             groups, offsets = self._broker.started_coordinator, self._topics.get(CONSUMER_OFFSETS)
             if groups is not None and offsets is not None:
                 groups.topic_followed(offsets, is_new=False)
+            await asyncio.sleep(0)
         return refusals
 
     def _serve(self, spec: LogSpec, log: Log) -> bool:

@@ -131,7 +131,7 @@ class Topics:
             try:
                 await self._cluster.create_topic(topic, assigned=_assigned(new))
             except BaseException:
-                await self.following.abandon(ahead)
+                self.following.abandon(ahead)
                 raise
             await self.following.settled()
             return self._by_id[topic.topic_id]
@@ -153,7 +153,7 @@ class Topics:
             try:
                 await self._cluster.add_partitions(topic.name, total, assigned=assigned)
             except BaseException:
-                await self.following.abandon(ahead)
+                self.following.abandon(ahead)
                 raise
             await self.following.settled()
 

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
+from kohort.broker import following
 from kohort.broker.broker import BrokerState
 from kohort.broker.clock import VirtualClock
 from kohort.broker.leadership import led
@@ -14,6 +16,7 @@ from kohort.broker.storage import open_data
 from kohort.broker.topics import ServedTopic, TopicToCreate
 from kohort.cluster.view import ClusterSnapshot, PlacedTopic
 from kohort.log.catalog import new_topic_id
+from kohort.log.files import storage as file_storage
 from kohort.log.files.memory import MemoryDisk
 from kohort.log.files.storage import LogStorage
 from kohort.model.errors import ErrorCode, RefusedError
@@ -52,6 +55,16 @@ def made(broker: BrokerState, name: TopicName) -> PlacedTopic:
     return PlacedTopic(Topic(name, new_topic_id(), 2, {}), broker.catalog.view.topics[OLD].partitions)
 
 
+async def steps(broker: BrokerState, work: Awaitable[object]) -> list[int]:
+    """How many logs are opened or closed in each turn of the loop that changes their number."""
+    task, found = asyncio.ensure_future(work), [len(list(broker.storage.logs()))]
+    while not task.done():
+        await asyncio.sleep(0)
+        found.append(len(list(broker.storage.logs())))
+    await task
+    return [abs(new - old) for old, new in pairwise(found) if new != old]
+
+
 def topic_ids(topic: ServedTopic | None) -> list[bytes]:
     return [] if topic is None else [topic.logs[index].topic_id for index in sorted(topic.logs)]
 
@@ -69,6 +82,43 @@ def test_a_topic_is_followed_also_when_the_defaults_of_the_broker_change_with_it
         assert seen == [(name, True)]
         assert topic_ids(broker.topics.get(name)) == [placed.topic.topic_id] * 2
         assert (broker.topics.by_id(old.topic_id) is None) == (name == OLD)
+
+    run(story)
+
+
+def test_partitions_are_opened_and_deleted_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_AT_ONCE", 2)
+    monkeypatch.setattr(file_storage, "_AT_ONCE", 2)
+
+    async def story(broker: BrokerState) -> None:
+        topics = broker.topics
+        assert await steps(broker, topics.create(TopicToCreate(NEW, 5))) == [2, 2, 1]
+        topic = topics.get(NEW)
+        assert topic is not None
+        assert await steps(broker, topics.add_partitions(topic, 10)) == [2, 2, 1]
+        assert await steps(broker, topics.delete(topic)) == [2] * 5
+
+    run(story)
+
+
+def test_a_broker_that_stops_in_the_middle_of_a_new_topic_has_none_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(following, "_AT_ONCE", 2)
+    monkeypatch.setattr(file_storage, "_AT_ONCE", 2)
+
+    async def story(broker: BrokerState) -> None:
+        creation = asyncio.ensure_future(broker.topics.create(TopicToCreate(NEW, 9)))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert 2 < len(list(broker.storage.logs())) < 2 + 9
+        creation.cancel()
+        await asyncio.wait([creation])
+        assert creation.cancelled()
+        await broker.following.settled()
+        assert len(list(broker.storage.logs())) == 2  # those of ``old``
+        again = await broker.topics.create(TopicToCreate(NEW, 3))
+        assert topic_ids(again) == [again.topic_id] * 3
 
     run(story)
 
