@@ -44,6 +44,13 @@ def test_an_operation_that_finds_no_memory_leaves_nothing_broken(kind: Kind) -> 
     assert sweep(Outage(kind, 3, error=ENOMEM), stride=13) > 5
 
 
+@pytest.mark.parametrize(
+    "outage", [Outage(Kind.READ, 28, FOR_EVER, ENOMEM), Outage(Kind.TRUNCATE, 71, FOR_EVER, ENOSPC)]
+)
+def test_an_outage_that_only_requests_meet_is_in_the_log(outage: Outage) -> None:
+    run(outage, SyncPolicy.COMMIT, rounds=6)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("policy", list(SyncPolicy))
 @pytest.mark.parametrize("error", [EIO, ENOSPC, ENOMEM])

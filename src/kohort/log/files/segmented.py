@@ -15,6 +15,7 @@ from kohort.log.cleaner import count_cleanable, is_worth_it
 from kohort.log.files.checkpoints import write_epochs
 from kohort.log.files.compaction import Round, Steps, compact, put_in_place
 from kohort.log.files.disk import File
+from kohort.log.files.faults import StorageFaults
 from kohort.log.files.partition_files import make_directory, rewrite, snapshots, write_snapshot
 from kohort.log.files.reading import View, read, readable_bytes
 from kohort.log.files.recovery import Recovered, load_producers
@@ -45,6 +46,7 @@ class Means(NamedTuple):
     look: Elsewhere  # takes a look in a thread
     checkpoint: Callable[[], Awaitable[None]]  # makes the starts of logs durable
     producers: ProducerRoom  # of all logs
+    faults: StorageFaults  # what requests meet
 
 
 class SegmentedLog:
@@ -203,7 +205,7 @@ class SegmentedLog:
             self.fail(f"{self.partition} could not be cut back after a failed write: {describe(second)}")
         if not isinstance(error, OSError):
             self.fail(reason)
-        return RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+        return self._means.faults.refused(reason)
 
     def fail(self, reason: str) -> None:
         """Refuse appends until the log is reopened: what is on the disk is not known any more."""
@@ -253,8 +255,7 @@ class SegmentedLog:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: Exception) -> RefusedError:
-        reason = f"{self.partition} could not be read: {describe(error)}"
-        return RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+        return self._means.faults.refused(f"{self.partition} could not be read: {describe(error)}")
 
     def segments(self) -> Sequence[Segment]:
         return self._segments
@@ -281,7 +282,12 @@ class SegmentedLog:
 
     async def delete_before(self, offset: Offset) -> Offset:
         start = self.drop_before(offset)
-        await self._means.checkpoint()
+        try:
+            await self._means.checkpoint()
+        except RefusedError as refusal:
+            raise self._means.faults.refused(
+                f"{self.partition} may have its old start again: {refusal}"
+            ) from refusal
         return start
 
     def drop_before(self, offset: Offset) -> Offset:

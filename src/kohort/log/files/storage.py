@@ -8,6 +8,7 @@ from functools import partial
 
 from kohort.log.background import Threads, describe, finish, in_thread, report
 from kohort.log.files.directory import DataDirectory, ForeignDirectoryError
+from kohort.log.files.faults import StorageFaults
 from kohort.log.files.flusher import Flusher, Results, Waiting
 from kohort.log.files.log_files import OPEN_IN_THREAD, LogFiles, StorageSettings
 from kohort.log.files.log_offsets import LogOffsets
@@ -78,7 +79,7 @@ class LogStorage:
         self._noted = dict(directory.inventory.logs)  # what a clean stop has noted of each partition
         self._searching = asyncio.Lock()  # one look at a time: each may need much memory
         self._searches: Executor = Threads(1, "kohort-search")
-        means = Means(self._look, self.checkpoint, ProducerRoom())
+        means = Means(self._look, self.checkpoint, ProducerRoom(), StorageFaults())
         self._files = LogFiles(directory, settings, means)
 
     # -- logs ------------------------------------------------------------------------------------------
