@@ -1,12 +1,12 @@
 """What compaction keeps of a batch, and of a log."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from kohort.log.cleaner import Cleaning, clean_batch, count_cleanable, groups, is_worth_it, note_keys
-from kohort.log.log import Cleanup, LogConfig
+from kohort.log.cleaner import Cleaning, clean_batch, count_cleanable, groups, note_keys
+from kohort.log.log import LogConfig
 from kohort.model.ids import Offset, WallTime
 from kohort.records.batch import BatchFields, NewRecord, build_batch, read_header, read_records
 from kohort.records.compression import Codec
@@ -55,16 +55,8 @@ def test_a_record_goes_when_a_later_one_has_its_key() -> None:
     ]
 
 
-def test_an_earlier_record_of_the_same_batch_goes_too() -> None:
-    assert left(made((b"a", b"1"), (b"a", b"2")), cleaning(a=101)) == [(101, b"a")]
-
-
 def test_a_record_without_a_key_goes() -> None:
     assert left(made((None, b"1"), (b"a", b"2")), cleaning()) == [(101, b"a")]
-
-
-def test_a_batch_that_lost_everything_goes() -> None:
-    assert clean(made((b"a", b"1")), cleaning(a=900)) is None
 
 
 def test_the_codec_stays() -> None:
@@ -85,33 +77,6 @@ def test_the_last_batch_of_a_remembered_producer_stays_as_an_empty_one() -> None
     again = clean(kept, cleaning(active={7: Offset(100)}))
     assert again is not None
     assert clean(kept, cleaning()) is None
-
-
-def test_the_last_batch_of_the_round_stays_as_an_empty_one() -> None:
-    kept = clean(made((b"a", b"1")), cleaning(a=900, end=101))
-    assert kept is not None
-    assert read_header(kept).next_offset == 101
-
-
-def test_the_first_cleaning_says_how_long_a_tombstone_stays() -> None:
-    kept = clean(made((b"a", None), (b"b", b"2")), cleaning(a=100))
-    assert kept is not None
-    assert read_header(kept).delete_horizon == NOW + RETENTION
-    assert [(record.value, record.timestamp) for record in read_records(kept)] == [
-        (None, 1_000),
-        (b"2", 1_001),
-    ]
-
-
-def test_a_tombstone_stays_until_its_horizon_and_then_goes() -> None:
-    marked = clean(made((b"a", None), (b"b", b"2")), cleaning())
-    assert marked is not None
-    assert clean(marked, cleaning(now=NOW + RETENTION - 1)) is marked
-    assert left(marked, cleaning(now=NOW + RETENTION)) == [(101, b"b")]
-
-
-def test_a_tombstone_that_is_outdated_goes_at_once() -> None:
-    assert left(made((b"a", None), (b"b", b"2")), cleaning(a=500)) == [(101, b"b")]
 
 
 @pytest.mark.parametrize("fields", [{"transactional": True}, {"control": True}])
@@ -156,52 +121,12 @@ def cleanable(segments: list[Piece], config: LogConfig, *, high_watermark: int =
     return count_cleanable(segments, Offset(dirty), Offset(high_watermark), config, NOW)
 
 
-def is_due(closed: list[Piece], first_dirty: int, config: LogConfig) -> bool:
-    """Whether to clean closed segments that all may be cleaned; another is open after them."""
-    active = Piece(Offset(10 * len(closed)))
-    compacted = replace(config, cleanup=Cleanup.COMPACT)
-    assert not is_worth_it([*closed, active], Offset(first_dirty), Offset(99), config, NOW)
-    return is_worth_it([*closed, active], Offset(first_dirty), Offset(99), compacted, NOW)
-
-
 def test_closed_segments_below_the_high_watermark_can_be_cleaned() -> None:
     assert cleanable(pieces(4), LogConfig()) == 3
     assert cleanable(pieces(4), LogConfig(), high_watermark=20) == 2
     assert cleanable(pieces(4), LogConfig(), high_watermark=19) == 1
     assert cleanable(pieces(1), LogConfig()) == 0
     assert cleanable([], LogConfig()) == 0
-
-
-def test_what_is_younger_than_the_lag_waits() -> None:
-    segments = pieces(4)
-    segments[1].timestamp = NOW - 10
-    assert cleanable(segments, LogConfig(min_compaction_lag_ms=11)) == 1
-    assert cleanable(segments, LogConfig(min_compaction_lag_ms=10)) == 3
-    assert cleanable(segments, LogConfig(min_compaction_lag_ms=11), dirty=20) == 3
-    segments[1].timestamp, segments[1].modified = -1, NOW - 5
-    assert cleanable(segments, LogConfig(min_compaction_lag_ms=11)) == 1
-
-
-@pytest.mark.parametrize(("cleaned_up_to", "expected"), [(0, True), (10, True), (20, False), (40, False)])
-def test_cleaning_is_worth_it_when_enough_is_dirty(cleaned_up_to: int, expected: bool) -> None:
-    config = LogConfig(min_cleanable_dirty_ratio=0.5)
-    assert is_due(pieces(4), cleaned_up_to, config) is expected
-
-
-def test_cleaning_is_worth_it_when_something_waited_too_long() -> None:
-    config = LogConfig(max_compaction_lag_ms=NOW - 1_001)
-    assert is_due(pieces(4), 30, config)
-    assert not is_due(pieces(4), 40, config)
-    without_time = pieces(4, timestamp=-1)
-    assert not is_due(without_time, 30, config)
-    without_time[3].timestamp = 1_000
-    assert is_due(without_time, 30, config)
-
-
-def test_neighbours_are_put_together_up_to_the_size_of_a_segment() -> None:
-    segments = pieces(5)
-    grouped = groups(segments, Offset(50), 250)
-    assert [[piece.base_offset for piece in group] for group in grouped] == [[0, 10], [20, 30], [40]]
 
 
 def test_neighbours_are_not_put_together_when_offsets_would_not_fit() -> None:

@@ -8,7 +8,6 @@ from tests.unit.log.conftest import MakeBench
 from kohort.log.files.compaction import Round, Work, compact
 from kohort.log.files.leftovers import CLEANED, SWAP
 from kohort.log.files.segmented import SegmentedLog
-from kohort.log.log import LogConfig
 from kohort.model.ids import Offset, WallTime
 
 CONFIG = replace(COMPACTED, segment_bytes=300, index_interval_bytes=100)
@@ -23,23 +22,6 @@ def fill(bench: Bench, count: int = 20, keys: int = 3) -> dict[bytes, int]:
     return {record.key: record.offset for record in bench.records() if record.key is not None}
 
 
-def segment_names(bench: Bench) -> list[str]:
-    return [name for name in bench.names() if name.endswith(".log")]
-
-
-def test_the_newest_record_of_each_key_survives_with_its_offset(make_bench: MakeBench) -> None:
-    bench = make_bench(config=CONFIG)
-    newest = fill(bench)
-    size, end = bench.log.size_bytes, bench.log.end_offset
-    assert bench.log.is_cleanable(LATER)
-    bench.compact(LATER)
-    assert {record.key: record.offset for record in bench.records() if record.value is not None} == newest
-    assert bench.log.size_bytes < size
-    assert bench.log.end_offset == end
-    assert not bench.log.is_cleanable(LATER)
-    assert bench.log.start_offset == 0
-
-
 def test_every_offset_can_still_be_asked_for(make_bench: MakeBench) -> None:
     bench = make_bench(config=CONFIG)
     fill(bench)
@@ -49,54 +31,6 @@ def test_every_offset_can_still_be_asked_for(make_bench: MakeBench) -> None:
         found = [record.offset for record in bench.records(offset)]
         assert found == [candidate for candidate in remaining if candidate >= offset]
         assert bench.log.readable_bytes(Offset(offset), bench.log.end_offset) > 0
-
-
-def test_a_compacted_log_survives_restarts_and_deaths(make_bench: MakeBench) -> None:
-    bench = make_bench(config=CONFIG)
-    newest = fill(bench)
-    bench.compact(LATER)
-    before = bench.records()
-    bench.restart()
-    assert bench.storage.reports() == []
-    assert bench.records() == before
-    assert bench.log.cleaned_up_to > 0
-    bench.die()
-    bench.open()
-    assert bench.records() == before
-    assert {record.key: record.offset for record in before} == newest
-
-
-def test_segments_that_have_become_small_become_one(make_bench: MakeBench) -> None:
-    bench = make_bench(config=CONFIG)
-    fill(bench, count=40)
-    bench.compact(LATER)
-    fill(bench, count=6)
-    before = segment_names(bench)
-    bench.compact(LATER)
-    after = segment_names(bench)
-    assert len(after) < len(before)
-    assert after[0] == before[0]
-
-
-def test_a_second_round_cleans_what_came_since(make_bench: MakeBench) -> None:
-    bench = make_bench(config=CONFIG)
-    fill(bench)
-    bench.compact(LATER)
-    newest = fill(bench)
-    bench.compact(LATER)
-    assert {record.key: record.offset for record in bench.records()} == newest
-    assert len(bench.records()) < 12
-
-
-def test_tombstones_go_a_while_after_they_were_first_seen(make_bench: MakeBench) -> None:
-    bench = make_bench(config=replace(CONFIG, delete_retention_ms=100))
-    bench.append(batch(b"v", key=b"gone"), batch(None, key=b"gone"))
-    fill(bench)
-    bench.compact(WallTime(1_000))
-    assert (b"gone", None) in [(record.key, record.value) for record in bench.records()]
-    fill(bench)
-    bench.compact(WallTime(1_100))
-    assert b"gone" not in [record.key for record in bench.records()]
 
 
 def test_a_producer_is_still_recognised_after_compaction(make_bench: MakeBench) -> None:
@@ -110,20 +44,6 @@ def test_a_producer_is_still_recognised_after_compaction(make_bench: MakeBench) 
     bench.open()
     (again,) = bench.append(numbered(1))
     assert (again.duplicate, again.base_offset) == (True, 1)
-
-
-def test_a_log_of_one_segment_has_nothing_to_compact(make_bench: MakeBench) -> None:
-    bench = make_bench(config=replace(CONFIG, segment_bytes=100_000))
-    fill(bench)
-    assert not bench.log.is_cleanable(LATER)
-    bench.compact(LATER)
-    assert len(bench.records()) == 20
-
-
-def test_a_log_that_is_not_compacted_is_never_cleanable(make_bench: MakeBench) -> None:
-    bench = make_bench(config=LogConfig(segment_bytes=300))
-    fill(bench)
-    assert not bench.log.is_cleanable(LATER)
 
 
 def run(step: Work | None) -> None:

@@ -1,10 +1,9 @@
 """What a log in files does beyond the contract of every log: segments, the epochs of leaders, truncation."""
 
-import pytest
 from tests.unit.log.bench import OTHER, Bench, append_of, batch, numbered
 from tests.unit.log.conftest import MakeBench
 
-from kohort.log.log import Cleanup, Log, LogConfig, Storage
+from kohort.log.log import Log, LogConfig, Storage
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, Offset, WallTime
 
@@ -25,53 +24,12 @@ def test_a_new_log_is_empty_and_has_no_files(bench: Bench) -> None:
     assert bench.names() == []
 
 
-def test_the_append_time_replaces_timestamps_where_the_topic_says_so(make_bench: MakeBench) -> None:
-    bench = make_bench(config=LogConfig(log_append_time=True))
-    (done,) = bench.append(batch(b"a", b"b"), now=77_000)
-    assert done.append_time == 77_000
-    assert [record.timestamp for record in bench.records()] == [77_000, 77_000]
-
-
-def test_a_full_segment_is_followed_by_another(make_bench: MakeBench) -> None:
-    bench = make_bench(config=SMALL)
-    for number in range(20):
-        bench.append(batch(b"%d" % number))
-    logs = [name for name in bench.names() if name.endswith(".log")]
-    assert len(logs) > 3
-    assert logs[0] == "00000000000000000000.log"
-    assert bench.values() == [b"%d" % number for number in range(20)]
-
-
 def test_a_closed_segment_has_indexes_and_the_next_one_a_snapshot(make_bench: MakeBench) -> None:
     bench = make_bench(config=SMALL)
     bench.append(*[batch(b"x") for _ in range(6)])
     assert {"00000000000000000000.index", "00000000000000000000.timeindex"} <= set(bench.names())
     closed = [name for name in bench.names() if name.endswith(".log")][1].removesuffix(".log")
     assert f"{closed}.snapshot" in bench.names()
-
-
-def test_an_old_segment_is_closed_by_a_record_much_younger(make_bench: MakeBench) -> None:
-    bench = make_bench(config=LogConfig(segment_ms=1_000))
-    bench.append(batch(b"a", at=10_000), batch(b"b", at=11_000), batch(b"c", at=11_001))
-    assert [name for name in bench.names() if name.endswith(".log")] == [
-        "00000000000000000000.log",
-        "00000000000000000002.log",
-    ]
-
-
-def test_a_segment_without_timestamps_is_closed_when_it_has_been_open_for_long(make_bench: MakeBench) -> None:
-    bench = make_bench(config=LogConfig(segment_ms=1_000))
-    bench.append(batch(b"a", at=-1), now=5_000)
-    bench.append(batch(b"b", at=-1), now=6_000)
-    assert len([name for name in bench.names() if name.endswith(".log")]) == 1
-    bench.append(batch(b"c", at=-1), now=6_001)
-    assert "00000000000000000002.log" in bench.names()
-
-
-def test_a_compacted_topic_rolls_in_time_for_its_longest_lag(make_bench: MakeBench) -> None:
-    bench = make_bench(config=LogConfig(cleanup=Cleanup.COMPACT, max_compaction_lag_ms=10))
-    bench.append(batch(b"a", at=1_000), batch(b"b", at=1_011))
-    assert len([name for name in bench.names() if name.endswith(".log")]) == 2
 
 
 def test_a_batch_larger_than_a_segment_is_refused(make_bench: MakeBench) -> None:
@@ -87,16 +45,6 @@ def test_an_unknown_partition_is_refused_beside_one_that_is_known(bench: Bench) 
     assert isinstance(refusal, RefusedError)
     assert refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert not isinstance(done, RefusedError)
-
-
-def test_an_owner_of_an_older_epoch_is_refused_and_of_a_newer_one_takes_over(bench: Bench) -> None:
-    bench.append(batch(b"a"))
-    assert bench.refuse(batch(b"b"), epoch=0).code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    bench.try_append([append_of(batch(b"c"), epoch=4)])
-    assert bench.log.leader_epoch == 4
-    assert bench.log.end_offset_for_epoch(LeaderEpoch(1)) == (1, 1)
-    assert bench.log.end_offset_for_epoch(LeaderEpoch(4)) == (4, 2)
-    assert (bench.log.epoch_at(Offset(0)), bench.log.epoch_at(Offset(1))) == (1, 4)
 
 
 def test_what_the_broker_itself_appends_has_no_sequence_to_check(bench: Bench) -> None:
@@ -121,26 +69,6 @@ def test_readable_bytes_are_positive_exactly_when_there_is_something(make_bench:
             estimate = log.readable_bytes(Offset(offset), Offset(limit))
             assert (estimate > 0) == (offset < limit)
     assert log.readable_bytes(Offset(0), Offset(12)) == log.size_bytes
-
-
-def test_reconfiguring_changes_when_segments_are_closed(bench: Bench) -> None:
-    bench.append(*[batch(b"x") for _ in range(10)])
-    assert len([name for name in bench.names() if name.endswith(".log")]) == 1
-    bench.log.reconfigure(SMALL)
-    bench.append(*[batch(b"x") for _ in range(10)])
-    assert len([name for name in bench.names() if name.endswith(".log")]) > 2
-    assert len(bench.records()) == 20
-
-
-def test_deleted_records_are_out_of_range(make_bench: MakeBench) -> None:
-    bench = make_bench(config=SMALL)
-    bench.append(*[batch(b"%d" % number) for number in range(10)])
-    assert bench.log.drop_before(Offset(7)) == 7
-    assert bench.log.drop_before(Offset(2)) == 7
-    assert bench.values() == [b"7", b"8", b"9"]
-    assert "00000000000000000000.log" not in bench.names()
-    with pytest.raises(RefusedError):
-        bench.log.read(Offset(6), 100, limit=Offset(10), at_least_one=True)
 
 
 def test_truncating_forgets_batches_sequences_and_epochs(make_bench: MakeBench) -> None:
