@@ -13,7 +13,6 @@ from kohort.model.topics import TopicPartition
 from kohort.testing.intercept import answer, cut_off, watch
 from kohort.wire.messages.fetch import FetchResponse
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
-from kohort.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 
 
 @on_stage
@@ -94,21 +93,6 @@ async def test_without_a_policy_and_a_commit_the_application_must_seek(stage: St
             await consumer.poll(100)
         consumer.seek(P0, 2)
         assert [one.value for one in await read(consumer, 1)] == [b"c"]
-
-
-@on_stage
-async def test_a_position_with_an_epoch_is_validated_and_truncation_followed(stage: Stage) -> None:
-    def cut(response: OffsetForLeaderEpochResponse) -> None:
-        response.topics[0].partitions[0].end_offset = 1
-
-    asked = stage.broker.intercept(watch, api="OffsetForLeaderEpoch")
-    async with stage.reader() as consumer:
-        consumer.seek(P0, OffsetAndMetadata(2, leader_epoch=0))
-        assert [one.offset for one in await read(consumer, 1)] == [2]
-        assert len(asked.seen) == 1
-        stage.broker.intercept(spoiled(cut), api="OffsetForLeaderEpoch")
-        consumer.seek(P0, OffsetAndMetadata(3, leader_epoch=0))
-        assert [one.offset for one in await read(consumer, 2)] == [1, 2]
 
 
 @on_stage
@@ -202,14 +186,6 @@ async def test_a_second_task_is_refused(stage: Stage) -> None:
             await consumer.close()
         await stage.write(b"d")
         assert [one.value for one in (await first)[TopicPartition(*P0)]] == [b"d"]  # type: ignore[arg-type]  # plain values
-
-
-@on_stage
-async def test_a_broker_that_is_gone_is_waited_for(stage: Stage) -> None:
-    async with stage.reader() as consumer:
-        await read(consumer, 3)
-        await stage.broker.server.stop()
-        assert await consumer.poll(100) == {}
 
 
 @on_stage

@@ -19,22 +19,10 @@ def filled() -> Remaining:
     return remaining
 
 
-def test_records_come_one_at_a_time() -> None:
-    remaining = filled()
-    assert [record and record.offset for record in (remaining.next() for _ in range(4))] == [5, 6, 9, None]
-
-
 def test_what_is_left_says_where_each_partition_goes_on() -> None:
     remaining = filled()
     remaining.next()
     assert remaining.first_offsets() == {A: OffsetAndMetadata(6), B: OffsetAndMetadata(9)}
-
-
-def test_a_seek_drops_one_partition_only() -> None:
-    remaining = filled()
-    remaining.drop([A])
-    assert remaining.take_all() == {B: records(1, 9)}
-    assert len(remaining) == 0
 
 
 def test_everything_can_be_dropped() -> None:

@@ -9,7 +9,7 @@ from tests.unit.client.consumer.stage import P0, TURNS, Stage, on_stage, read, s
 from kohort.broker.context import Response, Result
 from kohort.client.cluster import ClusterClient, CoordinatorOf
 from kohort.client.consumer import AsyncConsumer
-from kohort.client.errors import BrokerError, NoBrokerError, PositionTimeoutError
+from kohort.client.errors import BrokerError, PositionTimeoutError
 from kohort.client.subscription import OffsetAndMetadata, Partitions
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.topics import TopicPartition
@@ -23,7 +23,16 @@ from kohort.wire.messages.metadata import MetadataResponse
 from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kohort.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 
-REQUESTS = ("FindCoordinator", "JoinGroup", "SyncGroup", "OffsetFetch", "ListOffsets", "Fetch", "Metadata")
+REQUESTS = (
+    "FindCoordinator",
+    "JoinGroup",
+    "SyncGroup",
+    "OffsetFetch",
+    "ListOffsets",
+    "Fetch",
+    "Metadata",
+    "OffsetCommit",
+)
 
 
 @pytest.mark.slow
@@ -37,33 +46,6 @@ async def test_any_request_may_be_cut_off_before_and_after_it_is_done(stage: Sta
         await consumer.commit()
     assert len(after.seen) == 1
     assert len(before.seen) <= 1  # metadata is not asked for twice if nothing is missing
-
-
-@on_stage
-async def test_a_commit_is_repeated_when_its_connection_breaks(stage: Stage) -> None:
-    async with stage.reader("t", group_id="g", enable_auto_commit=False) as consumer:
-        await read(consumer, 3)
-        stage.broker.intercept(cut_off, api="OffsetCommit", times=2)
-        await consumer.commit()
-        assert (await consumer.committed(P0)).popitem()[1] == OffsetAndMetadata(3, 0)
-
-
-@on_stage
-async def test_a_heartbeat_that_is_cut_off_keeps_the_membership(stage: Stage) -> None:
-    async with stage.reader("t", group_id="g", heartbeat_interval_ms=10) as consumer:
-        await read(consumer, 3)
-        generation = consumer.group_metadata()
-        beats = stage.broker.intercept(cut_off, api="Heartbeat", times=1)
-        again = stage.broker.intercept(watch, api="JoinGroup")
-        for _ in range(500):
-            await consumer.poll(5)
-            if beats.seen:
-                break
-        assert beats.seen
-        await stage.write(b"d")
-        assert [one.value for one in await read(consumer, 1)] == [b"d"]
-        assert consumer.group_metadata() == generation
-        assert again.seen == []
 
 
 @on_stage
@@ -81,15 +63,6 @@ async def test_a_validation_that_fails_is_repeated(stage: Stage) -> None:
         consumer.seek(P0, OffsetAndMetadata(1, leader_epoch=0))
         assert [one.offset for one in await read(consumer, 2)] == [1, 2]
     assert len(asked.seen) == 1
-
-
-@on_stage
-async def test_a_topic_that_comes_later_is_read_then(stage: Stage) -> None:
-    async with stage.reader("later", group_id="g", allow_auto_create_topics=False) as consumer:
-        assert await consumer.poll(50) == {}
-        await stage.write_to("later", b"x")
-        consumer.subscribe(["later", "t"])
-        assert sorted(one.value for one in await read(consumer, 4)) == [b"a", b"b", b"c", b"x"]
 
 
 @on_stage
@@ -141,15 +114,6 @@ async def test_a_listener_may_commit_and_ask_while_it_loses_partitions(stage: St
         assert listener.positions == [3]
         assert consumer.assignment() == set()
         assert list((await consumer.committed(P0)).values()) == [OffsetAndMetadata(3, 0)]
-
-
-@on_stage
-async def test_starting_without_a_broker_fails_at_once_and_closing_is_harmless(stage: Stage) -> None:
-    consumer = AsyncConsumer(bootstrap_servers="127.0.0.1:1")
-    with pytest.raises(NoBrokerError):
-        await consumer.start()
-    await consumer.close()
-    await consumer.close()
 
 
 @on_stage

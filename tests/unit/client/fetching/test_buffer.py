@@ -44,39 +44,12 @@ class Desk:
         return {each: [record.value for record in records] for each, records in found.items()}
 
 
-def test_records_are_handed_out_and_positions_move() -> None:
-    desk = Desk()
-    desk.arrive(A, b"a", b"b")
-    desk.arrive(B, b"c")
-    assert desk.collect() == {A: [b"a", b"b"], B: [b"c"]}
-    assert desk.subscriptions.state(A).position == Position(2, 6)
-    assert len(desk.buffer) == 0
-
-
 def test_the_limit_counts_over_all_partitions() -> None:
     desk = Desk()
     desk.arrive(A, b"a", b"b")
     desk.arrive(B, b"c", b"d")
     assert desk.collect(3) == {A: [b"a", b"b"], B: [b"c"]}
     assert desk.collect(3) == {B: [b"d"]}
-
-
-def test_paused_data_is_kept_and_delivered_after_resuming() -> None:
-    desk = Desk()
-    desk.arrive(A, b"a")
-    desk.subscriptions.state(A).is_paused = True
-    assert desk.collect() == {}
-    assert A in desk.buffer
-    desk.subscriptions.state(A).is_paused = False
-    assert desk.collect() == {A: [b"a"]}
-
-
-def test_a_seek_drops_what_was_buffered() -> None:
-    desk = Desk()
-    desk.arrive(A, b"a", b"b")
-    desk.subscriptions.state(A).seek(Position(1))
-    assert desk.collect() == {}
-    assert A not in desk.buffer
 
 
 def test_partitions_that_went_or_are_about_to_go_give_nothing() -> None:
@@ -99,34 +72,9 @@ def test_an_error_waits_until_nothing_else_is_there() -> None:
     assert desk.refused == [code]
 
 
-def test_a_damaged_batch_is_raised_when_nothing_else_is_there_until_a_seek() -> None:
-    desk = Desk()
-    desk.arrive(A, b"a")
-    desk.arrive(B, b"b", damage=True)
-    assert desk.collect() == {A: [b"a"]}
-    for _ in range(2):
-        with pytest.raises(BadRecordError):
-            desk.collect()
-    desk.subscriptions.state(B).seek(Position(1))
-    assert desk.collect() == {}
-
-
 def more(desk: Desk, limit: int) -> list[bytes] | None:
     found = desk.buffer.collect_more(limit)
     return None if found is None else [one.value for portion in found.values() for one in portion]
-
-
-def test_more_of_the_chunk_that_is_being_handed_out_moves_its_position() -> None:
-    desk = Desk()
-    desk.arrive(A, b"a", b"b", b"c", b"d")
-    desk.arrive(B, b"e", b"f", b"g")
-    assert more(desk, 1) is None  # nobody has begun
-    assert desk.collect(1) == {A: [b"a"]}
-    assert more(desk, 2) == [b"b", b"c"]
-    assert desk.subscriptions.state(A).position == Position(3, 6)
-    assert more(desk, 1) is None  # it would be used up
-    assert desk.collect(2) == {A: [b"d"], B: [b"e"]}
-    assert more(desk, 1) == [b"f"]
 
 
 @pytest.mark.parametrize("change", ["seek", "pause", "revoke", "take away"])
@@ -156,44 +104,6 @@ def test_a_record_nobody_can_deserialize_is_raised_by_more_too() -> None:
         with pytest.raises(BadRecordError, match="offset 2"):
             desk.buffer.collect_more(2)
     assert desk.subscriptions.state(A).position == Position(2, -1)
-
-
-@pytest.fixture
-def ahead(monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """Two of four records of A handed out, and the next piece here."""
-    monkeypatch.setattr(chunk_module, "_WORTH_NUMPY", 1)
-    desk = Desk()
-    desk.arrive(A, b"a", b"b", b"c", b"d")
-    assert desk.buffer.ahead({A: 6}) == {}  # nobody knows yet where it ends
-    assert desk.collect(2) == {A: [b"a", b"b"]}
-    assert desk.buffer.ahead({A: 4}) == {}  # there is no more
-    assert desk.buffer.ahead({A: 6}) == {A: 4}
-    desk.arrive(A, b"e", b"f", base=4)
-    assert desk.buffer.ahead({A: 9}) == {}  # one is enough
-    return desk
-
-
-def test_what_was_read_ahead_follows(ahead: Desk) -> None:
-    assert ahead.collect(9) == {A: [b"c", b"d"]}
-    assert ahead.collect(9) == {A: [b"e", b"f"]}
-    assert ahead.subscriptions.state(A).position == Position(6, 6)
-    assert A not in ahead.buffer
-
-
-def test_what_was_read_ahead_goes_with_what_it_follows(ahead: Desk) -> None:
-    ahead.subscriptions.state(A).seek(Position(0))
-    assert ahead.collect(9) == {}
-    assert A not in ahead.buffer
-    ahead.arrive(A, b"a", b"b", b"c", b"d")
-    assert ahead.collect(9) == {A: [b"a", b"b", b"c", b"d"]}
-    assert ahead.collect(9) == {}
-
-
-def test_a_pause_keeps_both(ahead: Desk) -> None:
-    ahead.subscriptions.state(A).is_paused = True
-    assert ahead.collect(9) == {}
-    ahead.subscriptions.state(A).is_paused = False
-    assert [ahead.collect(9), ahead.collect(9)] == [{A: [b"c", b"d"]}, {A: [b"e", b"f"]}]
 
 
 def test_an_error_that_was_read_ahead_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:

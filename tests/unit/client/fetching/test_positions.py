@@ -5,8 +5,6 @@ import pytest
 from kohort.client.errors import BrokerError
 from kohort.client.fetching.chunk import (
     LogTruncationError,
-    NoOffsetForPartitionError,
-    OffsetOutOfRangeError,
 )
 from kohort.client.fetching.positions import FetchPositions, ResetPolicy
 from kohort.client.metadata import Metadata, Node, PartitionInfo, TopicInfo
@@ -42,43 +40,6 @@ class Reader:
         return self
 
 
-def test_a_committed_offset_is_where_reading_goes_on() -> None:
-    reader = Reader()
-    due = reader.positions.due(metadata(), NOW, has_group=True)
-    assert list(due.committed) == [TP]
-    assert not reader.positions.due(metadata(), NOW, has_group=True).committed  # already being asked
-    reader.positions.committed_found(due.committed, {TP: OffsetAndMetadata(42)})
-    reader.positions.follow_leaders(metadata())
-    assert reader.state.valid_position == Position(42, -1, 1, 5)
-
-
-@pytest.mark.parametrize(("policy", "timestamp"), [(ResetPolicy.EARLIEST, -2), (ResetPolicy.LATEST, -1)])
-def test_without_a_commit_the_policy_decides(policy: ResetPolicy, timestamp: int) -> None:
-    reader = Reader(policy)
-    due = reader.positions.due(metadata(), NOW, has_group=True)
-    reader.positions.committed_found(due.committed, {TP: None})
-    resets = reader.positions.due(metadata(), NOW, has_group=True).resets
-    assert resets[TP].to == timestamp
-    reader.positions.reset_found(TP, resets[TP], 7)
-    assert reader.state.valid_position == Position(7)
-
-
-@pytest.mark.parametrize("has_group", [True, False])
-def test_without_a_commit_and_a_policy_somebody_has_to_seek(has_group: bool) -> None:
-    reader = Reader(ResetPolicy.NONE)
-    due = reader.positions.due(metadata(), NOW, has_group=has_group)
-    reader.positions.committed_found(due.committed, {TP: None})
-    with pytest.raises(NoOffsetForPartitionError, match="t-0"):
-        reader.positions.raise_pending()
-
-
-def test_a_seek_wins_over_the_answer_of_a_pending_reset() -> None:
-    reader = Reader()
-    resets = reader.positions.due(metadata(), NOW, has_group=False).resets
-    reader.at(Position(3)).positions.reset_found(TP, resets[TP], 99)
-    assert reader.state.valid_position == Position(3)
-
-
 def test_a_partition_that_came_back_ignores_answers_for_its_former_life() -> None:
     reader = Reader()
     due = reader.positions.due(metadata(), NOW, has_group=True)
@@ -98,15 +59,6 @@ def test_what_failed_is_asked_again_after_a_pause() -> None:
     assert not reader.positions.due(metadata(), Instant(99), has_group=True).committed
     assert reader.positions.due(metadata(), Instant(100), has_group=True).committed
     reader.positions.raise_pending()
-
-
-def test_what_will_not_pass_is_raised() -> None:
-    reader = Reader()
-    due = reader.positions.due(metadata(), NOW, has_group=True)
-    refusal = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "ask")
-    reader.positions.failed(due.committed, refusal, NOW)
-    with pytest.raises(BrokerError):
-        reader.positions.raise_pending()
 
 
 def test_a_refusal_about_partitions_that_are_gone_is_not_raised() -> None:
@@ -133,14 +85,6 @@ def test_a_partition_without_a_leader_waits_for_metadata() -> None:
     due = Reader().positions.due(metadata(leader=-1), NOW, has_group=False)
     assert not due.resets
     assert due.unknown == {"t"}
-
-
-def test_a_new_leader_is_asked_whether_it_has_what_was_read() -> None:
-    reader = Reader().at(Position(10, 5, 1, 5))
-    due = reader.positions.due(metadata(epoch=6), NOW, has_group=False)
-    assert reader.state.state is FetchState.AWAIT_VALIDATION
-    reader.positions.validated(TP, due.validations[TP], 5, 10)
-    assert reader.state.valid_position == Position(10, 5, 1, 6)
 
 
 def test_a_position_without_an_epoch_is_not_validated() -> None:
@@ -174,19 +118,3 @@ def test_without_a_policy_truncation_is_an_error(answer: tuple[int, int], diverg
     with pytest.raises(LogTruncationError) as caught:
         reader.positions.raise_pending()
     assert caught.value.divergent == {TP: divergent}
-
-
-def test_a_broker_that_cannot_validate_is_believed() -> None:
-    reader = Reader().at(Position(10, 5, 1, 5))
-    due = reader.positions.due(metadata(epoch=6), NOW, has_group=False)
-    reader.positions.accepted(TP, due.validations[TP])
-    assert reader.state.valid_position == Position(10, 5, 1, 6)
-
-
-def test_an_offset_out_of_range_is_reset_or_raised() -> None:
-    reader = Reader().at(Position(10))
-    reader.positions.out_of_range(TP, reader.state, Position(10))
-    assert reader.state.state is FetchState.AWAIT_RESET
-    strict = Reader(ResetPolicy.NONE).at(Position(10))
-    with pytest.raises(OffsetOutOfRangeError, match="offset 10"):
-        strict.positions.out_of_range(TP, strict.state, Position(10))

@@ -11,31 +11,11 @@ def sequences() -> Sequences:
     return made
 
 
-def test_an_id_is_needed_first() -> None:
-    assert Sequences().needs_identity
-
-
-def test_each_partition_counts_its_records(sequences: Sequences) -> None:
-    assert sequences.assign(HERE, 3) == (7, 0, 0)
-    assert sequences.assign(HERE, 1) == (7, 0, 3)
-    assert sequences.assign(THERE, 1) == (7, 0, 0)
-
-
 def test_after_the_last_number_comes_zero(sequences: Sequences) -> None:
     sequences.assign(HERE, 2**31 - 1)
 
     assert sequences.assign(HERE, 2).base_sequence == 2**31 - 1
     assert sequences.assign(HERE, 1).base_sequence == 1
-
-
-def test_starting_over_raises_the_epoch_of_one_partition(sequences: Sequences) -> None:
-    sequences.assign(HERE, 5)
-    sequences.assign(THERE, 5)
-
-    sequences.start_over(HERE)
-
-    assert sequences.assign(HERE, 1) == (7, 1, 0)
-    assert sequences.assign(THERE, 1) == (7, 0, 5)
 
 
 def test_starting_over_what_never_began_changes_nothing(sequences: Sequences) -> None:
