@@ -86,46 +86,6 @@ def raw(raw: Raw) -> Raw:
 # Incremental
 
 
-@pytest.mark.parametrize("kind", [TOPIC, BROKER])
-def test_a_resource_given_twice_is_an_invalid_request_for_both(raw: Raw, kind: int) -> None:
-    name, key = ("t", "retention.ms") if kind == TOPIC else ("", "num.partitions")
-    twice = [resource(kind, name, (key, SET, "5")), resource(kind, name, (key, SET, "6"))]
-    results = raw.send(IncrementalAlterConfigsRequest(resources=twice), 1).responses
-    assert [result.error_code for result in results] == [ErrorCode.INVALID_REQUEST] * 2
-    assert own(raw, kind, name) == {}
-
-
-def test_one_bad_key_spoils_the_whole_resource(raw: Raw) -> None:
-    code = change(raw, ("retention.ms", SET, "5"), ("segment.ms", SET, "never"))
-    assert code == ErrorCode.INVALID_CONFIG
-    assert own(raw) == {}
-
-
-def test_validating_has_the_same_answer_and_no_effect(raw: Raw) -> None:
-    assert change(raw, ("retention.ms", SET, "5"), validate=True) == 0
-    assert change(raw, ("retention.ms", SET, "x"), validate=True) == ErrorCode.INVALID_CONFIG
-    assert change(raw, ("num.partitions", SET, "3"), kind=BROKER, name="", validate=True) == 0
-    assert (own(raw), own(raw, BROKER, "")) == ({}, {})
-
-
-def test_resources_are_answered_one_by_one(raw: Raw) -> None:
-    wanted = [
-        resource(TOPIC, "none", ("retention.ms", SET, "5")),
-        resource(TOPIC, "t", ("retention.ms", SET, "5")),
-        resource(BROKER, "7", ("num.partitions", SET, "5")),
-        resource(8, "1", ("kafka", SET, "INFO")),
-        resource(32, "g", ("x", SET, "1")),
-    ]
-    results = raw.send(IncrementalAlterConfigsRequest(resources=wanted), 1).responses
-    assert [(each.resource_type, each.resource_name, each.error_code) for each in results] == [
-        (TOPIC, "none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (TOPIC, "t", 0),
-        (BROKER, "7", ErrorCode.INVALID_REQUEST),
-        (8, "1", ErrorCode.INVALID_REQUEST),
-        (32, "g", ErrorCode.INVALID_CONFIG),
-    ]
-
-
 @pytest.mark.parametrize("name", ["", "1"])
 def test_brokers_can_be_altered_alone_or_all_together(raw: Raw, name: str) -> None:
     assert change(raw, ("num.partitions", SET, "3"), kind=BROKER, name=name) == 0
@@ -158,41 +118,10 @@ def test_values_of_a_broker_are_checked(raw: Raw, key: str, value: str) -> None:
 # All at once
 
 
-@pytest.mark.parametrize(
-    ("configs", "code"),
-    [
-        ({"retention.ms": None}, ErrorCode.INVALID_REQUEST),
-        ({"retention.ms": "x"}, ErrorCode.INVALID_CONFIG),
-        ({"no.such.key": "1"}, ErrorCode.INVALID_CONFIG),
-    ],
-)
-def test_a_set_with_a_mistake_changes_nothing(raw: Raw, configs: dict[str, str | None], code: int) -> None:
-    alter(raw, TOPIC, "t", segment_ms=6)
-    assert replace(raw, {"max.message.bytes": "8", **configs}) == code
-    assert own(raw) == {"segment.ms": "6"}
-
-
-def test_replacing_can_be_validated_only(raw: Raw) -> None:
-    assert replace(raw, {"segment.ms": "7"}, validate=True) == 0
-    assert own(raw) == {}
-
-
 def test_the_configs_of_brokers_can_be_replaced(raw: Raw) -> None:
     alter(raw, BROKER, "", num_partitions=5, log_retention_ms=6)
     assert replace(raw, {"num.partitions": "7"}, kind=BROKER, name="") == 0
     assert own(raw, BROKER, "") == {"num.partitions": "7"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "code"),
-    [
-        (TOPIC, "none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (BROKER, "7", ErrorCode.INVALID_REQUEST),
-        (9, "t", ErrorCode.INVALID_REQUEST),
-    ],
-)
-def test_resources_that_are_not_there_cannot_be_replaced(raw: Raw, kind: int, name: str, code: int) -> None:
-    assert replace(raw, {}, kind=kind, name=name) == code
 
 
 def test_a_resource_replaced_twice_in_one_request_is_an_invalid_request_for_both(raw: Raw) -> None:

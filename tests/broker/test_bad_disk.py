@@ -90,15 +90,6 @@ def test_a_batch_that_cannot_be_synced_is_not_acknowledged_and_its_log_recovers(
         assert values(raw, "t") == ["safe", "again"]
 
 
-def test_nobody_reads_what_is_not_safe_yet() -> None:
-    with started(SyncPolicy.COMMIT) as (_patient, raw):
-        create(raw, "t")
-        for number in range(20):
-            assert append(raw, "t", batch(str(number))) == number
-            assert fetch(raw, "t").high_watermark == number + 1
-        assert values(raw, "t") == [str(number) for number in range(20)]
-
-
 def test_a_silent_produce_that_cannot_be_synced_closes_the_connection_when_that_is_known() -> None:
     with started(SyncPolicy.COMMIT) as (patient, raw), Raw(patient.address) as other:
         create(raw, "t")
@@ -108,17 +99,6 @@ def test_a_silent_produce_that_cannot_be_synced_closes_the_connection_when_that_
         raw.post(produce_request("t", batch("b"), acks=0), 12)
         assert raw.is_closed()
         assert other.send(metadata_request("t"), 13).brokers
-
-
-@pytest.mark.parametrize("policy", [SyncPolicy.NEVER, SyncPolicy.INTERVAL])
-def test_a_failing_write_is_told_and_the_next_one_succeeds(policy: SyncPolicy) -> None:
-    with started(policy) as (patient, raw):
-        create(raw, "t")
-        append(raw, "t", batch("a"))
-        patient.disk.fail(writes=[Fault(1, written=10)])
-        assert produce(raw, "t", batch("torn")).error_code == STORAGE_ERROR
-        assert append(raw, "t", batch("b")) == 1
-        assert values(raw, "t") == ["a", "b"]
 
 
 def test_a_full_disk_refuses_and_forgives() -> None:

@@ -28,7 +28,7 @@ from kohort.wire.apis import ApiKey
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
+from kohort.wire.messages.metadata import MetadataResponse
 
 
 def explode(_seen: Seen, _proceed: Proceed) -> MetadataResponse:
@@ -99,12 +99,6 @@ def test_a_created_topic_is_there_for_the_next_request_of_the_same_breath(raw: R
 
 
 # Pieces
-
-
-def test_a_request_may_come_byte_by_byte(raw: Raw) -> None:
-    for byte in raw.frame(metadata_request("x"), 13):
-        raw.send_bytes(bytes([byte]))
-    assert raw.take().topics[0].name == "x"
 
 
 def test_requests_may_be_cut_anywhere(raw: Raw) -> None:
@@ -354,9 +348,3 @@ def test_the_context_names_api_version_and_client() -> None:
     assert str(known) == "Metadata v4 of client 'me'"
     assert str(Context(999, 4, 1, "me", Nowhere())) == "API 999 v4 of client 'me'"  # type: ignore[arg-type] # same
     assert known.client_host == "/127.0.0.1"
-
-
-def test_asking_for_everything_is_possible_with_many_topics(raw: Raw) -> None:
-    topics = [CreatableTopic(name=f"t{n}", num_partitions=1, replication_factor=1) for n in range(200)]
-    assert {each.error_code for each in raw.send(CreateTopicsRequest(topics=topics), 7).topics} == {0}
-    assert len(raw.send(MetadataRequest(topics=None), 13).topics) == 200

@@ -57,13 +57,6 @@ def test_more_than_ten_thousand_are_too_many(raw: Raw, total: int) -> None:
     assert ask(raw, more(total))[0].error_code == ErrorCode.INVALID_PARTITIONS
 
 
-def test_topics_are_answered_one_by_one(raw: Raw) -> None:
-    create(raw, "t")
-    results = ask(raw, more(2, "none"), more(2, "t"), more(2, ""))
-    assert [(result.name, result.error_code) for result in results] == [("none", 3), ("t", 0), ("", 3)]
-    assert "does not exist" in results[0].error_message
-
-
 def test_new_partitions_survive_a_restart(restart: Restart) -> None:
     raw = restart()
     create(raw, "t")

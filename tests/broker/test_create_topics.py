@@ -4,7 +4,7 @@ What Kafka answers in every version is recorded: ``tests/interop/scripts/topics.
 """
 
 import pytest
-from tests.broker.asking import BROKER, alter, batch, create, metadata, produce
+from tests.broker.asking import BROKER, alter, batch, metadata, produce
 from tests.broker.raw import Raw, Reply
 
 from kohort.model.errors import ErrorCode
@@ -81,16 +81,6 @@ def test_more_than_ten_thousand_partitions_are_too_many(raw: Raw, partitions: in
     assert refused(raw, wanted(partitions=partitions)) == ErrorCode.INVALID_PARTITIONS
 
 
-@pytest.mark.parametrize("factor", [0, -2, 2, 32767])
-def test_only_one_replica_can_be_had(raw: Raw, factor: int) -> None:
-    assert refused(raw, wanted(factor=factor)) == ErrorCode.INVALID_REPLICATION_FACTOR
-
-
-@pytest.mark.parametrize("name", ["x" * 249, "A-Z_0.9", "...", "-"])
-def test_unusual_names_are_legal(raw: Raw, name: str) -> None:
-    assert ask(raw, wanted(name))[0].error_code == 0
-
-
 # Configs
 
 
@@ -123,19 +113,6 @@ def test_a_value_no_old_client_could_be_shown_is_refused(raw: Raw, name: str, va
 # Only validating
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_validating_has_the_same_answer_and_no_effect(raw: Raw, version: int) -> None:
-    create(raw, "old")
-    results = ask(raw, wanted(partitions=3), wanted("old"), version=version, validate_only=True)
-    assert [result.error_code for result in results] == [0, ErrorCode.TOPIC_ALREADY_EXISTS]
-    if version >= 5:
-        assert results[0].num_partitions == 3
-        assert results[0].configs
-    if version >= 7:
-        assert results[0].topic_id != bytes(16)  # Kafka shows one too; nothing has it
-    assert existing(raw) == ["old"]
-
-
 # Others at the same time
 
 
@@ -147,12 +124,3 @@ def test_two_clients_that_create_one_topic_at_once_make_one(raw: Raw, broker: Br
         codes = {raw.take().topics[0].error_code, other.take().topics[0].error_code}
     assert codes == {0, ErrorCode.TOPIC_ALREADY_EXISTS}
     assert existing(raw) == ["t"]
-
-
-def test_colliding_names_created_at_once_do_not_both_exist(raw: Raw, broker: Broker) -> None:
-    with Raw(broker.bootstrap) as other:
-        raw.post(CreateTopicsRequest(topics=[wanted("a.b")]), 7)
-        other.post(CreateTopicsRequest(topics=[wanted("a_b")]), 7)
-        codes = {raw.take().topics[0].error_code, other.take().topics[0].error_code}
-    assert codes == {0, ErrorCode.INVALID_TOPIC_EXCEPTION}
-    assert len(existing(raw)) == 1

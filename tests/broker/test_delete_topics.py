@@ -3,7 +3,6 @@
 What Kafka answers in every version is recorded: ``tests/interop/scripts/topics.py``.
 """
 
-import pytest
 from tests.broker.asking import (
     BROKER,
     alter,
@@ -31,33 +30,6 @@ def delete(raw: Raw, *topics: DeleteTopicState) -> list[Reply]:
     return results
 
 
-def test_names_and_ids_nobody_knows_have_their_own_codes(raw: Raw) -> None:
-    unknown, strange = delete(
-        raw, DeleteTopicState(name="none"), DeleteTopicState(name=None, topic_id=bytes(range(16)))
-    )
-    assert (unknown.name, unknown.error_code) == ("none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    assert (strange.topic_id, strange.error_code) == (bytes(range(16)), ErrorCode.UNKNOWN_TOPIC_ID)
-    assert (unknown.error_message, strange.error_message) == (
-        "The topic 'none' does not exist.",
-        "No topic has this id.",
-    )
-
-
-def test_every_topic_has_its_own_answer(raw: Raw) -> None:
-    create(raw, "a")
-    create(raw, "b")
-    results = delete(raw, *[DeleteTopicState(name=name) for name in ("b", "none", "a")])
-    assert [(result.name, result.error_code) for result in results] == [("b", 0), ("none", 3), ("a", 0)]
-
-
-@pytest.mark.parametrize("version", [1, 5])
-def test_a_topic_named_twice_is_told_so_once_and_stays(raw: Raw, version: int) -> None:
-    create(raw, "t")
-    (result,) = raw.send(DeleteTopicsRequest(topic_names=["t", "t"]), version).responses
-    assert (result.name, result.error_code) == ("t", ErrorCode.INVALID_REQUEST)
-    assert metadata(raw, "t").topics[0].error_code == 0
-
-
 def test_deletion_can_be_disabled(raw: Raw) -> None:
     create(raw, "t")
     alter(raw, BROKER, "", delete_topic_enable="false")
@@ -76,15 +48,6 @@ def test_nothing_answers_for_a_deleted_topic(raw: Raw) -> None:
     assert fetch(raw, "t").error_code == unknown
     assert fetch(raw, topic_id).error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert offset_at(raw, "t", -1).error_code == unknown
-
-
-def test_a_topic_made_again_is_empty(raw: Raw) -> None:
-    create(raw, "t")
-    append(raw, "t", batch("old"))
-    delete(raw, DeleteTopicState(name="t"))
-    create(raw, "t")
-    assert append(raw, "t", batch("new")) == 0
-    assert values(raw, "t") == ["new"]
 
 
 def test_a_deleted_topic_stays_deleted_after_a_restart(restart: Restart) -> None:

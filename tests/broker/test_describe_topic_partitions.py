@@ -4,7 +4,7 @@ What Kafka answers in every version is recorded: ``tests/interop/scripts/cluster
 """
 
 import pytest
-from tests.broker.asking import create, metadata
+from tests.broker.asking import create
 from tests.broker.raw import Raw, Reply
 
 from kohort.wire.messages.describe_topic_partitions import (
@@ -40,23 +40,6 @@ def raw(raw: Raw) -> Raw:
     return raw
 
 
-def test_no_names_mean_all_topics_in_order(raw: Raw) -> None:
-    reply = ask(raw)
-    assert list(shown(reply).items()) == [("a", [0, 1, 2]), ("b", [0, 1]), ("c", [0])]
-    assert reply.next_cursor is None
-
-
-def test_a_topic_is_described_as_in_metadata(raw: Raw) -> None:
-    (topic,) = ask(raw, "a").topics
-    known = metadata(raw, "a").topics[0]
-    assert (topic.topic_id, topic.is_internal, topic.error_code) == (known.topic_id, False, 0)
-    assert topic.topic_authorized_operations == 3576
-    for part, other in zip(topic.partitions, known.partitions, strict=True):
-        assert (part.leader_id, part.leader_epoch) == (other.leader_id, other.leader_epoch)
-        assert (part.replica_nodes, part.isr_nodes) == (other.replica_nodes, other.isr_nodes)
-        assert (part.eligible_leader_replicas, part.last_known_elr, part.offline_replicas) == ([], [], [])
-
-
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 7])
 def test_pages_of_any_size_show_everything_once(raw: Raw, limit: int) -> None:
     seen: list[tuple[str, int]] = []
@@ -77,10 +60,6 @@ def test_a_page_has_at_most_two_thousand_partitions(raw: Raw) -> None:
     reply = ask(raw, "large", limit=5_000)
     assert len(shown(reply)["large"]) == 2_000
     assert next_of(reply) == ("large", 2_000)
-
-
-def test_a_cursor_on_a_topic_that_is_gone_goes_on_after_it(raw: Raw) -> None:
-    assert shown(ask(raw, cursor=("aa", 1))) == {"b": [0, 1], "c": [0]}
 
 
 @pytest.mark.parametrize("index", [3, 100, 2**31 - 1])

@@ -30,16 +30,6 @@ def values_in(result: Reply) -> list[str]:
 # Complete answers
 
 
-def test_the_reply_has_every_partition_that_was_asked_for_and_no_other(raw: Raw) -> None:
-    create(raw, "t", 5)
-    create(raw, "u", 2)
-    append(raw, "t", batch("a"))
-    request = fetch_request({"u": [part(1)], "t": [part(4), part(0), part(9)], "none": [part(0)]})
-    reply = raw.send(request, 12)
-    answered = [(topic.topic, each.partition_index) for topic in reply.responses for each in topic.partitions]
-    assert answered == [("u", 1), ("t", 4), ("t", 0), ("t", 9), ("none", 0)]
-
-
 def test_a_topic_named_in_two_places_is_one_entry(raw: Raw) -> None:
     create(raw, "t", 2)
     request = fetch_request({"t": [part(0)]})
@@ -60,14 +50,6 @@ def test_an_empty_partition_does_not_use_up_the_first_batch(raw: Raw) -> None:
     assert values_in(filled) == ["y" * 500]
 
 
-@pytest.mark.parametrize("limit", [0, 1, -1, -(2**31)])
-def test_the_first_batch_comes_whole_whatever_the_limits(raw: Raw, limit: int) -> None:
-    create(raw, "t")
-    append(raw, "t", batch("x" * 500), batch("y"))
-    assert values_in(fetch(raw, "t", part(limit=limit))) == ["x" * 500]
-    assert values_in(fetch(raw, "t", part(), max_bytes=limit)) == ["x" * 500]
-
-
 @pytest.mark.parametrize("limit", [0, -1, -(2**31)])
 def test_a_log_on_disk_too_sends_the_first_batch_whatever_the_limits(restart: Restart, limit: int) -> None:
     raw = restart()
@@ -75,16 +57,6 @@ def test_a_log_on_disk_too_sends_the_first_batch_whatever_the_limits(restart: Re
     append(raw, "t", batch("x" * 500), batch("y"))
     assert values_in(fetch(raw, "t", part(limit=limit))) == ["x" * 500]
     assert values_in(fetch(raw, "t", part(), max_bytes=limit)) == ["x" * 500]
-
-
-def test_the_limit_of_the_reply_is_shared_by_all_partitions(raw: Raw) -> None:
-    create(raw, "t", 3)
-    size = len(batch("a"))
-    for _ in range(2):
-        raw.send(produce_request("t", batch("a"), batch("a"), batch("a")), 12)
-    request = fetch_request({"t": [part(n) for n in range(3)]}, max_bytes=3 * size)
-    sizes = [len(each.records) for each in raw.send(request, 12).responses[0].partitions]
-    assert sizes == [2 * size, size, 0]
 
 
 def test_the_brokers_own_limit_caps_a_reply(raw: Raw) -> None:

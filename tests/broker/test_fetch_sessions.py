@@ -46,11 +46,6 @@ def values_in(reply: Reply) -> list[str]:
     ]
 
 
-def test_two_sessions_have_two_ids(raw: Raw) -> None:
-    create(raw, "t")
-    assert opened(raw, {"t": [part()]}) != opened(raw, {"t": [part()]})
-
-
 def test_a_new_high_watermark_is_news_even_without_records(raw: Raw) -> None:
     create(raw, "t")
     session = opened(raw, {"t": [part()]})

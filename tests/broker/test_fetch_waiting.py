@@ -62,13 +62,6 @@ def test_a_fetch_at_the_end_returns_after_its_wait_and_not_earlier(raw: Raw) -> 
     assert (result.error_code, bytes(result.records)) == (0, b"")
 
 
-def test_a_produce_during_a_waiting_fetch_wakes_it(raw: Raw, reader: Raw, broker: Broker) -> None:
-    parked(reader, broker)
-    append(raw, "t", batch("b"))
-    assert values_in(taken(reader)) == ["b"]
-    assert waiting_fetches(broker) == 0
-
-
 def test_a_produce_makes_a_waiting_fetch_look_at_one_partition_however_many_it_waits_on(
     raw: Raw, reader: Raw, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,28 +150,10 @@ def test_deleted_records_do_not_strand_a_reader_at_the_end(raw: Raw, reader: Raw
     assert (values_in(result), result.log_start_offset) == (["b"], 1)
 
 
-@pytest.mark.parametrize("wait", [0, -1, -(2**31)])
-def test_a_wait_of_nothing_is_answered_at_once(raw: Raw, wait: int) -> None:
-    create(raw, "t")
-    assert raw.send(fetch_request({"t": [part()]}, wait=wait), 12).responses
-
-
-@pytest.mark.parametrize("least", [0, -5])
-def test_nobody_waits_for_no_bytes(raw: Raw, least: int) -> None:
-    create(raw, "t")
-    assert raw.send(fetch_request({"t": [part()]}, wait=LONG, min_bytes=least), 12).responses
-
-
 def test_bytes_that_are_there_are_not_waited_for(raw: Raw, reader: Raw) -> None:
     assert raw.send(fetch_request({"t": [part()]}, wait=LONG), 12).responses
     request = fetch_request({"t": [part(1), part(0)]}, wait=LONG)
     assert raw.send(request, 12).responses
-
-
-def test_an_error_in_one_partition_is_told_at_once(raw: Raw, reader: Raw) -> None:
-    for wrong in (part(9), part(0, offset=5), part(0, epoch=3)):
-        reply = raw.send(fetch_request({"t": [part(1), wrong]}, wait=LONG), 12)
-        assert reply.responses[0].partitions[1].error_code != 0
 
 
 def test_a_waiting_fetch_stops_only_its_own_connection(raw: Raw, reader: Raw, broker: Broker) -> None:
@@ -197,9 +172,3 @@ def test_a_reader_that_hangs_up_is_forgotten(raw: Raw, reader: Raw, broker: Brok
     reader.close()
     while waiting_fetches(broker):
         assert metadata(raw).brokers  # gives the broker a turn
-
-
-def test_committed_reads_wake_too(raw: Raw, reader: Raw, broker: Broker) -> None:
-    parked(reader, broker, isolation=1)
-    append(raw, "t", batch("b"))
-    assert values_in(taken(reader)) == ["b"]

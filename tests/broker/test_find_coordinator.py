@@ -19,12 +19,6 @@ SINGLE, SEVERAL = range(4), range(4, 7)
 TRANSACTION, SHARE = 1, 2
 
 
-def several(raw: Raw, *keys: str, kind: int = 0, version: int = 4) -> list[Reply]:
-    request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys))
-    found: list[Reply] = raw.send(request, version).coordinators
-    return found
-
-
 def place(entry: Reply) -> tuple[int, str]:
     return entry.node_id, f"{entry.host}:{entry.port}"
 
@@ -37,18 +31,6 @@ def test_the_first_lookup_creates_the_offsets_topic_and_succeeds(
     assert (reply.error_code, place(reply)) == (0, (1, broker.bootstrap))
     topic = metadata(raw, "__consumer_offsets").topics[0]
     assert (topic.error_code, topic.is_internal, len(topic.partitions)) == (0, True, 50)
-
-
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_the_message_of_success_is_its_name(raw: Raw, version: int) -> None:
-    assert find(raw, "g", version).error_message == "NONE"
-
-
-@pytest.mark.parametrize("key", ["", "test", "my-group", "polygenelubricants", "消费组", "😀", "x" * 1_000])
-def test_any_group_id_can_be_looked_up(raw: Raw, key: str) -> None:
-    node = metadata(raw).brokers[0].node_id
-    assert (find(raw, key).error_code, find(raw, key).node_id) == (0, node)
-    assert several(raw, key)[0].node_id == node
 
 
 @pytest.mark.parametrize(
@@ -146,13 +128,6 @@ def test_the_offsets_topic_has_the_settings_the_broker_started_with() -> None:
 # Refusals
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
-@pytest.mark.parametrize("kind", [SHARE, 3, 7, -1, 127])
-def test_only_groups_can_be_looked_up(raw: Raw, version: int, kind: int) -> None:
-    reply = raw.send(FindCoordinatorRequest(key="x", key_type=kind), version)
-    assert (reply.error_code, reply.node_id, reply.port) == (ErrorCode.INVALID_REQUEST, -1, -1)
-
-
 @pytest.mark.parametrize(
     ("version", "code"),
     [
@@ -167,16 +142,6 @@ def test_a_transaction_is_refused_with_the_code_that_ends_the_search_of_who_asks
     reply = raw.send(FindCoordinatorRequest(key="x", key_type=TRANSACTION), version)
     assert (reply.error_code, reply.node_id, reply.port) == (code, -1, -1)
     assert "transactions" in reply.error_message
-
-
-@pytest.mark.parametrize("version", SEVERAL)
-@pytest.mark.parametrize("kind", [TRANSACTION, SHARE, 7])
-def test_keys_of_another_kind_are_each_refused(raw: Raw, version: int, kind: int) -> None:
-    entries = several(raw, "x", "y", kind=kind, version=version)
-    assert [(entry.key, entry.error_code, entry.node_id) for entry in entries] == [
-        ("x", ErrorCode.INVALID_REQUEST, -1),
-        ("y", ErrorCode.INVALID_REQUEST, -1),
-    ]
 
 
 def test_a_lookup_of_a_transaction_creates_nothing(raw: Raw) -> None:

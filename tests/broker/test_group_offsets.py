@@ -105,22 +105,6 @@ def test_the_limit_of_metadata_is_a_setting() -> None:
 # OffsetFetch
 
 
-def test_no_groups_are_answered_with_none(raw: Raw, topic_id: bytes) -> None:
-    assert raw.send(OffsetFetchRequest(groups=[]), 9).groups == []
-
-
-@pytest.mark.parametrize("version", FETCH_SINGLE)
-def test_a_topic_that_does_not_exist_has_nothing_committed_and_no_error(
-    raw: Raw, topic_id: bytes, version: int
-) -> None:
-    wanted = OffsetFetchRequestTopic(name="none", partition_indexes=[0, -1, 99])
-    reply = raw.send(OffsetFetchRequest(group_id=GROUP, topics=[wanted]), version)
-    found = [
-        (part.partition_index, part.committed_offset, part.error_code) for part in reply.topics[0].partitions
-    ]
-    assert found == [(0, -1, 0), (-1, -1, 0), (99, -1, 0)]
-
-
 @pytest.mark.parametrize("wrong", [STRANGE, bytes(16)])
 def test_in_v10_an_id_nobody_knows_follows_the_others_with_its_error(
     raw: Raw, topic_id: bytes, wrong: bytes
@@ -146,8 +130,3 @@ def test_a_topic_made_again_has_none_of_the_old_commits(raw: Raw, topic_id: byte
     raw.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]), 6)
     again = create(raw, "t", 3)
     assert fetch(raw, 10, again, 0) == [(0, -1, -1, "", 0)]
-
-
-@pytest.mark.parametrize("version", [*FETCH_SINGLE, 8, 9])
-def test_topics_without_partitions_keep_their_place(raw: Raw, topic_id: bytes, version: int) -> None:
-    assert fetch(raw, version, topic_id) == []

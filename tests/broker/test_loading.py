@@ -29,7 +29,6 @@ from kohort.wire.messages.delete_groups import DeleteGroupsRequest
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.messages.describe_groups import DescribeGroupsRequest
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
-from kohort.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kohort.wire.messages.list_groups import ListGroupsRequest
 from kohort.wire.messages.offset_delete import OffsetDeleteRequest
 from kohort.wire.messages.offset_fetch import (
@@ -91,40 +90,6 @@ def test_the_coordinator_is_found_anyway(raw: Raw, version: int) -> None:
     else:
         request = FindCoordinatorRequest(coordinator_keys=[GROUP])
         assert raw.send(request, version).coordinators[0].error_code == 0
-
-
-@pytest.mark.parametrize("version", range(10))
-def test_a_join_is_told_to_try_again_without_its_member_id(raw: Raw, version: int) -> None:
-    reply = raw.send(join_request("me"), version)
-    assert (reply.error_code, reply.member_id, reply.generation_id) == (LOADING, "", -1)
-
-
-def test_what_is_wrong_with_a_join_itself_comes_first(raw: Raw) -> None:
-    reply = raw.send(join_request("me", session_ms=1), 9)
-    assert (reply.error_code, reply.member_id) == (ErrorCode.INVALID_SESSION_TIMEOUT, "me")
-
-
-@pytest.mark.parametrize("version", range(6))
-def test_a_sync_is_sent_back_to_join(raw: Raw, version: int) -> None:
-    assert raw.send(sync_request("me", 1), version).error_code == ErrorCode.REBALANCE_IN_PROGRESS
-
-
-@pytest.mark.parametrize("version", range(5))
-def test_a_heartbeat_is_well(raw: Raw, version: int) -> None:
-    assert raw.send(heartbeat_request("me", 1), version).error_code == 0
-
-
-@pytest.mark.parametrize("version", range(6))
-def test_a_leave_is_told_to_try_again(raw: Raw, version: int) -> None:
-    request = LeaveGroupRequest(group_id=GROUP, member_id="me", members=[MemberIdentity(member_id="me")])
-    reply = raw.send(request, version)
-    assert (reply.error_code, reply.members) == (LOADING, [])
-
-
-@pytest.mark.parametrize("version", range(2, 10))
-def test_a_commit_is_told_to_try_again_for_every_partition(raw: Raw, version: int) -> None:
-    reply = raw.send(commit_request((0, 1)), version)
-    assert [part.error_code for part in reply.topics[0].partitions] == [LOADING]
 
 
 def test_a_commit_to_a_topic_that_does_not_exist_does_not_ask_the_group(raw: Raw) -> None:

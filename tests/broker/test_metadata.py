@@ -28,22 +28,11 @@ def test_every_reply_lists_the_broker_under_its_advertised_address(
     assert only.node_id >= 0
 
 
-@pytest.mark.parametrize("version", range(1, 14))
-def test_the_controller_is_a_listed_broker(raw: Raw, version: int) -> None:
-    reply = metadata(raw, version=version)
-    assert reply.controller_id in [each.node_id for each in reply.brokers]
-
-
 def test_the_cluster_id_is_a_uuid_of_22_characters(raw: Raw) -> None:
     assert len(metadata(raw, version=2).cluster_id) == 22
 
 
 # All and none
-
-
-def test_asking_for_all_topics_creates_none_and_reports_no_errors(raw: Raw) -> None:
-    reply = raw.send(MetadataRequest(topics=None, allow_auto_topic_creation=True), 13)
-    assert reply.topics == []
 
 
 def test_three_bytes_too_many_after_all_topics_are_ignored(raw: Raw) -> None:

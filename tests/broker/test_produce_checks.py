@@ -46,13 +46,6 @@ def test_a_damaged_batch_is_refused_and_the_next_good_one_is_not(raw: Raw, what:
     assert append(raw, "t", WHOLE) == 0
 
 
-def test_the_default_limit_of_a_batch_is_kafkas(raw: Raw) -> None:
-    create(raw, "t")
-    overhead = len(batch("x" * 1_000_000)) - 1_000_000
-    assert produce(raw, "t", batch("x" * (1_048_588 - overhead))).error_code == 0
-    assert produce(raw, "t", batch("x" * (1_048_589 - overhead))).error_code == ErrorCode.MESSAGE_TOO_LARGE
-
-
 def test_at_most_a_thousand_records_are_named(raw: Raw) -> None:
     create(raw, "t", cleanup_policy="compact")
     result = produce(raw, "t", batch(*["v"] * 5_000, key=None))

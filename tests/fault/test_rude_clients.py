@@ -164,17 +164,6 @@ def test_requests_that_never_end_block_nobody(broker: Broker) -> None:
             assert stream.take().topics[0].name == "x" * 100
 
 
-def test_fifty_clients_that_send_byte_by_byte_are_all_served(broker: Broker) -> None:
-    with ExitStack() as stack:
-        streams = [stack.enter_context(Raw(broker.bootstrap)) for _ in range(50)]
-        frames = [stream.frame(metadata_request(f"t{number}"), 13) for number, stream in enumerate(streams)]
-        for position in range(max(map(len, frames))):
-            for stream, frame in zip(streams, frames, strict=True):
-                stream.send_bytes(frame[position : position + 1])
-        for number, stream in enumerate(streams):
-            assert stream.take().topics[0].name == f"t{number}"
-
-
 # Clients that hang up
 
 
@@ -198,27 +187,6 @@ def test_clients_that_hang_up_at_any_moment_leave_nothing_behind(broker: Broker)
         eventually(lambda: connections(broker) == 1)
         eventually(lambda: waiting_fetches(broker) == 0)  # given up in the turn after their connections
         assert metadata(other, "t").topics[0].error_code == 0
-
-
-def test_clients_that_connect_and_say_nothing_come_and_go(broker: Broker) -> None:
-    for number in range(300):
-        stream = Raw(broker.bootstrap)
-        reset(stream) if number % 2 else stream.close()
-    eventually(lambda: connections(broker) == 0)
-    with Raw(broker.bootstrap) as other:
-        assert metadata(other).brokers
-
-
-def test_a_client_that_hangs_up_behind_a_wait_is_noticed(broker: Broker) -> None:
-    with Raw(broker.bootstrap) as other:
-        create(other, "t")
-        with ExitStack() as stack:
-            for _ in range(30):
-                stream = stack.enter_context(Raw(broker.bootstrap))
-                stream.post(fetch_request({"t": [part()]}, wait=60_000), 12)
-            eventually(lambda: waiting_fetches(broker) == 30)
-        eventually(lambda: waiting_fetches(broker) == 0)
-        eventually(lambda: connections(broker) == 1)
 
 
 def test_a_client_that_hangs_up_with_requests_behind_its_wait_is_noticed(broker: Broker) -> None:

@@ -4,7 +4,6 @@ import pytest
 
 from kohort.broker.config_values import ConfigValues, check_topic_configs
 from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigSource
-from kohort.log.catalog import CLUSTER_DEFAULT
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.security.listeners import split_list
 
@@ -59,25 +58,6 @@ class FakeCatalog:
     def __init__(self, **configs: dict[str, str]) -> None:
         self.broker_configs = configs
         self.node_id = 1
-
-
-def test_the_nearest_value_wins() -> None:
-    catalog = FakeCatalog()
-    values = ConfigValues(catalog, {"log.retention.ms": "4"})  # type: ignore[arg-type] # reads one property
-    overrides = {"retention.ms": "1"}
-    assert values.topic_synonyms({}, "retention.ms")[0][1:] == ("4", ConfigSource.STATIC_BROKER)
-    catalog.broker_configs[CLUSTER_DEFAULT] = {"log.retention.ms": "3"}
-    assert values.topic_number({}, "retention.ms") == 3
-    catalog.broker_configs["1"] = {"log.retention.ms": "2"}
-    assert values.topic_number({}, "retention.ms") == 2
-    assert values.topic_number(overrides, "retention.ms") == 1
-    assert [value.source for value in values.topic_synonyms(overrides, "retention.ms")] == [
-        ConfigSource.TOPIC,
-        ConfigSource.DYNAMIC_BROKER,
-        ConfigSource.DYNAMIC_DEFAULT_BROKER,
-        ConfigSource.STATIC_BROKER,
-        ConfigSource.DEFAULT,
-    ]
 
 
 def test_a_topic_config_without_a_synonym_has_only_its_default() -> None:
