@@ -109,7 +109,7 @@ def test_options_that_are_wrong_are_one_line_and_exit_code_2(options: list[str])
 
 
 def test_up_starts_a_broker_says_what_to_try_and_stops_on_ctrl_c(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "kohort.cli.main", "up", "--port", "0", "--no-archive"]
+    command = [sys.executable, "-m", "kohort.cli.main", "up", "--port", "0", "--no-archive", "--no-lake"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
     ) as process:

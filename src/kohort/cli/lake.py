@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kohort.lake.landing import Event, Source
+    from kohort.lake.landing import Event, Source, Started
     from kohort.lake.whatif.answer import Answer
 
 app = typer.Typer(
@@ -61,6 +61,8 @@ Option = Annotated[
 Master = Annotated[
     str | None, typer.Option(metavar="URL", help="Spark's master. Default: all cores of this machine.")
 ]
+Memory = Annotated[str, typer.Option(metavar="SIZE", help="Heap of Spark's driver.")]
+_MEMORY = "2g"
 _QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
 
@@ -79,6 +81,7 @@ def backfill(
     ] = 50,
     option: Option = None,
     master: Master = None,
+    memory: Memory = _MEMORY,
     command_config: CommandConfig = None,
     properties: Properties = None,
     as_json: AsJson = False,
@@ -94,7 +97,7 @@ def backfill(
         with lake.writing():
             fill(spark, lake, place(), lambda event: _tell(event, as_json), samples=samples)
 
-    raise typer.Exit(guarded(lambda: _on_spark(work, master, as_json)))
+    raise typer.Exit(guarded(lambda: _on_spark(work, master, as_json, memory)))
 
 
 @app.command()
@@ -112,6 +115,7 @@ def run(
     ] = 50,
     option: Option = None,
     master: Master = None,
+    memory: Memory = _MEMORY,
     command_config: CommandConfig = None,
     properties: Properties = None,
     as_json: AsJson = False,
@@ -121,17 +125,18 @@ def run(
     stopping = threading.Event()
 
     def work(spark: "SparkSession") -> None:
-        from kohort.lake.landing import Cadence, follow
+        from kohort.lake.landing import Cadence, Started, follow
         from kohort.lake.store import Lake
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stopping.set())
         lake = Lake(to)
         with lake.writing():
+            _tell(Started(), as_json)
             cadence = Cadence(trigger, refresh, samples)
             follow(spark, lake, place(), cadence, stopping, lambda event: _tell(event, as_json))
 
-    raise typer.Exit(guarded(lambda: _on_spark(work, master, as_json)))
+    raise typer.Exit(guarded(lambda: _on_spark(work, master, as_json, memory)))
 
 
 @app.command()
@@ -292,14 +297,16 @@ def _source(
     return make
 
 
-def _on_spark(work: "Callable[[SparkSession], None]", master: str | None, as_json: bool) -> int:
+def _on_spark(
+    work: "Callable[[SparkSession], None]", master: str | None, as_json: bool, memory: str = _MEMORY
+) -> int:
     from kohort.spark.environment import MissingSparkError
     from kohort.spark.java import JavaError
 
     if not as_json and is_terminal():
         note("Spark is starting …")
     try:
-        with _session(master) as spark:
+        with _session(master, memory) as spark:
             work(spark)
     except (MissingSparkError, JavaError) as error:
         return report(error, UNAVAILABLE)
@@ -307,10 +314,10 @@ def _on_spark(work: "Callable[[SparkSession], None]", master: str | None, as_jso
 
 
 @contextmanager
-def _session(master: str | None) -> "Iterator[SparkSession]":
+def _session(master: str | None, memory: str) -> "Iterator[SparkSession]":
     from kohort.spark.sessions import session
 
-    spark = session("kohort lake", master=master, conf=_QUIET)
+    spark = session("kohort lake", master=master, conf=_QUIET | {"spark.driver.memory": memory})
     spark.sparkContext.setLogLevel("OFF")  # what goes wrong is raised
     try:
         yield spark
@@ -330,7 +337,7 @@ def _plainly(error: Exception) -> Exception:
     return KohortError(lines[-1] if lines else str(error).partition("\n")[0])
 
 
-def _tell(event: "Event", as_json: bool) -> None:
+def _tell(event: "Started | Event", as_json: bool) -> None:
     from kohort.lake.landing import event_json, event_text
 
     if as_json:

@@ -27,6 +27,10 @@ _FORMAT = OffsetsDataSource.name()
 _RETENTION = "offsets.retention.minutes"
 
 
+class Started(NamedTuple):
+    """The lake is open for writing; reading begins."""
+
+
 class LoadLanded(NamedTuple):
     """A load is in the lake."""
 
@@ -297,17 +301,27 @@ def follow(  # noqa: PLR0913  # what a service needs
         _refresh(spark, lake, tell)
 
 
-def event_text(event: Event) -> str:
+def event_text(event: Started | Event) -> str:
     """One line for a person."""
-    rows = ", ".join(f"{count:,} {name}" for name, count in event.rows.items())
     match event:
-        case LoadLanded(number, _):
-            return f"load {number}: {rows}"
-        case Refreshed(seconds, _):
-            return f"tables made in {seconds:.1f} s: {rows}"
+        case Started():
+            return "started"
+        case LoadLanded(number, rows):
+            return f"load {number}: {_counts(rows)}"
+        case Refreshed(seconds, rows):
+            return f"tables made in {seconds:.1f} s: {_counts(rows)}"
 
 
-def event_json(event: Event) -> dict[str, object]:
+def _counts(rows: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in rows.items())
+
+
+def event_json(event: Started | Event) -> dict[str, object]:
     """The same for a program."""
-    kind = "landed" if isinstance(event, LoadLanded) else "refreshed"
-    return {"event": kind, **event._asdict(), "rows": dict(event.rows)}
+    match event:
+        case Started():
+            return {"event": "started"}
+        case LoadLanded(number, rows):
+            return {"event": "landed", "load": number, "rows": dict(rows)}
+        case Refreshed(seconds, rows):
+            return {"event": "refreshed", "seconds": seconds, "rows": dict(rows)}

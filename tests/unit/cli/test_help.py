@@ -19,7 +19,7 @@ RESOURCE = {"--topic", "--group", "--cluster", "--transactional-id"}
 RULE = {"--principal", "--operation", "--host", "--deny", "--prefix", *RESOURCE}
 COMMANDS = {
     "": {"--version", "--help", "--install-completion", "--show-completion"},
-    "up": {"--port", "--data", "--memory", "--archive", "--no-archive", "--help"},
+    "up": {"--port", "--data", "--memory", "--archive", "--no-archive", "--lake", "--no-lake", "--help"},
     "serve": {option.name for option in OPTIONS} | {"--help"},
     "data": {"--help"},
     "data check": {"--json", "--help"},
@@ -86,9 +86,20 @@ COMMANDS = {
     "pipeline replay-bad": {"--to", "--evolve", "--registry", "--json", "--help"},
     "pipeline sql": {"--to", "--max", "--json", "--help"},
     "lake": {"--help"},
-    "lake backfill": {"--from", "--to", "--samples", "--option", "--master", *SHARED} - BROKERS,
+    "lake backfill": {"--from", "--to", "--samples", "--option", "--master", "--memory", *SHARED} - BROKERS,
     "lake run": {
-        *{"--from", "--to", "--trigger", "--refresh", "--samples", "--option", "--master", *SHARED} - BROKERS
+        *{
+            "--from",
+            "--to",
+            "--trigger",
+            "--refresh",
+            "--samples",
+            "--option",
+            "--master",
+            "--memory",
+            *SHARED,
+        }
+        - BROKERS
     },
     "lake query": {"--to", "--max", "--json", "--help"},
     "lake report": {"--to", "--out", "--help"},

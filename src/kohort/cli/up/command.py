@@ -1,5 +1,6 @@
 """``kohort up``: everything there is, on defaults that need nothing, in the foreground."""
 
+import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
     import asyncio
 
     from kohort.cli.up.archive import ArchiveService
+    from kohort.cli.up.child import ChildView
+    from kohort.cli.up.lake import LakeService
 
     Watch = Callable[[asyncio.Event, list[Row]], Awaitable[None]]
 
 HOST = "127.0.0.1"
 
-_STOP_SECONDS = 10.0  # each service has less patience than this with what it runs
+_STOP_SECONDS = 25.0  # each service has less patience than this with what it runs
 
 
 def up(
@@ -45,26 +48,44 @@ def up(
             help="Keep all topics as Parquet tables in DIR-archive, by a Spark job beside the broker.",
         ),
     ] = True,
+    lake: Annotated[
+        bool,
+        typer.Option(
+            "--lake/--no-lake",
+            help="Keep the history of groups as Parquet tables in DIR-lake, by a second Spark job. "
+            "It starts with the first group.",
+        ),
+    ] = True,
 ) -> None:
     """Start everything on defaults, and show what it does and what to try. Ctrl-C stops it."""
     log_to_stderr("human", "warning")
     chosen = first_free_port(HOST, DEFAULT_PORT) if port is None else port
     broker = BrokerService(HOST, chosen, None if memory else data)
-    beside = _archive(broker, Path(data)) if archive and not memory else None
+    archived = _archive(broker, Path(data)) if archive and not memory else None
+    history = _lake(broker, Path(data)) if lake and not memory else None
     moved = port is None and chosen != DEFAULT_PORT
-    services: list[UpService] = [broker] if beside is None else [broker, beside]
-    raise typer.Exit(
-        guarded(lambda: on_loop(run_services(services, moved=moved, watch=_watch(broker, beside))))
-    )
+    services: list[UpService] = [broker, *(one for one in (archived, history) if one is not None)]
+    watch = _watch(broker, archived, history)
+    raise typer.Exit(guarded(lambda: on_loop(run_services(services, moved=moved, watch=watch))))
 
 
 def _archive(broker: BrokerService, data: Path) -> "ArchiveService":
     from kohort.cli.up.archive import ArchiveService
+
+    return ArchiveService(data, lambda: str(broker.address), _tell_changes("archive"))
+
+
+def _lake(broker: BrokerService, data: Path) -> "LakeService":
+    from kohort.cli.up.lake import LakeService
+
+    return LakeService(data, lambda: str(broker.address), _tell_changes("lake"))
+
+
+def _tell_changes(name: str) -> "Callable[[ChildView], None]":
+    """Say in lines what a child does, unless there is a screen that shows it."""
     from kohort.cli.up.screen import changes
 
-    if is_terminal():
-        return ArchiveService(data, lambda: str(broker.address))
-    return ArchiveService(data, lambda: str(broker.address), changes(_say_now))
+    return (lambda _: None) if is_terminal() else changes(name, _say_now)
 
 
 def _say_now(line: str) -> None:
@@ -92,23 +113,33 @@ async def run_services(services: Sequence[UpService], *, moved: bool, watch: "Wa
             show_plainly(rows, suggestions)
             await stopping.wait()
         note("stopping …")
-    kept = [row for row in rows if row.kept]
-    for row in kept:
-        note(f"{row.what} kept in {row.kept}")
-    if kept:
-        note("the same command goes on from there")
+    show_kept(rows)
     return OK
 
 
-def _watch(broker: BrokerService, archive: "ArchiveService | None") -> "Watch":
-    """The picture of a broker and its archive."""
+def show_kept(rows: list[Row]) -> None:
+    """Where everything is after the end, and how to read it; a lake that has not begun is not there."""
+    kept = [row for row in rows if row.kept and os.path.exists(row.kept)]
+    for row in kept:
+        note(f"{row.what} kept in {row.kept}")
+        if row.query:
+            note(f"  {row.query}")
+    if kept:
+        note("the same command goes on from there")
+
+
+def _watch(broker: BrokerService, archive: "ArchiveService | None", lake: "LakeService | None") -> "Watch":
+    """The picture of a broker, its archive and its lake."""
     from kohort.cli.up.screen import Picture, ScreenSource, show_until
 
     began = time.monotonic()
 
     async def watch(stopping: "asyncio.Event", rows: list[Row]) -> None:
         sight = ScreenSource(str(broker.address), None if archive is None else archive.directory)
-        await show_until(stopping, Picture(rows, began, None if archive is None else archive.view), sight)
+        picture = Picture(rows, began)
+        picture.archive = None if archive is None else archive.view
+        picture.lake = None if lake is None else lake.view
+        await show_until(stopping, picture, sight)
 
     return watch
 

@@ -1,4 +1,4 @@
-"""The screen of ``kohort up``: what the broker, its groups and the archive do, looked at every second."""
+"""The screen of ``kohort up``: what broker, groups, archive and lake do, looked at every second."""
 
 import asyncio
 import time
@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kohort.cli.up.archive import GROUP, ArchivePhase, ArchiveView
-from kohort.cli.up.services import Row
+from kohort.cli.up.archive import GROUP, ArchiveView
+from kohort.cli.up.child import ChildPhase, ChildView
+from kohort.cli.up.lake import LakeView
+from kohort.cli.up.services import CLIENT, Row
 from kohort.client.admin import AsyncAdmin
 from kohort.client.errors import BrokerError
-from kohort.client.settings import ClientOptions
 from kohort.model.errors import KohortError
 from kohort.model.topics import TopicPartition
 
@@ -22,16 +23,18 @@ if TYPE_CHECKING:
 
 _MOST = 9  # lines for topics, and for groups; a screen is no list
 _LEAST = 2  # one of them, and how many more there are
+_SLOW_START = "Spark takes some seconds"
 _FRAME = 4  # lines of a table beside its rows
-_CLIENT = ClientOptions(client_id="kohort-up", connect_timeout_ms=2_000, api_timeout_ms=5_000)
 _COLOURS = {
-    ArchivePhase.OFF: "dim",
-    ArchivePhase.STARTING: "yellow",
-    ArchivePhase.RUNNING: "green",
-    ArchivePhase.RESTARTING: "red",
-    ArchivePhase.STOPPING: "yellow",
-    ArchivePhase.STOPPED: "dim",
+    ChildPhase.OFF: "dim",
+    ChildPhase.WAITING: "dim",
+    ChildPhase.STARTING: "yellow",
+    ChildPhase.RUNNING: "green",
+    ChildPhase.RESTARTING: "red",
+    ChildPhase.STOPPING: "yellow",
+    ChildPhase.STOPPED: "dim",
 }
+_CHILDREN = ("archive", "lake")  # their lines say what they do, not where they are
 _GROUP_COLOURS = {"Stable": "green", "Empty": "dim", "Dead": "dim"}
 
 
@@ -64,6 +67,7 @@ class Picture:
     rows: list[Row]
     began: float
     archive: ArchiveView | None = None
+    lake: LakeView | None = None
     topics: list[TopicLine] = field(default_factory=list)
     groups: list[GroupLine] = field(default_factory=list)
     trouble: str = ""
@@ -143,9 +147,13 @@ def draw(picture: Picture, now: float, height: int | None = None) -> "Renderable
     from rich.text import Text
 
     width = max(len(row.what) for row in picture.rows)
-    lines = [_fact(row.what, Text(row.where, "cyan"), width) for row in picture.rows if row.what != "archive"]
+    lines = [
+        _fact(row.what, Text(row.where, "cyan"), width) for row in picture.rows if row.what not in _CHILDREN
+    ]
     if picture.archive is not None:
         lines.append(_fact("archive", _archive_text(picture, picture.archive, now), width))
+    if picture.lake is not None:
+        lines.append(_fact("lake", _lake_text(picture.lake, now), width))
     if picture.trouble:
         lines.append(Text(picture.trouble, "red"))
     up = Text(f"up {_duration(now - picture.began)} · Ctrl-C stops it", "dim")
@@ -182,20 +190,37 @@ def _fact(name: str, value: "Text", width: int) -> "Text":
 
 
 def _archive_text(picture: Picture, archive: ArchiveView, now: float) -> "Text":
-    from rich.text import Text
-
     facts = []
-    if archive.phase is ArchivePhase.STARTING and not archive.batches:
-        facts.append("Spark takes some seconds")
-    if archive.phase is ArchivePhase.RUNNING:
+    if archive.phase is ChildPhase.STARTING and not archive.batches:
+        facts.append(_SLOW_START)
+    if archive.phase is ChildPhase.RUNNING:
         facts.append(f"{sum(line.archived or 0 for line in picture.topics):,} rows")
         lag = next((group.lag for group in picture.groups if group.name == GROUP), None)
         facts += [f"lag {lag:,}"] if lag is not None else []
         facts += [f"{archive.bad:,} bad"] if archive.bad else []
         if archive.landed_at is not None:
             facts.append(f"last batch {_duration(now - archive.landed_at)} ago")
-    facts += [archive.detail] if archive.detail else []
-    return Text.assemble((archive.phase, _COLOURS[archive.phase]), " · " if facts else "", " · ".join(facts))
+    return _child_text(archive, facts)
+
+
+def _lake_text(lake: LakeView, now: float) -> "Text":
+    facts = []
+    if lake.phase is ChildPhase.WAITING:
+        facts.append("Spark starts with the first group")
+    if lake.phase is ChildPhase.STARTING and lake.landed_at is None:
+        facts.append(_SLOW_START)
+    if lake.phase is ChildPhase.RUNNING:
+        facts.append(f"{lake.rows:,} rows landed")
+        made = lake.refreshed_at
+        facts.append("no tables yet" if made is None else f"tables made {_duration(now - made)} ago")
+    return _child_text(lake, facts)
+
+
+def _child_text(child: ChildView, facts: list[str]) -> "Text":
+    from rich.text import Text
+
+    facts += [child.detail] if child.detail else []
+    return Text.assemble((child.phase, _COLOURS[child.phase]), " · " if facts else "", " · ".join(facts))
 
 
 def _topic_table(topics: list[TopicLine], room: int, *, with_archive: bool) -> "Table":
@@ -263,7 +288,7 @@ async def show_until(
     """Keep the picture on the terminal until ``stopping`` is set; an error of a look is shown, not raised."""
     from rich.live import Live
 
-    async with AsyncAdmin(sight.bootstrap, _CLIENT) as admin:
+    async with AsyncAdmin(sight.bootstrap, CLIENT) as admin:
         observer = Observer(admin, sight.archive)
         with Live(draw(picture, clock()), auto_refresh=False, vertical_overflow="crop") as live:
             while not stopping.is_set():
@@ -285,14 +310,14 @@ async def _wait(stopping: asyncio.Event, seconds: float) -> None:
         return
 
 
-def changes(say: Callable[[str], None]) -> Callable[[ArchiveView], None]:
-    """For output that is no terminal: a line when the archive changes its state or has landed something."""
+def changes(name: str, say: Callable[[str], None]) -> Callable[[ChildView], None]:
+    """For output that is no terminal: a line when a child changes its state or has landed something."""
     last = ""
 
-    def tell(view: ArchiveView) -> None:
+    def tell(view: ChildView) -> None:
         nonlocal last
         landed = f", {view.rows:,} rows landed" if view.rows else ""
-        line = f"archive: {view.phase}{f' ({view.detail})' if view.detail else ''}{landed}"
+        line = f"{name}: {view.phase}{f' ({view.detail})' if view.detail else ''}{landed}"
         if line != last:  # a batch may land nothing: all of it was there, or it only moved an offset
             last = line
             say(line)

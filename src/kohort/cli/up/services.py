@@ -10,16 +10,22 @@ from typing import NamedTuple, Protocol
 from kohort.cli.limits import raise_file_limit
 from kohort.cli.session import DEFAULT_BOOTSTRAP
 from kohort.client.addresses import Address
+from kohort.client.settings import ClientOptions
 
 _PORTS_TO_TRY = 100
+CLIENT = ClientOptions(client_id="kohort-up", connect_timeout_ms=2_000, api_timeout_ms=5_000)
 
 
 class Row(NamedTuple):
-    """One line of the screen: what runs, and where it is. ``kept``: the directory that stays."""
+    """One line of the screen: what runs, and where it is.
+
+    ``kept``: the directory that stays; ``query``: a command that reads it.
+    """
 
     what: str
     where: str
     kept: str = ""
+    query: str = ""
 
 
 class UpService(Protocol):

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from kohort.cli.up import archive
-from kohort.cli.up.archive import ArchivePhase, ArchiveService, ArchiveView, archive_directory, command
+from kohort.cli.up import child as children
+from kohort.cli.up.archive import ArchiveService, ArchiveView, archive_directory
+from kohort.cli.up.child import ChildPhase
 from kohort.cli.up.screen import changes
 from kohort.cli.up.services import Row
 
 
 def child(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     """Have this run in place of the pipeline."""
-    monkeypatch.setattr(archive, "command", lambda *_: [sys.executable, "-c", script])
+    monkeypatch.setattr(ArchiveService, "command", lambda _: [sys.executable, "-c", script])
 
 
 class Watched(ArchiveService):
@@ -66,7 +67,7 @@ def test_a_child_that_dies_is_begun_again_after_a_pause_that_grows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child(monkeypatch, "import sys; sys.exit('kohort: error: no luck')")
-    monkeypatch.setattr(archive, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(children, "_FIRST_PAUSE", 0.001)
 
     async def story() -> list[str]:
         service = Watched(tmp_path / "data")
@@ -94,7 +95,7 @@ def test_a_child_without_java_is_not_begun_again(tmp_path: Path, monkeypatch: py
 def test_without_spark_it_says_so_in_one_line_and_nothing_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "find_spec", lambda name: None if name == "pyspark" else object())
+    monkeypatch.setattr(children, "find_spec", lambda name: None if name == "pyspark" else object())
 
     async def story() -> list[Row]:
         service = ArchiveService(tmp_path / "data", lambda: "")
@@ -110,8 +111,11 @@ def test_without_spark_it_says_so_in_one_line_and_nothing_is_started(
 
 
 def test_the_child_archives_all_topics_of_this_broker() -> None:
-    given = " ".join(command(Path("d"), "127.0.0.1:9092"))
-    assert "pipeline archive --topics .* --to d --group kohort-archive --bootstrap 127.0.0.1:9092" in given
+    given = " ".join(ArchiveService(Path("/d"), lambda: "127.0.0.1:9092").command())
+    assert (
+        "pipeline archive --topics .* --to /d-archive --group kohort-archive --bootstrap 127.0.0.1:9092"
+        in given
+    )
     assert given.endswith("--json")
 
 
@@ -126,8 +130,8 @@ def test_the_archive_is_beside_the_logs_or_where_it_was_begun(tmp_path: Path) ->
 
 def test_where_there_is_no_terminal_changes_are_lines() -> None:
     lines: list[str] = []
-    tell = changes(lines.append)
-    view = ArchiveView(phase=ArchivePhase.RUNNING)
+    tell = changes("archive", lines.append)
+    view = ArchiveView(phase=ChildPhase.RUNNING)
     tell(view)
     view.batches = 1
     tell(view)
@@ -135,7 +139,7 @@ def test_where_there_is_no_terminal_changes_are_lines() -> None:
     tell(view)
     view.batches = 3
     tell(view)
-    tell(ArchiveView(phase=ArchivePhase.RESTARTING, detail="in 1 s: no luck"))
+    tell(ArchiveView(phase=ChildPhase.RESTARTING, detail="in 1 s: no luck"))
     assert lines == [
         "archive: running",
         "archive: running, 1,200 rows landed",

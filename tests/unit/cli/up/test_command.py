@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -52,15 +53,20 @@ def test_parts_start_in_order_and_stop_in_reverse(capsys: pytest.CaptureFixture[
     assert said.err == "port 9092 is taken: using the next free one\nstopping …\n"
 
 
-def test_when_it_has_stopped_it_says_where_the_data_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_when_it_has_stopped_it_says_where_the_data_is_and_how_to_read_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Kept(FakeService):
         async def start(self) -> list[Row]:
-            return [row._replace(kept="/there") for row in await super().start()]
+            (row,) = await super().start()
+            never_made = Row("lake", "there", str(tmp_path / "lake"), "kohort lake query")
+            return [row._replace(kept=str(tmp_path), query="kohort data check"), never_made]
 
     on_loop(run_services([FakeService("broker", []), Kept("data", [], last=True)], moved=False))
     assert capsys.readouterr().err.splitlines() == [
         "stopping …",
-        "data kept in /there",
+        f"data kept in {tmp_path}",
+        "  kohort data check",
         "the same command goes on from there",
     ]
 

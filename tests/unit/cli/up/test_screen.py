@@ -5,7 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from kohort.cli.up.archive import ArchivePhase, ArchiveView
+from kohort.cli.up.archive import ArchiveView
+from kohort.cli.up.child import ChildPhase
+from kohort.cli.up.lake import LakeView
 from kohort.cli.up.screen import GroupLine, Picture, TopicLine, draw
 from kohort.cli.up.services import Row
 
@@ -21,14 +23,14 @@ def lines(picture: Picture) -> list[str]:
     return [" ".join(line.strip("│ \n").split()) for line in drawn(picture).splitlines()]
 
 
-ROWS = [Row("broker", "127.0.0.1:9092"), Row("data", "here"), Row("archive", "there")]
+ROWS = [Row("broker", "127.0.0.1:9092"), Row("data", "here"), Row("archive", "there"), Row("lake", "yonder")]
 
 
 def test_broker_topics_groups_and_archive_are_on_one_screen() -> None:
     picture = Picture(
         ROWS,
         began=35.0,
-        archive=ArchiveView(phase=ArchivePhase.RUNNING, batches=2, rows=900, bad=3, landed_at=98.0),
+        archive=ArchiveView(phase=ChildPhase.RUNNING, batches=2, rows=900, bad=3, landed_at=98.0),
         topics=[TopicLine("orders", 3, 1_200, 41.7, 900), TopicLine("users", 1, 3, 0.0, 0)],
         groups=[GroupLine("kohort-archive", "Stable", 1, 303), GroupLine("new", "Empty", 0, None)],
     )
@@ -43,8 +45,28 @@ def test_broker_topics_groups_and_archive_are_on_one_screen() -> None:
 
 
 def test_while_spark_starts_the_screen_says_so() -> None:
-    shown = lines(Picture(ROWS, 0.0, ArchiveView(phase=ArchivePhase.STARTING)))
+    shown = lines(Picture(ROWS, 0.0, ArchiveView(phase=ChildPhase.STARTING)))
     assert "archive starting · Spark takes some seconds" in shown
+
+
+@pytest.mark.parametrize(
+    ("lake", "shown"),
+    [
+        (LakeView(ChildPhase.WAITING), "lake waiting · Spark starts with the first group"),
+        (LakeView(ChildPhase.STARTING), "lake starting · Spark takes some seconds"),
+        (LakeView(ChildPhase.RUNNING, rows=1_200), "lake running · 1,200 rows landed · no tables yet"),
+        (
+            LakeView(ChildPhase.RUNNING, rows=3, refreshed_at=88.0),
+            "lake running · 3 rows landed · tables made 12 s ago",
+        ),
+        (LakeView(ChildPhase.RESTARTING, "in 2 s: no luck"), "lake restarting · in 2 s: no luck"),
+    ],
+)
+def test_the_lake_is_one_line_that_fits_80_columns(lake: LakeView, shown: str) -> None:
+    picture = Picture(ROWS, 0.0, lake=lake)
+    assert shown in lines(picture)
+    assert "…" not in drawn(picture, width=80)
+    assert "yonder" not in drawn(picture)
 
 
 def test_without_an_archive_there_is_no_word_of_it() -> None:
@@ -56,12 +78,12 @@ def test_without_an_archive_there_is_no_word_of_it() -> None:
 def test_what_is_too_much_for_a_screen_is_counted() -> None:
     many = [TopicLine(f"topic-{number}", 1, 0, 0.0, 0) for number in range(20)]
     groups = [GroupLine(f"group-{number}", "Stable", 1, 0) for number in range(10)]
-    text = drawn(Picture(ROWS, 0.0, ArchiveView(), many, groups))
+    text = drawn(Picture(ROWS, 0.0, ArchiveView(), None, many, groups))
     assert "and 12 more" in text
     assert "and 2 more" in text
 
 
-@pytest.mark.parametrize("height", range(18, 40))
+@pytest.mark.parametrize("height", range(19, 40))
 @pytest.mark.parametrize(("topics", "groups"), [(30, 30), (30, 1), (1, 30), (3, 0), (0, 30)])
 def test_the_picture_is_never_higher_than_the_terminal_and_counts_what_it_leaves_out(
     height: int, topics: int, groups: int
@@ -70,6 +92,7 @@ def test_the_picture_is_never_higher_than_the_terminal_and_counts_what_it_leaves
         ROWS,
         0.0,
         ArchiveView(),
+        LakeView(),
         [TopicLine(f"topic-{number}", 1, 0, 0.0, 0) for number in range(topics)],
         [GroupLine(f"group-{number}", "Stable", 1, 0) for number in range(groups)],
     )
