@@ -44,11 +44,12 @@ def test_an_operation_that_finds_no_memory_leaves_nothing_broken(kind: Kind) -> 
     assert sweep(Outage(kind, 3, error=ENOMEM), stride=13) > 5
 
 
-@pytest.mark.parametrize(
-    "outage", [Outage(Kind.READ, 28, FOR_EVER, ENOMEM), Outage(Kind.TRUNCATE, 71, FOR_EVER, ENOSPC)]
-)
-def test_an_outage_that_only_requests_meet_is_in_the_log(outage: Outage) -> None:
-    run(outage, SyncPolicy.COMMIT, rounds=6)
+LASTING = [(Kind.READ, 28, ENOMEM), (Kind.TRUNCATE, 71, ENOSPC), (Kind.UNLINK, 34, ENOMEM)]
+
+
+@pytest.mark.parametrize(("kind", "first", "error"), LASTING)
+def test_an_outage_that_few_notice_is_in_the_log_with_its_place(kind: Kind, first: int, error: int) -> None:
+    run(Outage(kind, first, FOR_EVER, error), SyncPolicy.COMMIT, rounds=6)
 
 
 @pytest.mark.soak

@@ -96,7 +96,7 @@ class Following:
                 some = range(start, min(start + _AT_ONCE, topic.partitions))
                 for log in await self._storage.open(self._topics.specs(topic, dict.fromkeys(some, epoch))):
                     if isinstance(log, RefusedError):
-                        self._broker.notices.warn(logger, f"topic {topic.name}", str(log))
+                        self._broker.notices.warn(logger, f"opening {partitions[0]}", str(log))
                         raise log
                     self._ahead[log.partition] = log
                 await asyncio.sleep(0)

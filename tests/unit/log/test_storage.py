@@ -9,6 +9,7 @@ import pytest
 from tests.unit.log.bench import (
     COMPACTED,
     EPOCH,
+    OTHER,
     PARTITION,
     TOPIC_ID,
     Bench,
@@ -43,6 +44,22 @@ def test_a_deleted_log_is_gone_from_disk_and_memory() -> None:
     bench.log = bench.open_log(PARTITION)
     bench.append(batch(b"new"))
     assert bench.records()[0].offset == 0
+
+
+def test_a_deleted_log_that_cannot_be_removed_keeps_no_other_from_being_removed() -> None:
+    disk = FakeDisk()
+    bench = Bench(disk)
+    bench.open_log(OTHER)
+    bench.try_append([append_of(batch(b"a")), append_of(batch(b"b"), OTHER)])
+    disk.suffer(Outage(Kind.UNLINK, 1, 100))
+    bench.storage.delete_log(PARTITION)
+    bench.storage.delete_log(OTHER)
+    disk.suffer(Outage(Kind.UNLINK, 1))
+    with pytest.raises(OSError, match="data/"):
+        bench.run(bench.storage.remove_deleted())
+    assert len([entry for entry in disk.entries("data") if entry.is_directory]) == 1
+    bench.run(bench.storage.remove_deleted())
+    assert [entry for entry in disk.entries("data") if entry.is_directory] == []
 
 
 def test_deleting_what_was_never_written_or_never_there_is_fine() -> None:

@@ -3,7 +3,7 @@
 from concurrent.futures import Executor, Future
 from functools import partial
 
-from kohort.log.background import in_thread, report
+from kohort.log.background import describe, in_thread, report
 from kohort.log.files.directory import DataDirectory, ForeignDirectoryError, check_topic_id
 from kohort.log.files.disk import remove_tree
 from kohort.log.files.sweep import doomed_name
@@ -38,12 +38,21 @@ class DeletedLogs:
             report(f"removing {path!r} of a deleted topic", error, "; it is tried again")
 
     async def try_again(self) -> None:
-        """Remove what is left; raises ``OSError`` if that is not possible now."""
+        """Remove what is left, one by one; raises ``OSError`` about the first that cannot go now."""
+        failed: list[str] = []
         for path in list(self._deleted):
-            self.set_aside(path)
+            try:
+                self.set_aside(path)
+            except (OSError, MemoryError) as error:
+                failed.append(f"{path!r}: {describe(error)}")
         for doomed in list(self._unremoved):
-            await in_thread(self._executor, partial(remove_tree, self._directory.disk, doomed))
-            self._unremoved.discard(doomed)
+            try:
+                await in_thread(self._executor, partial(remove_tree, self._directory.disk, doomed))
+                self._unremoved.discard(doomed)
+            except (OSError, MemoryError) as error:
+                failed.append(f"{doomed!r}: {describe(error)}")
+        if failed:
+            raise OSError(failed[0])
 
     def set_aside(self, path: str) -> None:
         """Rename the directory of a deleted log, if it is one, so that another topic may have its name."""
