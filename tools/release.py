@@ -11,6 +11,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 KINDS = {"added": "Added", "changed": "Changed", "fixed": "Fixed", "removed": "Removed"}
+# By the first word of a file's name, in the order of the changelog.
+AREAS = {
+    "broker": "Broker",
+    "groups": "Groups",
+    "cluster": "Several nodes",
+    "security": "Security",
+    "client": "Clients",
+    "spark": "Spark",
+    "archive": "Archive",
+    "lake": "Group lake",
+    "cli": "Command line",
+    "testing": "Testing",
+    "package": "Package and documentation",
+}
+_OTHER = "Other"
 VERSION = re.compile(r'^__version__ = "(\d+\.\d+\.\d+)"$', re.MULTILINE)
 _UNRELEASED = "See `changes/`: one file for each piece of news, gathered here at a release.\n"
 
@@ -23,9 +38,16 @@ def section(version: str, day: str, news: dict[str, str]) -> str:
     """The changelog of a version, from the names and texts of the files in ``changes/``."""
     lines = [f"## {version} - {day}"]
     for kind, title in KINDS.items():
-        texts = [" ".join(text.split()) for name, text in sorted(news.items()) if name.split(".")[-2] == kind]
-        if texts:
-            lines += ["", f"### {title}", *(f"- {text}" for text in texts)]
+        by_area: dict[str, list[str]] = {area: [] for area in (*AREAS.values(), _OTHER)}
+        for name, text in sorted(news.items()):
+            if name.split(".")[-2] == kind:
+                area = AREAS.get(re.split(r"[-.]", name)[0], _OTHER)
+                by_area[area].append(" ".join(text.split()))
+        if any(by_area.values()):
+            lines += ["", f"### {title}"]
+        for area, texts in by_area.items():
+            if texts:
+                lines += ["", f"#### {area}", *(f"- {text}" for text in texts)]
     return "\n".join(lines) + "\n"
 
 

@@ -25,7 +25,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "src/kohort/__init__.py").write_text('__version__ = "0.1.0"\n')
     (tmp_path / "changes").mkdir()
     (tmp_path / "changes/groups.fixed.md").write_text("A group is\nfixed.\n")
-    (tmp_path / "changes/topics.added.md").write_text("Topics.\n")
+    (tmp_path / "changes/cli-topics.added.md").write_text("Topics.\n")
+    (tmp_path / "changes/any.added.md").write_text("More.\n")
     git(tmp_path, "init", "--quiet", "--initial-branch=main")
     git(tmp_path, "add", "--all")
     git(tmp_path, "commit", "--quiet", "--message", "all")
@@ -36,7 +37,8 @@ def test_a_release_gathers_the_news_sets_the_version_and_tags(checkout: Path) ->
     assert release(checkout, "0.2.0", "2026-01-02") == "v0.2.0"
     assert (
         "gathered here at a release.\n\n"
-        "## 0.2.0 - 2026-01-02\n\n### Added\n- Topics.\n\n### Fixed\n- A group is fixed.\n"
+        "## 0.2.0 - 2026-01-02\n\n### Added\n\n#### Command line\n- Topics.\n\n#### Other\n- More.\n\n"
+        "### Fixed\n\n#### Groups\n- A group is fixed.\n"
     ) in (checkout / "CHANGELOG.md").read_text()
     assert (checkout / "src/kohort/__init__.py").read_text() == '__version__ = "0.2.0"\n'
     assert git(checkout, "ls-files", "changes") == ""
@@ -68,7 +70,7 @@ def test_work_that_is_not_committed_is_refused(checkout: Path) -> None:
 
 
 def test_news_of_an_unknown_kind_are_refused(checkout: Path) -> None:
-    git(checkout, "mv", "changes/topics.added.md", "changes/topics.new.md")
+    git(checkout, "mv", "changes/cli-topics.added.md", "changes/cli-topics.new.md")
     git(checkout, "commit", "--quiet", "--message", "renamed")
     with pytest.raises(ReleaseError, match=r"topics\.new\.md"):
         release(checkout, "0.2.0", "2026-01-02")
