@@ -123,10 +123,10 @@ def test_a_group_is_seen_from_all_sides_while_it_lives(kohort: Kohort, group: st
 
         refused = kohort("groups", "delete", group)
         assert refused.exit_code == 1
-        assert f"cannot delete it while group '{group}' has 4 members: " in refused.stderr
+        assert f"cannot delete a group that is in use: group '{group}' has 4 members: " in refused.stderr
         refused = kohort("groups", "reset-offsets", group, "--all-topics", "--to-earliest", "--execute")
         assert refused.exit_code == 1
-        assert "while group" in refused.stderr
+        assert "cannot reset offsets: group" in refused.stderr
         assert "stop its members first" in refused.stderr
         refused = kohort("groups", "delete-offsets", group, "--topic", filled, "--json")
         assert refused.exit_code == 1

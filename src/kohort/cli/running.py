@@ -4,7 +4,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING
 
-from kohort.cli.screen import stop_printing
+from kohort.cli.screen import note, stop_printing
 from kohort.model.errors import KohortError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def guarded(run: Callable[[], int]) -> int:
 
 
 def report(error: KohortError, code: int) -> int:
-    print(f"kohort: error: {error}", file=sys.stderr)
+    note(f"kohort: error: {error}")
     return code
 
 

@@ -13,6 +13,7 @@ Json = dict[str, object] | list[object]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _BETWEEN = 3  # characters between the columns of a drawn table
+_USUAL_WIDTH = 80  # of a terminal that does not say how wide it is
 _TEXT = 16  # a longer text may be broken into lines of this length
 
 
@@ -41,8 +42,20 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """One line that is not the result: what went on meanwhile, or went wrong."""
+    """Text that is not the result: what went on meanwhile, or went wrong. A terminal breaks no word of it."""
+    if sys.stderr.isatty():
+        width = os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_WIDTH
+        text = "\n".join(broken(line, width) for line in text.split("\n"))
     print(text, file=sys.stderr)
+
+
+def broken(line: str, width: int) -> str:
+    """The line, broken between words where it is longer than the terminal is wide."""
+    if len(line) <= width:
+        return line
+    import textwrap
+
+    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
 
 
 def stop_printing() -> None:

@@ -9,6 +9,7 @@ import pytest
 from kohort.cli.screen import (
     Column,
     TextTable,
+    broken,
     fitted,
     plain_lines,
     show_bytes,
@@ -88,6 +89,11 @@ def test_whatever_the_width_a_title_is_not_broken(width: int) -> None:
     table, left_out = fitted(WIDE, width)
     assert {column.title for column in table.columns} | set(left_out) == {one.title for one in WIDE.columns}
     assert [len(row) for row in table.rows] == [len(table.columns)]
+
+
+def test_a_note_is_broken_between_words() -> None:
+    assert broken("short", 80) == "short"
+    assert broken("one two-three /a/very/long/path", 10) == "one\ntwo-three\n/a/very/long/path"
 
 
 def test_text_of_others_is_never_taken_for_markup(monkeypatch: pytest.MonkeyPatch) -> None:

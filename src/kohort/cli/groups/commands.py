@@ -280,7 +280,7 @@ async def _explained(admin: AsyncAdmin, group: GroupId, error: BrokerError) -> K
     except KohortError as missing:
         return missing if isinstance(missing, UnknownGroupError) else error
     if error.code == ErrorCode.NON_EMPTY_GROUP:
-        return GroupHasMembersError(found, "delete it")
+        return GroupHasMembersError(found, "delete a group that is in use")
     return error
 
 

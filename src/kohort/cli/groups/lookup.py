@@ -42,17 +42,33 @@ class GroupHasMembersError(KohortError):
     def __init__(self, group: GroupInfo, what: str) -> None:
         how = f"has {show_members(group.members)}" if group.members else f"is in state {group.state}"
         super().__init__(
-            f"cannot {what} while group {group.group_id!r} {how}",
+            f"cannot {what}: group {group.group_id!r} {how}",
             hint="stop its members first, or wait until their sessions expire",
         )
 
 
 def show_members(members: Sequence[MemberInfo]) -> str:
-    """``2 members: a-… at 10.0.0.1, b-… at 10.0.0.2``."""
-    named = [f"{one.member_id} at {one.client_host.removeprefix('/')}" for one in members[:_MOST_NAMED]]
+    """``2 members: a-…1f2e at 10.0.0.1, b-…9c4d at 10.0.0.2``."""
+    names = short_member_ids(members)
+    named = [
+        f"{names[one.member_id]} at {one.client_host.removeprefix('/')}" for one in members[:_MOST_NAMED]
+    ]
     more = len(members) - len(named)
     count = f"{len(members)} member" + ("" if len(members) == 1 else "s")
     return f"{count}: {', '.join(named)}" + (f" and {more} more" if more else "")
+
+
+def short_member_ids(members: Iterable[MemberInfo]) -> dict[str, str]:
+    """For each member id a name that is short and still tells the members apart."""
+    from kohort.story.names import short_names
+    from kohort.story.rebalance import Person
+
+    return short_names(
+        {
+            one.member_id: Person(one.member_id, one.client_id, one.client_host, one.instance_id)
+            for one in members
+        }
+    )
 
 
 async def find_group(admin: AsyncAdmin, group_id: str) -> GroupInfo:
@@ -106,7 +122,7 @@ def _total_lag(
 
 
 class PartitionLag(NamedTuple):
-    """How far a group has come in one partition; None is unknown, or that there is none."""
+    """How far a group has come in one partition; None where it is unknown or not committed."""
 
     partition: TopicPartition
     committed: CommittedOffset | None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kohort.cli.groups.lookup import Listed, PartitionLag
+from kohort.cli.groups.lookup import Listed, PartitionLag, short_member_ids
 from kohort.cli.screen import Column, TextTable, width_of
 from kohort.client.admin.results import GroupInfo, MemberInfo
 from kohort.model.topics import TopicPartition
@@ -78,18 +78,7 @@ def _with_short_ids(
     whole = make({})
     if columns is None or width_of(whole) <= columns:
         return whole
-    from kohort.story.names import short_names
-    from kohort.story.rebalance import Person
-
-    members = [one for group in groups for one in group.members]
-    return make(
-        short_names(
-            {
-                one.member_id: Person(one.member_id, one.client_id, one.client_host, one.instance_id)
-                for one in members
-            }
-        )
-    )
+    return make(short_member_ids(one for group in groups for one in group.members))
 
 
 def _lag_table(

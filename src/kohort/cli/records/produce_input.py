@@ -99,7 +99,7 @@ class Synthetic:
 
 
 class Pace:
-    """Lets so many through in a second, evenly."""
+    """Lets a number of records through in a second, evenly."""
 
     def __init__(
         self,

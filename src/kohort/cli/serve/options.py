@@ -145,7 +145,8 @@ class _Parser(argparse.ArgumentParser):
     """Reports errors as exceptions, so that all of them look alike."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, hint="`kohort serve --help` lists the options")
+        words = message.replace("unrecognized arguments:", "No such option:").removeprefix("argument ")
+        raise UsageError(words, hint="`kohort serve --help` lists what there is")
 
 
 def parse(arguments: Sequence[str]) -> ServeOptions:

@@ -103,7 +103,7 @@ def test_a_listed_group_that_is_gone_when_asked_has_no_number_of_members() -> No
 def test_a_group_in_use_says_who_uses_it_and_what_to_do() -> None:
     error = GroupHasMembersError(group("g", *map(member, "abcde")), "delete it")
     assert str(error) == (
-        "cannot delete it while group 'g' has 5 members: a at 10.0.0.1, b at 10.0.0.1, c at 10.0.0.1 "
+        "cannot delete it: group 'g' has 5 members: a at 10.0.0.1, b at 10.0.0.1, c at 10.0.0.1 "
         "and 2 more (stop its members first, or wait until their sessions expire)"
     )
     assert "has 1 member: a at" in str(GroupHasMembersError(group("g", member("a")), "delete it"))
@@ -111,4 +111,4 @@ def test_a_group_in_use_says_who_uses_it_and_what_to_do() -> None:
 
 def test_a_group_that_is_not_empty_without_members_says_its_state() -> None:
     error = GroupHasMembersError(group("g", state="PreparingRebalance"), "delete it")
-    assert "while group 'g' is in state PreparingRebalance" in str(error)
+    assert "group 'g' is in state PreparingRebalance" in str(error)

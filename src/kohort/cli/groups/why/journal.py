@@ -19,7 +19,7 @@ _GROWTH = 4
 
 
 class NoJournalError(KohortError):
-    """The cluster is none of Kohort's, or no group of it was ever used."""
+    """There is no journal: the cluster is not Kohort, or it has never had a group."""
 
     def __init__(self, coordinator: str) -> None:
         super().__init__(
