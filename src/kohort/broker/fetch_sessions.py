@@ -170,7 +170,7 @@ class FetchSessions:
             self._bytes -= session.size
 
     def _make_room(self, partitions: int, size: int, now: int) -> bool:
-        """For a session of so many partitions, by the rules of Kafka's cache."""
+        """For a session of this number of partitions, by the rules of Kafka's cache."""
         if size > self._max_bytes:
             return False
         while len(self._sessions) >= self._slots or self._bytes + size > self._max_bytes:

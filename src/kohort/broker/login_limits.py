@@ -124,7 +124,7 @@ class ConnectionPlaces:
         self._at: Counter[str] = Counter()
 
     def take(self, listener: str, host: str, most: int) -> ConnectionPlace | str:
-        """A place, or why there is none; ``most`` is the limit of all listeners together."""
+        """Count a connection, or say why it is refused; ``most`` is the limit of all listeners together."""
         if self._taken >= most:
             return f"{most} connections are open already (max.connections)"
         at_listener = self._of_listeners.get(listener, most)

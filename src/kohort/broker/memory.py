@@ -9,7 +9,7 @@ from kohort.broker.config_values import ConfigValues
 _MIB = 1024 * 1024
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
-# One part in so many of the memory, but at least so much: less than that, and a broker cannot work.
+# A budget is memory divided by PARTS, and never less than LEAST: a broker cannot work with less.
 REQUEST_PARTS, LEAST_FOR_REQUESTS = 32, 192 * _MIB
 MEMBER_PARTS, LEAST_FOR_MEMBERS = 64, 128 * _MIB
 SESSION_PARTS, LEAST_FOR_SESSIONS = 128, 64 * _MIB

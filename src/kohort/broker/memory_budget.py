@@ -28,7 +28,7 @@ FREE = 4 * _KIB
 
 SMALL = 64 * _KIB
 _ORDINARY = 2 * _MIB
-_LEAST_MOVED = 16  # one part in so many of what is held has to move within the patience
+_LEAST_MOVED = 16  # a 16th of what is held has to move within the patience
 _PARTS_FOR_A_FETCH = 4
 
 

@@ -119,7 +119,7 @@ class PartitionRuntime(Generic[S]):
     # Commands
 
     def ask(self, make: Callable[[ReplyTo], Any], waiter: Waiter | None = None) -> Any:  # noqa: ANN401 - a reply of the shard, or who waits for it
-        """Hand a request to the shard: its reply if that may leave at once, else who waits for it.
+        """Hand a request to the shard: its reply if that may leave at once, else the request that waits.
 
         That is a new future, if there is no ``waiter``.
         """
@@ -344,7 +344,7 @@ class PartitionRuntime(Generic[S]):
         return Append(log.partition, batch, log.leader_epoch, self._clock.now().wall, from_client=False)
 
     def settle(self, shard: S, position: int, results: list[Any]) -> None:
-        """Let go who has waited for an append, and go on with what gathered meanwhile."""
+        """Answer the requests that waited for an append, and go on with those that came meanwhile."""
         self._flushing = False
         if self.shard is not shard or self.status is not Status.ACTIVE:
             if self._queue:

@@ -98,7 +98,7 @@ def offset_fetch(broker: "BrokerState", request: Any, _: int) -> int:  # noqa: A
 
 
 def _metadata_bytes(by_topic: OffsetsByTopic, rows: int, most: int) -> int:
-    """What the offsets' metadata takes; so much as may be for those that are not looked at."""
+    """Bytes of the offsets' metadata; the largest possible size for those that are not looked at."""
     every = (stored for partitions in by_topic.values() for stored in partitions.values())
     size = sum(
         len(stored) if isinstance(stored, bytes) else len(stored.metadata or "")

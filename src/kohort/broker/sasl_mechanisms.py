@@ -64,7 +64,7 @@ class Users:
         self._threads = Threads(_THREADS, "kohort-passwords")
         self._waiting = 0
         self._usual: dict[ScramMechanism, tuple[int, int]] = {}
-        self._usual_of = 0  # so many credentials
+        self._usual_of = 0  # how many credentials that was counted over
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

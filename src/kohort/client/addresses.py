@@ -18,7 +18,7 @@ class Address(NamedTuple):
 
 
 class AddressError(KohortError):
-    """Text that is no address."""
+    """The text is not an address."""
 
     def __init__(self, text: str, wrong: str) -> None:
         super().__init__(

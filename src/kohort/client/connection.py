@@ -273,7 +273,7 @@ class ClientConnection(asyncio.Protocol):
 
 
 def _is_refused_version(frame: bytes, position: int) -> bool:
-    """Whether an ApiVersions reply says 35: then it is of version 0, whatever was asked."""
+    """Whether an ApiVersions reply is UNSUPPORTED_VERSION: it then has version 0, whatever was asked."""
     body = frame[position : position + _ERROR_CODE.size]
     return body == _ERROR_CODE.pack(ErrorCode.UNSUPPORTED_VERSION)
 

@@ -118,7 +118,7 @@ class ClusterSnapshot:
         return None if partition.leader is None else self.nodes.get(partition.leader)
 
     def placed(self, partition: TopicPartition) -> Placed | None:
-        """Where a partition is; ``None`` if there is none such."""
+        """Where a partition is; ``None`` if it does not exist."""
         topic = self.topics.get(partition.topic)
         if topic is None or not 0 <= partition.partition < len(topic.partitions):
             return None

@@ -55,7 +55,10 @@ def heartbeat_error_while(absence: Absence) -> ErrorCode:
 
 
 def sync_error_while(absence: Absence) -> ErrorCode:
-    """27 while loading: it sends the member back to JoinGroup, where 14 would kill a Java client."""
+    """REBALANCE_IN_PROGRESS while loading: it sends the member back to JoinGroup.
+
+    COORDINATOR_LOAD_IN_PROGRESS would end a Java client.
+    """
     return ErrorCode.REBALANCE_IN_PROGRESS if absence is Absence.LOADING else absence.value
 
 
@@ -129,7 +132,7 @@ def refuse_unstored(request: Request, append: ErrorCode) -> ReplyBody:
 
 
 def _refuse_join(absence: Absence, request: Join, settings: GroupSettings) -> JoinReply:
-    """15, then 24 and 26 with the member id as it was sent; 14 and 16 without it."""
+    """Replies to invalid requests repeat the member id; those of a wrong or loading coordinator do not."""
     if absence is Absence.STOPPED:
         return JoinReply(error=absence.value, member_id=request.member_id)
     invalid = check_join(request, settings)

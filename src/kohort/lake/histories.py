@@ -56,7 +56,7 @@ class History(NamedTuple):
 
 
 def make_history(seed: int, steps: int) -> History:
-    """A history of so many happenings; the same for the same seed."""
+    """A history with this number of happenings; the same for the same seed."""
     return _Maker(random.Random(seed)).make(steps)
 
 

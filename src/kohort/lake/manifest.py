@@ -15,7 +15,7 @@ Offsets = dict[str, dict[str, int]]
 """The next offset to land, by topic and partition; partitions as text, because it is kept as JSON."""
 
 VERSION: Final = 2
-FANOUT: Final = 16  # so many parts of one level are merged to one of the next
+FANOUT: Final = 16  # how many parts of one level are merged into one of the next
 
 
 class LakeError(KohortError):

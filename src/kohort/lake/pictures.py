@@ -11,7 +11,7 @@ _SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"  # a name, no
 _UTC: Final = {"type": "utc"}
 _ROW_HEIGHT: Final = 22
 _MOST_ROWS: Final = 40
-_LABELS: Final = 24  # so many numbers fit side by side
+_LABELS: Final = 24  # as many numbers as fit side by side
 _GREY: Final = "#8c959f"
 
 

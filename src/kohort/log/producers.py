@@ -162,7 +162,7 @@ class Producers:
             del self._producers[producer_id]
 
     def forget_the_most_silent(self, count: int) -> None:
-        """As if so many of them had expired; one with an open transaction is kept."""
+        """Forget ``count`` producers as if they had expired; one with an open transaction is kept."""
         closed = (
             producer_id
             for producer_id, producer in self._producers.items()
@@ -210,7 +210,7 @@ class ProducerRoom:
         self.take(len(producers))
 
     def take(self, count: int) -> None:
-        """There are so many more."""
+        """Count ``count`` more producers, and make room if there are too many."""
         self._taken += count
         if self._taken > self._most:
             self._make_room()
@@ -231,7 +231,7 @@ class ProducerRoom:
 
 
 def _level(sizes: list[int], wanted: int) -> int:
-    """The largest size that all may have, if there are to be so many together; the largest come first."""
+    """The largest size that each may have so that all are ``wanted`` together. ``sizes``: largest first."""
     others = sum(sizes)
     for count, size in enumerate(sizes, 1):
         others -= size

@@ -32,7 +32,7 @@ Key = Mapping[str, Any]
 
 
 class BearerError(KohortError):
-    """A first message that is malformed, or a key set that is none."""
+    """A malformed first message, or a file that is not a key set."""
 
 
 class TokenError(KohortError):

@@ -27,7 +27,7 @@ from kohort.spark.encode_keys import partitions_for_keys
 
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 _NOWHERE = -1
-GATHERED = 4 * 1024 * 1024  # bytes of Arrow that are encoded together, if there are so many
+GATHERED = 4 * 1024 * 1024  # bytes of Arrow that are encoded together, at most
 LARGEST = 64 * 1024 * 1024  # … and at most
 
 

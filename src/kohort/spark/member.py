@@ -38,7 +38,7 @@ class Participant(Protocol):
     """
 
     def poll(self, timeout_ms: float) -> GroupAssignment:
-        """Take part in rebalances, at most so long; what the member holds now. Raises what ends it.
+        """Take part in rebalances for at most this time; return what the member owns. Raises what ends it.
 
         NOT_ASSIGNED while it is in no generation, or waits for its part of one.
         """

@@ -61,7 +61,7 @@ class Patience:
         self._last_ms: float | None = None
 
     def waits(self, offsets: int, now_ms: float) -> bool:
-        """Whether to put off a batch of so many offsets. The first one is never put off."""
+        """Whether to delay a batch of this number of offsets. The first one is never delayed."""
         if self._least is None:
             return False
         is_due = self._last_ms is None or now_ms - self._last_ms >= self._delay_ms

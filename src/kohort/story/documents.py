@@ -33,7 +33,7 @@ class Document(NamedTuple):
 
 
 def read_document(value: bytes | None) -> Document | None:
-    """The event in a record of the journal; ``None`` for what is none, or of a schema to come."""
+    """The event in a record of the journal; ``None`` for another record, or one of a later schema."""
     try:
         found = json.loads(value or b"")
         if found["schema"] != SCHEMA_VERSION:

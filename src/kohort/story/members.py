@@ -8,7 +8,7 @@ from kohort.story.rebalance import Person
 
 
 class Roll:
-    """The members of a group at one time, and everyone who was ever heard of."""
+    """The members of a group at one time, and all members that the journal has named."""
 
     def __init__(self) -> None:
         self.people: dict[str, Person] = {}

@@ -215,7 +215,7 @@ class Rebalance:
 
     @property
     def members_removed(self) -> tuple[str, ...]:
-        """Who was in the generation before and is not in this one; empty as long as there is none."""
+        """The members of the generation before that are not in this one; empty without a generation."""
         if self.generation is None:
             return ()
         renamed = {one.old_member_id for one in self.replacements}

@@ -95,7 +95,7 @@ class Where(TypedDict, total=False):
     client: str  # the client id
     topic: str
     group: str
-    times: int  # apply to so many requests, then no more
+    times: int  # how many requests it applies to
 
 
 def rule(action: Action, **where: Unpack[Where]) -> Rule:

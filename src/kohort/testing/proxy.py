@@ -65,8 +65,8 @@ class AsyncProxy:
     def __init__(self, upstream: str = "") -> None:
         self.upstream = upstream  # ``host:port`` of the broker
         self.bootstrap = ""  # ``host:port`` clients connect to, and what the broker is to advertise
-        self.delay_s = 0.0  # every piece of data arrives so much later, in order
-        self.bytes_per_s: float | None = None  # at most so many, in each direction of a connection
+        self.delay_s = 0.0  # how much later every piece of data arrives, in order
+        self.bytes_per_s: float | None = None  # in each direction of a connection, at most
         self.opened = 0  # connections that ever were
         self.lost = 0  # bytes that were dropped
         self._passages: set[_Passage] = set()

@@ -112,7 +112,7 @@ async def describe_groups(
 
 
 async def _describe_group(cluster: ClusterClient, group_id: str) -> GroupInfo:
-    """As Kafka's own tools: ask for a KIP-848 group first, and for a classic one if it is none."""
+    """As Kafka's own tools do: ask for a KIP-848 group first, then for a classic one."""
     coordinator = CoordinatorOf(group_id)
     connection = await cluster.retry(lambda: cluster.connection(coordinator))
     if ApiKey.CONSUMER_GROUP_DESCRIBE in connection.api_versions:

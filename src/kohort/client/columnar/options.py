@@ -46,10 +46,10 @@ class ColumnOptions:
     """Which columns, in which order, and how they are fetched."""
 
     columns: tuple[str, ...] = COLUMNS
-    rows: int = 20_000  # at most so many in an Arrow batch
+    rows: int = 20_000  # of an Arrow batch, at most
     isolation_level: str = "read_uncommitted"
     check_crcs: bool = True
-    # At most so many in a reply, unless one batch is larger. More gains nothing, and the first takes longer.
+    # Of a reply, at most, unless one batch is larger. More gains nothing, and the first takes longer.
     max_bytes: int = 4 * 1024 * 1024
     max_wait_ms: int = 500  # how long a broker may wait for more
 

@@ -21,7 +21,7 @@ _NO_END = (1 << 63) - 1
 
 
 class TakeTable:
-    """Takes up to so many rows out of a chunk, as ``Chunk.take`` does records."""
+    """Takes up to ``limit`` rows out of a chunk, as ``Chunk.take`` takes records."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = tuple(columns)

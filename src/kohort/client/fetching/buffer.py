@@ -21,7 +21,7 @@ Refused = Callable[[Chunk, PartitionState, Position], None]
 
 P = TypeVar("P", bound=Sized)
 Take = Callable[[Chunk, int], P]
-"""Takes up to so many records out of a chunk, in one form or another: as ``Chunk.take`` does."""
+"""Takes up to a number of records out of a chunk, in one form or another, as ``Chunk.take`` does."""
 
 
 class Collected(NamedTuple, Generic[P]):

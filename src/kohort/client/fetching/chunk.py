@@ -153,7 +153,7 @@ class RecordRun(Protocol):
         ...
 
     def advance(self, count: int) -> OffsetAndEpoch:
-        """Move behind so many of the last portion, at least one."""
+        """Move behind ``count`` records of the last portion, at least one."""
         ...
 
 

@@ -156,7 +156,7 @@ class Membership(ABC):
         return self._finish()
 
     def poll_calmly(self, now: Instant) -> bool:
-        """Take a turn of poll in which nothing is to be done, as most are; False, and nothing, if it is none.
+        """Do a poll that has nothing to do, as most have; return False, and do nothing, for any other.
 
         The same as a ``handle(Poll())`` whose only effect is ``Polled(True)``, at a fraction of its price.
         """

@@ -27,7 +27,7 @@ from kohort.records.record import Fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """What bounds a batch and a lane; ``pause`` is the backoff after so many attempts."""
+    """What bounds a batch and a lane; ``pause`` is the backoff after a number of attempts."""
 
     batch_size: int
     linger_ms: int

@@ -184,7 +184,7 @@ class Receipt(Protocol):
     """Who waits for blocks; called on the thread of the producer's loop."""
 
     def stored(self, partition: TopicPartition, base_offset: int, records: int, /) -> None:
-        """So many records are at this offset and behind it; -1 if the broker did not say where."""
+        """``count`` records are stored from this offset on; -1 if the broker did not say where."""
 
     def failed(self, error: KohortError, /) -> None:
         """A block was refused, or given up."""
@@ -380,7 +380,7 @@ _SPECIAL = {
 
 
 def verdict(code: int, *, records: int, is_numbered: bool) -> BatchVerdict:
-    """Of an error code, for a batch of so many records."""
+    """What to do with a batch of ``records`` records after this error code."""
     try:
         known = ErrorCode(code)
     except ValueError:

@@ -61,7 +61,7 @@ class SentRecord:
         return self._metadata is not None or self._error is not None
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where the record is; raises why it is not there, or TimeoutError after so many seconds."""
+        """Where the record is; raises why it is not there, or TimeoutError after ``timeout`` seconds."""
         self._wait(timeout)
         if self._error is not None:
             raise self._error
@@ -69,7 +69,7 @@ class SentRecord:
         return self._metadata
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Why the record is not there, None if it is; TimeoutError after so many seconds."""
+        """Why the record is not there, None if it is; TimeoutError after ``timeout`` seconds."""
         self._wait(timeout)
         return self._error
 
@@ -262,13 +262,13 @@ class Producer:
         return self._run(self._producer.layout(topic))
 
     def flush(self, timeout: float | None = None) -> None:
-        """Return when all sent before is delivered or refused; TimeoutError after so many seconds."""
+        """Return when all sent before is delivered or refused; TimeoutError after ``timeout`` seconds."""
         end = None if timeout is None else time.monotonic() + timeout
         self._pass_inbox(timeout)
         self._run(self._producer.flush(), None if end is None else max(0.0, end - time.monotonic()))
 
     def _pass_inbox(self, timeout: float | None) -> None:
-        """Return when all sent before is in the engine; TimeoutError after so many seconds."""
+        """Return when all sent before is in the engine; TimeoutError after ``timeout`` seconds."""
         mark: Future[None] = Future()
         self._check_caller()
         with self._changed:

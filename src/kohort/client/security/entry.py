@@ -27,7 +27,7 @@ _WRONG_HOST = (62, 64)
 
 
 def make_context(settings: SecuritySettings) -> ssl.SSLContext:
-    """A context that verifies the broker; raises SettingError for files that are no use."""
+    """A context that verifies the broker; raises SettingError for files that cannot be used."""
     if settings.ssl_context is not None:
         return settings.ssl_context
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

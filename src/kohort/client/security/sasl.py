@@ -134,7 +134,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 async def _fetch_patiently(settings: SecuritySettings) -> _Answer:
-    """Try again what may pass: an endpoint that cannot be reached, or is out of order. As Java does."""
+    """Try again, as Java does, while the endpoint cannot be reached or fails."""
     pause, waited = _FIRST_PAUSE_SECONDS, 0.0
     while True:
         try:

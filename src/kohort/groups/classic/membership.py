@@ -15,7 +15,7 @@ from kohort.model.ids import MemberId, ReplyTo
 
 
 def remove_member(group: Group, member: Member, cause: Cause, out: Outcome) -> None:
-    """Take a member out. What it had parked gets 25; the first of those who stay leads if it led."""
+    """Remove a member. Its parked requests get UNKNOWN_MEMBER_ID; if it led, the first other member leads."""
     cancel_session(out.state, group.group_id, member.member_id)
     if member.parked_join is not None:
         out.reply(member.parked_join, JoinReply(error=ErrorCode.UNKNOWN_MEMBER_ID))

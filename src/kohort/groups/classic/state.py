@@ -168,7 +168,7 @@ class Group:
         return None if self.phase is Phase.EMPTY else self.members[member_id].session_timeout_ms
 
     def fence(self, member_id: MemberId, instance_id: InstanceId | None) -> ErrorCode:
-        """Whether (member id, instance id) names a member: NONE, 25, or 82 for an id that was replaced."""
+        """NONE if these ids name a member, UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for a replaced id."""
         if instance_id is not None:
             owner = self.instances.get(instance_id)
             if owner is None:

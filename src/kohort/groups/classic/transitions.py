@@ -13,11 +13,12 @@ class Phase(Enum):
     EMPTY: no members (perhaps offsets). Join starts a rebalance after the initial delay; commits from
     outside the membership are taken; the group can be deleted, or expires.
     PREPARING_REBALANCE: members have to join again. Joins are parked until all have joined or the
-    rebalance timeout passes; heartbeats get 27, syncs get 27, commits of the old generation are taken.
+    rebalance timeout passes; heartbeats and syncs get
+    REBALANCE_IN_PROGRESS, commits of the old generation are taken.
     COMPLETING_REBALANCE: a generation has begun and waits for the leader's assignment. Syncs are
-    parked, heartbeats are answered, commits get 27.
+    parked, heartbeats are answered, commits get REBALANCE_IN_PROGRESS.
     STABLE: everyone can have its assignment. Heartbeats and commits are answered.
-    DEAD: not served here any more; everything gets 15.
+    DEAD: not served here any more; everything gets COORDINATOR_NOT_AVAILABLE.
     """
 
     EMPTY = "Empty"

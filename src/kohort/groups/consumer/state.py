@@ -99,7 +99,7 @@ class ConsumerGroup:
     # --- who and what ---------------------------------------------------------------------------
 
     def fence(self, member_id: MemberId, instance_id: InstanceId | None) -> ErrorCode:
-        """Whether (member id, instance id) names a member: NONE, 25, or 82 for an id that was replaced."""
+        """NONE if these ids name a member, UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for a replaced id."""
         if instance_id is not None:
             owner = self.instances.get(instance_id)
             if owner is None:

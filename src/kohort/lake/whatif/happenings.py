@@ -62,7 +62,7 @@ class Subscribe(NamedTuple):
 
 
 class Grow(NamedTuple):
-    """A topic has so many partitions from here on."""
+    """A topic has another number of partitions from here on."""
 
     at: int
     topic: str

@@ -125,7 +125,7 @@ class Simulation:
         return self.node.clock.instant
 
     def later(self, delay: int, act: Callable[[], None], *, is_beat: bool = False) -> None:
-        """Do something after so many milliseconds."""
+        """Do something after a number of milliseconds."""
         self._pushed += 1
         self._busy += not is_beat
         heappush(self._queue, (self.now + max(delay, 0), self._pushed, is_beat, act))

@@ -82,7 +82,7 @@ def run_all(spark: "SparkSession", recording: Recording, tried: Sequence[Variant
 def run_on_spark(
     spark: "SparkSession", recording: Recording, tried: Sequence[Variant], seeds: int, tasks: int
 ) -> Runs:
-    """The same in so many tasks."""
+    """The same in this number of tasks."""
     settings = [each.settings for each in tried]
     plan = spark.range(len(tried) * seeds, numPartitions=tasks)
 

@@ -10,7 +10,7 @@ from kohort.records.columns.spans import Columns, Section
 from kohort.records.columns.table import BatchTable, Sifting, find_batches, sift
 from kohort.records.errors import CorruptBatchError
 
-# The fixed cost of a hundred operations of numpy is that of so many objects.
+# A hundred operations of numpy cost as much as making this many objects.
 FEWEST_RECORDS = 64
 EVERYTHING = Sifting()
 

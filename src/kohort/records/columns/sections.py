@@ -12,7 +12,7 @@ from kohort.records.errors import CorruptBatchError
 from kohort.records.header import CODEC_MASK, HEADER_SIZE, LENGTH_END, LOG_APPEND_TIME
 from kohort.records.record import SMALLEST_RECORD, TIMESTAMP_LIMIT, check_room
 
-# Vectors of the records in so many bytes still fit a processor's cache; more lanes would gain less than that.
+# Vectors of the records in this many bytes still fit a processor's cache; more lanes would gain less.
 SECTION_BYTES = 4 * 1024 * 1024
 # Batches are as a rule smaller than this, so that the last one of a section fits as well.
 _SPARE_BYTES = 1024 * 1024

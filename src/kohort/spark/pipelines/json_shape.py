@@ -139,7 +139,7 @@ def _settled_inside(shape: Shape) -> Shape:
 
 
 def settled_shape(value: object, depth: int) -> Shape:
-    """The shape of one value by itself, in so many objects and arrays."""
+    """The shape of one value by itself, at this depth of objects and arrays."""
     return _settled_inside(_shape(value, depth))
 
 

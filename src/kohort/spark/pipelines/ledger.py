@@ -97,7 +97,7 @@ class Ledger:
     def replayed(
         self, counts: Mapping[LedgerPosition, int], moves: Iterable[PendingMove], removes: Iterable[str]
     ) -> "Ledger":
-        """The ledger once so many bad records have become good ones."""
+        """The ledger after this number of bad records has become good ones."""
         landed = dict(self.landed)
         for place, count in counts.items():
             before = landed[place]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyarrow import lib as pa
     from pyspark.sql import DataFrame
 
-SAMPLE = 1_000  # so many values of a topic's first batch decide its schema
+SAMPLE = 1_000  # how many values of a topic's first batch decide its schema
 MOST_ROWS_A_FILE = 2_000_000
 
 RECORD = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
