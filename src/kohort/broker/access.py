@@ -6,7 +6,8 @@ does not know about rights, and a name that is denied is never looked up: whethe
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -161,11 +162,22 @@ def needs(operation: Operation, kind: AclResourceType, field: str = "") -> Rule:
     return rule
 
 
+class Entries(NamedTuple):
+    """The field of a request that lists things, and the field of the reply that answers them.
+
+    Entries of the same ``key`` are refused as repeats, whatever rights there are; without one they may be
+    repeated.
+    """
+
+    asked: str = "topics"
+    answered: str = "topics"
+    key: Callable[[Any], Hashable] | None = None
+
+
 def each(
     operation: Operation,
     kind: AclResourceType,
-    asked: str,
-    answered: str,
+    entries: Entries,
     *,
     name: Callable[[Call, Any], str | None] = lambda _call, entry: entry,
 ) -> Rule:
@@ -176,32 +188,40 @@ def each(
             found = name(call, entry)
             return found is not None and not call.may(operation, kind, found)
 
-        return without(call, asked, answered, is_denied, DENIED[kind])
+        return without(call, entries, is_denied, DENIED[kind])
 
     return rule
 
 
-def without(
-    call: Call, asked: str, answered: str, is_denied: Callable[[Any], bool], code: ErrorCode
-) -> Result:
-    """Answer the entries of the field ``asked`` that are not denied; refuse the others with ``code``."""
-    entries = getattr(call.request, asked) or []
+def without(call: Call, of: Entries, is_denied: Callable[[Any], bool], code: ErrorCode) -> Result:
+    """Answer the entries that are not denied; refuse the others with ``code``, and their repeats as such.
+
+    No handler sees repeats that are denied: its words for them may tell what exists.
+    """
+    entries = getattr(call.request, of.asked) or []
     denied = [entry for entry in entries if is_denied(entry)]
     if not denied:
         return call.proceed()
-    refusal = call.refuse(code, **{asked: denied})
     refused = {id(entry) for entry in denied}  # entries cannot be hashed, and may be equal
     granted = [entry for entry in entries if id(entry) not in refused]
+    repeats: list[Any] = []
+    if of.key is not None:
+        times = Counter(map(of.key, entries))
+        repeats = list({of.key(entry): entry for entry in denied if times[of.key(entry)] > 1}.values())
+        denied = [entry for entry in denied if times[of.key(entry)] == 1]
+    refusal = call.refuse(code, **{of.asked: denied})
+    answers = getattr(refusal, of.answered)
+    if repeats:
+        answers += getattr(call.refuse(ErrorCode.INVALID_REQUEST, **{of.asked: repeats}), of.answered)
     if not granted:
         return refusal
     return edited(
-        call.proceed(**{asked: granted}),
-        lambda response: getattr(response, answered).extend(getattr(refusal, answered)),
+        call.proceed(**{of.asked: granted}), lambda response: getattr(response, of.answered).extend(answers)
     )
 
 
-def topics(operation: Operation, asked: str = "topics", answered: str = "topics") -> Rule:
-    return each(operation, TOPIC, asked, answered, name=Call.topic_name)
+def topics(operation: Operation, entries: Entries = Entries()) -> Rule:  # noqa: B008 - it cannot change
+    return each(operation, TOPIC, entries, name=Call.topic_name)
 
 
 def both(first: Callable[[Call], Message | None], then: Rule) -> Rule:

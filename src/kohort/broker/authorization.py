@@ -15,6 +15,7 @@ from kohort.broker.access import (
     TOPIC,
     TRANSACTIONAL_ID,
     Call,
+    Entries,
     Rule,
     both,
     each,
@@ -28,6 +29,7 @@ from kohort.broker.access import (
 from kohort.broker.context import Context, Result
 from kohort.broker.handlers import Served
 from kohort.codec.schema import Message
+from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID
 from kohort.model.topics import is_legal_name
 from kohort.security.acls import CLUSTER_NAME, AclResourceType, Authorizer, Operation
@@ -134,7 +136,7 @@ def _offset_fetch(call: Call) -> Result:
     page = call._replace(request=call.having(groups=_without_repeats(request.groups)))
     granted = [one for one in page.request.groups if call.may(Operation.DESCRIBE, GROUP, one.group_id)]
     kept = {id(one) for one in granted}
-    answer = without(page, "groups", "groups", lambda one: id(one) not in kept, DENIED[GROUP])
+    answer = without(page, Entries("groups", "groups"), lambda one: id(one) not in kept, DENIED[GROUP])
     return edited(answer, lambda response: _show_committed(call, granted, response.groups))
 
 
@@ -196,7 +198,7 @@ def _find_coordinator(call: Call) -> Result:
 
     if call.context.version < 4:
         return call.refuse(DENIED[kind]) if is_denied(call.request.key) else call.proceed()
-    return without(call, "coordinator_keys", "coordinators", is_denied, DENIED[kind])
+    return without(call, Entries("coordinator_keys", "coordinators"), is_denied, DENIED[kind])
 
 
 def _describe_groups(asked: str) -> Rule:
@@ -207,7 +209,7 @@ def _describe_groups(asked: str) -> Rule:
                     one.authorized_operations = call.bits(GROUP, one.group_id)
             response.groups.sort(key=lambda one: one.error_code != DENIED[GROUP])
 
-        return edited(each(Operation.DESCRIBE, GROUP, asked, "groups")(call), finish)
+        return edited(each(Operation.DESCRIBE, GROUP, Entries(asked, "groups"))(call), finish)
 
     return rule
 
@@ -255,11 +257,9 @@ def _list_transactions(call: Call) -> Result:
 
 def _create_topics(call: Call) -> Result:
     everywhere = call.may(Operation.CREATE, CLUSTER, audited=False)
-    times = Counter(one.name for one in call.request.topics)
 
-    def is_denied(entry: Any) -> bool:  # noqa: ANN401 - CreatableTopic; one named twice is INVALID_REQUEST
-        is_named_once = times[entry.name] == 1
-        return is_named_once and not everywhere and not call.may(Operation.CREATE, TOPIC, entry.name)
+    def is_denied(entry: Any) -> bool:  # noqa: ANN401 - CreatableTopic
+        return not everywhere and not call.may(Operation.CREATE, TOPIC, entry.name)
 
     def finish(response: Any) -> None:  # noqa: ANN401 - CreateTopicsResponse
         for one in response.topics:
@@ -272,7 +272,12 @@ def _create_topics(call: Call) -> Result:
                 one.num_partitions = one.replication_factor = -1
                 one.configs = []
 
-    return edited(without(call, "topics", "topics", is_denied, DENIED[TOPIC]), finish)
+    return edited(without(call, Entries(key=_name), is_denied, DENIED[TOPIC]), finish)
+
+
+def _name(entry: Any) -> str:  # noqa: ANN401 - the entries of two APIs
+    found: str = entry.name
+    return found
 
 
 def _delete_topics(call: Call) -> Result:
@@ -280,16 +285,25 @@ def _delete_topics(call: Call) -> Result:
         return call.proceed()
     asked = "topics" if call.context.version >= 6 else "topic_names"
 
-    def is_denied(entry: Any) -> bool:  # noqa: ANN401 - a name, or a name or id
+    def is_denied(entry: Any) -> bool:  # noqa: ANN401 - a name, or a name or id; both are INVALID_REQUEST
         name = entry if isinstance(entry, str) else call.topic_name(entry)
-        if name is None:
+        if name is None or (asked == "topics" and entry.name is not None and entry.topic_id != NO_TOPIC_ID):
             return False
         if not call.may(Operation.DESCRIBE, TOPIC, name):
             return True
         exists = call.broker.topics.get(name) is not None
         return exists and not call.may(Operation.DELETE, TOPIC, name)
 
-    return without(call, asked, "responses", is_denied, DENIED[TOPIC])
+    def key(entry: Any) -> object:  # noqa: ANN401 - as above
+        return entry if isinstance(entry, str) else entry.name or entry.topic_id
+
+    return without(call, Entries(asked, "responses", key), is_denied, DENIED[TOPIC])
+
+
+def _delete_groups(call: Call) -> Result:
+    """A group that is named twice is refused once."""
+    once = call._replace(request=call.having(groups_names=list(dict.fromkeys(call.request.groups_names))))
+    return each(Operation.DELETE, GROUP, Entries("groups_names", "results"))(once)
 
 
 def _init_producer_id(call: Call) -> Result:
@@ -309,19 +323,25 @@ def _leader_epochs(call: Call) -> Result:
     return topics(Operation.DESCRIBE)(call)
 
 
-def _configs(operation: Operation, answered: str) -> Rule:
-    """Each resource has the right of its kind: topics, groups, and the cluster for all others."""
+def _configs(operation: Operation, answered: str, *, once: bool) -> Rule:
+    """Each resource has the right of its kind: topics, groups, and the cluster for all others.
+
+    ``once``: a resource may be named once, whatever rights there are.
+    """
 
     def rule(call: Call) -> Result:
         request = call.request
         granted, refused = [], []
+        times = Counter((one.resource_type, one.resource_name) for one in request.resources)
         for entry in request.resources:
             kind = {2: TOPIC, 32: GROUP}.get(entry.resource_type, CLUSTER)
             name = CLUSTER_NAME if kind is CLUSTER else entry.resource_name
             if call.may(operation, kind, name):
                 granted.append(entry)
-            else:
-                refused += getattr(call.refuse(DENIED[kind], resources=[entry]), answered)
+                continue
+            is_repeat = once and times[entry.resource_type, entry.resource_name] > 1
+            code = ErrorCode.INVALID_REQUEST if is_repeat else DENIED[kind]
+            refused += getattr(call.refuse(code, resources=[entry]), answered)
         if not refused:
             return call.proceed()
         return edited(
@@ -366,7 +386,7 @@ def _describe_topic_partitions(call: Call) -> Result:
         return call.proceed()  # which refuses it, whatever the topics are
     denied = {one.name for one in names if not call.may(Operation.DESCRIBE, TOPIC, one.name)}
     page = call._replace(request=call.having(topics=names, cursor=None if start in denied else cursor))
-    return edited(without(page, "topics", "topics", lambda one: one.name in denied, DENIED[TOPIC]), finish)
+    return edited(without(page, Entries(), lambda one: one.name in denied, DENIED[TOPIC]), finish)
 
 
 def _legal_name(_call: Call, entry: Any) -> str | None:  # noqa: ANN401 - TopicRequest
@@ -375,7 +395,7 @@ def _legal_name(_call: Call, entry: Any) -> str | None:  # noqa: ANN401 - TopicR
 
 
 RULES: dict[str, Rule] = {
-    "produce": both(_transactional, topics(Operation.WRITE, "topic_data", "responses")),
+    "produce": both(_transactional, topics(Operation.WRITE, Entries("topic_data", "responses"))),
     "fetch": _fetch,
     "list offsets": topics(Operation.DESCRIBE),
     "metadata": _metadata,
@@ -393,22 +413,22 @@ RULES: dict[str, Rule] = {
     "offset for leader epoch": _leader_epochs,
     "DESCRIBE the cluster": needs(Operation.DESCRIBE, CLUSTER),
     "ALTER the cluster": needs(Operation.ALTER, CLUSTER),
-    "describe configs": _configs(Operation.DESCRIBE_CONFIGS, "results"),
-    "alter configs": _configs(Operation.ALTER_CONFIGS, "responses"),
-    "create partitions": topics(Operation.ALTER, answered="results"),
-    "delete groups": each(Operation.DELETE, GROUP, "groups_names", "results"),
+    "describe configs": _configs(Operation.DESCRIBE_CONFIGS, "results", once=False),
+    "alter configs": _configs(Operation.ALTER_CONFIGS, "responses", once=True),
+    "create partitions": topics(Operation.ALTER, Entries(answered="results", key=_name)),
+    "delete groups": _delete_groups,
     "offset delete": both(group(Operation.DELETE), topics(Operation.READ)),
     "DESCRIBE_CONFIGS of the cluster": needs(Operation.DESCRIBE_CONFIGS, CLUSTER),
     "describe cluster": _describe_cluster,
-    "describe producers": each(Operation.READ, TOPIC, "topics", "topics", name=_legal_name),
+    "describe producers": each(Operation.READ, TOPIC, Entries(), name=_legal_name),
     "describe transactions": each(
-        Operation.DESCRIBE, TRANSACTIONAL_ID, "transactional_ids", "transaction_states"
+        Operation.DESCRIBE, TRANSACTIONAL_ID, Entries("transactional_ids", "transaction_states")
     ),
     "list transactions": _list_transactions,
     "consumer group heartbeat": _consumer_heartbeat,
     "consumer group describe": _describe_consumer_groups,
     "describe topic partitions": _describe_topic_partitions,
-    "share group describe": each(Operation.DESCRIBE, GROUP, "group_ids", "groups"),
+    "share group describe": each(Operation.DESCRIBE, GROUP, Entries("group_ids", "groups")),
 }
 
 

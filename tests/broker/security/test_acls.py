@@ -19,13 +19,20 @@ from kohort.security.acls import AclResourceType, Operation, PatternType, Permis
 from kohort.wire.apis import ApiKey
 from kohort.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from kohort.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kohort.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from kohort.wire.messages.delete_groups import DeleteGroupsRequest
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.messages.describe_acls import DescribeAclsRequest
 from kohort.wire.messages.describe_cluster import DescribeClusterRequest
 from kohort.wire.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kohort.wire.messages.init_producer_id import InitProducerIdRequest
 from kohort.wire.messages.list_groups import ListGroupsRequest
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -344,6 +351,47 @@ def test_topics_are_deleted_by_name_or_id_only_with_the_right(cluster: Cluster) 
         assert send(alice, missing).responses[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         cluster.allow(Operation.DELETE)
         assert send(alice, by_id).responses[0].error_code == 0
+
+
+def named_twice(topic_id: bytes) -> dict[str, tuple[Message, str]]:
+    """Requests that name something more than once, or wrongly, and where their replies say so."""
+    configs = [AlterConfigsResource(resource_type=2, resource_name="t") for _ in range(2)]
+    wanted = [CreatableTopic(name="new", num_partitions=1, replication_factor=1) for _ in range(2)]
+    more = [CreatePartitionsTopic(name="t", count=9, assignments=None) for _ in range(2)]
+    name, by_id = DeleteTopicState(name="t"), DeleteTopicState(name=None, topic_id=topic_id)
+    return {
+        "create topics": (CreateTopicsRequest(topics=wanted), "topics"),
+        "create partitions": (CreatePartitionsRequest(topics=more), "results"),
+        "alter configs": (IncrementalAlterConfigsRequest(resources=configs), "responses"),
+        "delete groups": (DeleteGroupsRequest(groups_names=["g", "g"]), "results"),
+        "delete topics by name": (DeleteTopicsRequest(topics=[name, name]), "responses"),
+        "delete topics by id": (DeleteTopicsRequest(topics=[by_id, by_id]), "responses"),
+        "delete topics by both": (
+            DeleteTopicsRequest(topics=[DeleteTopicState(name="t", topic_id=topic_id)]), "responses",
+        ),
+        "delete topics by all": (DeleteTopicsRequest(topics=[name, name, by_id, by_id]), "responses"),
+    }  # fmt: skip
+
+
+def codes_of(raw: Raw, request: Message, answered: str) -> list[int]:
+    if hasattr(request, "timeout_ms"):
+        request.timeout_ms = 30_000
+    return [one.error_code for one in getattr(send(raw, request), answered)]
+
+
+def test_what_is_named_twice_is_refused_for_that_before_a_right_is_missed(locked: Cluster) -> None:
+    with locked.user("alice") as alice:
+        found = {what: codes_of(alice, *asked) for what, asked in named_twice(locked.topic_id).items()}
+    assert found == {
+        "create topics": [42],
+        "create partitions": [42],
+        "alter configs": [42, 42],
+        "delete groups": [30],
+        "delete topics by name": [42],
+        "delete topics by id": [42],
+        "delete topics by both": [42],
+        "delete topics by all": [42, 42],
+    }
 
 
 def test_the_cluster_shows_its_operations_to_those_who_may_describe_it(cluster: Cluster) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from tests.broker.asking import create, metadata
 from tests.broker.exemplars import exemplar, versions
 from tests.broker.raw import Raw
+from tests.broker.security.test_acls import codes_of, named_twice
 from tests.interop.scripts.secured import (
     CLOSED,
     Door,
@@ -334,6 +335,12 @@ CHANGING = frozenset(
 )
 
 
+def repeats(door: Door) -> Seen:
+    """Security scenario 50. What is named twice, by a user without rights."""
+    with door.user("alice") as raw:
+        return [(what, sorted(codes_of(raw, *asked))) for what, asked in named_twice(made(door, "t")).items()]
+
+
 def super_user(door: Door) -> Seen:
     """Security scenario 49. What is denied to all is not denied to a super user."""
     everything = [
@@ -384,6 +391,6 @@ SCRIPTS: dict[str, Callable[[Door], Seen]] = {
     one.__name__: one
     for one in (
         before_the_log_in, plain_tokens, raw_tokens, scram_messages, unsecured_tokens, sessions, users,
-        rules_that_cannot_be, verdicts, filters, every_api, super_user, existence,
+        rules_that_cannot_be, verdicts, filters, every_api, repeats, super_user, existence,
     )
 }  # fmt: skip
