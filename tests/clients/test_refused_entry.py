@@ -147,6 +147,20 @@ def test_a_right_that_is_taken_away_is_named_by_producer_and_command(doors: Door
     assert "TOPIC_AUTHORIZATION_FAILED" in said
 
 
+@pytest.mark.parametrize("things", ["topics", "groups"])
+def test_an_empty_list_says_that_there_may_be_more_than_the_user_sees(doors: Doors, things: str) -> None:
+    """Security trap 9. A broker leaves out what a user may not describe, and says no word about it."""
+    code, said = doors.command(doors.settings(user="bob"), things, "list")
+    assert (code, said) == (0, f"no {things} that this user may describe")
+
+
+def test_a_user_who_is_not_there_cannot_be_removed(doors: Doors) -> None:
+    code, said = doors.command(doors.settings(user="admin"), "users", "remove", "carol")
+    assert code == 1
+    assert "there is no user of this name" in said
+    assert "`kohort users list`" in said
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_log_in_that_is_refused_at_the_coordinator_alone_is_raised_by_the_next_poll(
     doors: Doors, protocol: str

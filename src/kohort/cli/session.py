@@ -106,6 +106,13 @@ def show_deleted(kind: str, results: Mapping[_Name, BrokerError | None], as_json
             say(f"deleted {kind} {name}")
 
 
+def nothing_listed(admin: AsyncAdmin, things: str, hint: str = "") -> str:
+    """What an empty list says. A secured broker leaves out what its user may not see, without a word."""
+    if admin.cluster.options.security is None:
+        return f"no {things}{hint}"
+    return f"no {things} that this user may describe"
+
+
 def refuse(message: str, hint: str = "") -> typer.Exit:
     """To be raised: the command cannot be carried out as it was given."""
     return typer.Exit(report(KohortError(message, hint=hint), USAGE))

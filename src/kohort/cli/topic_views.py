@@ -116,7 +116,7 @@ async def _configs(admin: AsyncAdmin, names: Collection[TopicName]) -> dict[Topi
 # For people
 
 
-def show_list(topics: Sequence[TopicView]) -> None:
+def show_list(topics: Sequence[TopicView], *, empty: str) -> None:
     columns = (
         Column("topic"),
         Column("partitions", True),
@@ -134,7 +134,7 @@ def show_list(topics: Sequence[TopicView]) -> None:
         )
         for topic in topics
     ]
-    show_table(TextTable(columns, rows), empty="no topics; create one with `kohort topics create NAME`")
+    show_table(TextTable(columns, rows), empty=empty)
 
 
 def show_description(topic: TopicView, all_configs: bool) -> None:

@@ -10,7 +10,17 @@ from kohort.cli import topic_views
 from kohort.cli.command_config import CommandConfig, Properties
 from kohort.cli.running import FAILED, OK
 from kohort.cli.screen import note, say, show_json
-from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, confirm, refuse, show_deleted, talk
+from kohort.cli.session import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    Yes,
+    confirm,
+    nothing_listed,
+    refuse,
+    show_deleted,
+    talk,
+)
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import BROKER_DEFAULT, CreatedTopic, NewTopic, Resource, ResourceType
 from kohort.client.errors import BrokerError
@@ -49,7 +59,8 @@ def list_(
         if as_json:
             show_json([topic_views.summary_json(topic) for topic in topics])
         else:
-            topic_views.show_list(topics)
+            hint = "; create one with `kohort topics create NAME`"
+            topic_views.show_list(topics, empty=nothing_listed(admin, "topics", hint))
         return OK
 
     talk(bootstrap, command, command_config, properties)

@@ -13,7 +13,7 @@ from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, tal
 from kohort.client.admin import AsyncAdmin
 from kohort.client.cluster import Role
 from kohort.client.errors import BrokerError
-from kohort.model.errors import ErrorCode, KohortError
+from kohort.model.errors import KohortError
 from kohort.security.scram import (
     LEAST_ITERATIONS,
     MOST_ITERATIONS_OF_A_CREDENTIAL,
@@ -101,7 +101,8 @@ def remove(
     async def command(admin: AsyncAdmin) -> int:
         known = {one.user: one for one in await _users(admin)}
         if name not in known:
-            raise BrokerError(ErrorCode.RESOURCE_NOT_FOUND, f"remove the user {name}")
+            hint = "`kohort users list` shows those who can log in with a password"
+            raise KohortError(f"cannot remove the user {name}: there is no user of this name", hint=hint)
         there = {info.mechanism for info in known[name].credential_infos}
         for kind in kinds:
             if kind.wire_number in there or mechanism:

@@ -29,6 +29,7 @@ from kohort.cli.session import (
     Command,
     Yes,
     confirm,
+    nothing_listed,
     refuse,
     show_deleted,
     talk,
@@ -86,7 +87,7 @@ def list_(
         _show(
             views.list_json(groups),
             views.list_table(groups),
-            _Style(as_json, watch is not None, "no groups"),
+            _Style(as_json, watch is not None, nothing_listed(admin, "groups")),
         )
         return OK
 
@@ -147,7 +148,7 @@ def describe(
         if all_groups:  # one that was deleted since it was listed is not missed
             missing = [error for error in missing if not isinstance(error, UnknownGroupError)]
         found = [(group, await lag_of(admin, group)) for group in groups]
-        empty = "no committed offsets and no members" if groups else "no groups"
+        empty = "no committed offsets and no members" if groups else nothing_listed(admin, "groups")
         documents = [views.lag_json(*one) for one in found]
         if found or as_json or all_groups:
             table = views.lag_table(found, columns=_columns())
