@@ -44,54 +44,6 @@ class Restaurant:
             operation.expire(self.heard)
 
 
-def test_a_met_condition_completes_at_once_and_nothing_is_watched() -> None:
-    place = Restaurant()
-    assert place.queue(Meal(is_ready=True), "table")
-    assert place.heard == ["meal eaten"]
-    assert len(place.purgatory) == 0
-    assert place.wheel.count == 0
-
-
-def test_completed_by_its_condition_it_never_expires() -> None:
-    place = Restaurant()
-    meal = Meal()
-    assert not place.queue(meal, "table")
-    assert place.purgatory.check_and_complete("table", place.heard) == 0
-    meal.is_ready = True
-    assert place.purgatory.check_and_complete("table", place.heard) == 1
-    place.wait_until(1_000)
-    assert place.heard == ["meal eaten"]
-
-
-def test_at_its_deadline_it_completes_first_and_expires_then_once() -> None:
-    place = Restaurant()
-    place.queue(Meal(), "table")
-    place.wait_until(29)
-    assert place.heard == []
-    place.wait_until(30)
-    place.wait_until(31)
-    assert place.heard == ["meal eaten", "meal complaint"]
-
-
-def test_of_two_who_force_it_one_wins() -> None:
-    place = Restaurant()
-    meal = Meal()
-    place.queue(meal, "table")
-    assert [meal.force_complete(place.heard) for _ in range(2)] == [True, False]
-    meal.expire(place.heard)
-    assert place.heard == ["meal eaten"]
-
-
-def test_completed_through_one_key_it_is_gone_from_the_other() -> None:
-    place = Restaurant()
-    meal = Meal()
-    place.queue(meal, "window", "door")
-    meal.is_ready = True
-    assert place.purgatory.check_and_complete("window", place.heard) == 1
-    assert place.purgatory.check_and_complete("door", place.heard) == 0
-    assert len(place.purgatory) == 0
-
-
 def test_several_operations_wait_under_one_key_in_the_order_they_came() -> None:
     place = Restaurant()
     meals = [Meal(name) for name in ("soup", "fish", "cake")]

@@ -58,23 +58,6 @@ def committed(shard: Shard, partition: int = 0) -> int | None:
     return None if row is None else row.offset
 
 
-def test_the_last_record_of_a_key_wins() -> None:
-    shard = loaded(
-        offset_record(1), offset_record(2), offset_record(5, partition=1), offset_record(None, partition=1)
-    )
-    assert (committed(shard), committed(shard, 1)) == (2, None)
-    group = shard.group(G)
-    assert group is not None
-    assert (group.phase, group.protocol_type, group.generation) == (Phase.EMPTY, None, 0)
-
-
-@pytest.mark.parametrize("leader", [None, "x"])
-def test_without_a_leader_in_the_record_that_is_a_member_the_first_one_leads(leader: str | None) -> None:
-    group = loaded(group_record(encode_value(group_value("a", "b", leader=leader)))).group(G)
-    assert group is not None
-    assert group.leader == "a"
-
-
 def test_a_tombstone_of_an_unknown_group_is_nothing() -> None:
     assert loaded(group_record(None), offset_record(None)).group(G) is None
 
