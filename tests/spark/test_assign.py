@@ -1,7 +1,6 @@
 """Streams without membership in Spark: checkpoints, limits, topics that change."""
 
 import asyncio
-import json
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,15 +96,6 @@ def test_a_group_hears_of_the_last_batch_as_well(stage: Stage) -> None:
     lookup.close()
 
 
-def test_expired_records_stop_the_query_unless_they_may_be_missed(stage: Stage) -> None:
-    stage.feed(10)
-    _delete_before(stage, 7)
-    start = {"startingOffsets": json.dumps({stage.topic: {"0": 4, "1": 0}})}
-    with pytest.raises(Exception, match=r"DataLossError.*failOnDataLoss"):
-        stage.run(**start)
-    assert stage.run(failOnDataLoss="false", **start) == [(0, 7), (0, 8), (0, 9)]
-
-
 def _administer(stage: Stage, question: Callable[[AsyncAdmin], Coroutine[Any, Any, object]]) -> None:
     async def ask() -> None:
         async with AsyncAdmin(stage.broker.bootstrap) as admin:
@@ -116,10 +106,6 @@ def _administer(stage: Stage, question: Callable[[AsyncAdmin], Coroutine[Any, An
 
 def _grow(stage: Stage, partitions: int) -> None:
     _administer(stage, lambda admin: admin.create_partitions({stage.topic: partitions}))
-
-
-def _delete_before(stage: Stage, offset: int) -> None:
-    _administer(stage, lambda admin: admin.delete_records({topic_partition(stage.topic, 0): offset}))
 
 
 def test_a_stream_with_an_end_fails_with_our_sentence_alone(stage: Stage) -> None:

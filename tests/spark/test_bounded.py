@@ -77,11 +77,6 @@ def test_a_schema_chooses_columns_and_offsets_choose_rows(spark: "SparkSession",
     assert sorted(tuple(row) for row in frame.collect()) == [(0, 1), (1, 0), (2, 0)]
 
 
-def test_times_choose_rows(spark: "SparkSession", broker: Broker) -> None:
-    frame = table(spark, broker, startingTimestamp="2000", endingTimestamp="4000").load()
-    assert sorted(bytes(row.value) for row in frame.select("value").collect()) == [b"v2", b"v3"]
-
-
 def test_filters_reach_the_plan_where_spark_allows_it(spark: "SparkSession", broker: Broker) -> None:
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     try:

@@ -10,10 +10,10 @@ from tests.spark.group_stage import Driven, Stage, all_offsets, run, sorted_offs
 
 from kohort.broker.context import Result
 from kohort.client.admin.results import NewTopic
-from kohort.client.errors import BrokerError, FencedInstanceIdError
+from kohort.client.errors import FencedInstanceIdError
 from kohort.codec.schema import Message
 from kohort.model.errors import ErrorCode
-from kohort.spark.errors import DataLossError, FencedError, TopicMadeAgainError
+from kohort.spark.errors import DataLossError, TopicMadeAgainError
 from kohort.spark.group.offsets import GroupOffsetJson
 from kohort.spark.tasks import RangePartition
 from kohort.testing import Broker
@@ -35,15 +35,6 @@ PASSING = [
     _E.NOT_COORDINATOR,
     _E.REQUEST_TIMED_OUT,
     _E.UNKNOWN_TOPIC_OR_PARTITION,
-]
-LASTING = [
-    _E.GROUP_AUTHORIZATION_FAILED,
-    _E.TOPIC_AUTHORIZATION_FAILED,
-    _E.INVALID_GROUP_ID,
-    _E.GROUP_ID_NOT_FOUND,
-    _E.OFFSET_METADATA_TOO_LARGE,
-    _E.INVALID_COMMIT_OFFSET_SIZE,
-    _E.UNKNOWN_SERVER_ERROR,
 ]
 
 
@@ -99,17 +90,6 @@ def test_a_fenced_query_joins_again_and_reads_nothing_twice(
     query.stop()
 
 
-@pytest.mark.parametrize("code", FENCING)
-def test_a_query_may_want_to_fail_when_it_is_fenced(stage: Stage, code: ErrorCode) -> None:
-    stage.write(1)
-    query = stage.query(failOnFenced="true")
-    query.trigger()
-    stage.kohort.broker.intercept(answer(refusing(code)), api="OffsetCommit", group=stage.group, times=1)
-    with pytest.raises(FencedError, match=r"max\.poll\.interval"):
-        query.trigger()
-    query.stop()
-
-
 def test_another_query_with_the_same_instance_id_ends_the_first(stage: Stage) -> None:
     stage.write(2)
     first = stage.query(kohort__instance="one")
@@ -162,17 +142,6 @@ def test_a_commit_without_an_answer_is_repeated(stage: Stage, cut: object) -> No
     query.stop()
 
 
-@pytest.mark.parametrize("code", LASTING)
-def test_what_does_not_pass_fails_the_query(stage: Stage, code: ErrorCode) -> None:
-    stage.write(2)
-    query = stage.query()
-    query.trigger()
-    stage.kohort.broker.intercept(answer(refusing(code)), api="OffsetCommit", group=stage.group, times=1)
-    with pytest.raises(BrokerError, match=code.name):
-        query.trigger()
-    query.stop()
-
-
 def test_a_batch_that_outlasts_the_poll_interval_is_dropped_and_not_read_again(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -197,49 +166,6 @@ def test_a_batch_that_outlasts_the_poll_interval_is_dropped_and_not_read_again(
 
 
 # --- records that are gone --------------------------------------------------------------------
-
-
-def test_expired_records_fail_the_query_or_are_passed_over(stage: Stage) -> None:
-    stage.write(10)
-    query = stage.query()
-    query.trigger()
-    query.trigger()
-    query.stop()
-    stage.write(10)
-    stage.ask(lambda admin: admin.delete_records({stage.places[0]: 15}))
-    strict = stage.query(query.end)
-    with pytest.raises(DataLossError, match="offsets 10 to 14 of"):
-        strict.trigger()
-    strict.stop()
-    careless = stage.query(query.end, failOnDataLoss="false")
-    assert careless.trigger() == 25
-    stage.catch_up(careless, each=20)
-    careless.stop()
-
-
-@pytest.mark.parametrize("each", [2, 10, 15], ids=["shorter", "as long", "longer"])
-def test_a_topic_that_was_made_again_fails_the_query_or_is_read_from_its_start(
-    stage: Stage, each: int
-) -> None:
-    stage.write(10)
-    query = stage.query()
-    query.trigger()
-    query.trigger()
-    query.stop()
-    remake(stage)
-    stage.write(each)
-    strict = stage.query(query.end)
-    with pytest.raises(TopicMadeAgainError, match="failOnDataLoss"):
-        strict.trigger()
-    strict.stop()
-    careless = stage.query(query.end, failOnDataLoss="false")
-    assert careless.trigger() == 3 * each
-    stage.catch_up(careless, each=each)
-    assert sorted_offsets(careless) == all_offsets(stage.everywhere(each))
-    careless.stop()
-    strict = stage.query(careless.end)
-    assert strict.trigger() == 0, "the checkpoint knows the new topic"
-    strict.stop()
 
 
 def ranges_of(query: Driven, end: GroupOffsetJson) -> int:

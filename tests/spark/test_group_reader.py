@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -15,8 +14,6 @@ from tests.spark.group_stage import (
     sorted_offsets,
 )
 
-from kohort.client.admin.results import CommittedOffset
-from kohort.model.ids import Offset
 from kohort.spark.errors import OptionError
 from kohort.spark.group.offsets import GroupOffsetJson
 from kohort.spark.tasks import RangePartition
@@ -122,38 +119,6 @@ def test_a_query_that_reads_what_is_there_and_ends(stage: Stage) -> None:
     query.stop()
 
 
-def test_a_restart_goes_on_behind_its_checkpoint_though_the_group_knows_less(stage: Stage) -> None:
-    stage.write(3)
-    first = stage.query()
-    first.trigger()
-    first.stop()  # as killed: the batch is durable, its offsets are not committed
-    assert stage.committed() == stage.everywhere(0)
-    second = stage.query(first.end)
-    stage.write(1)
-    assert second.trigger() == 3
-    assert stage.committed() == stage.everywhere(3)
-    assert sorted_offsets(first, second) == all_offsets(stage.everywhere(4))
-    second.stop()
-
-
-def test_another_member_may_have_gone_on_meanwhile(stage: Stage) -> None:
-    stage.write(3)
-    first = stage.query()
-    first.trigger()
-    first.trigger()
-    first.stop()
-    stage.write(4)
-    other = stage.query()
-    assert other.trigger() == 12
-    other.trigger()
-    other.stop()
-    stage.write(1)
-    again = stage.query(first.end)
-    assert again.trigger() == 3, "the other's records are not read again, nor its commits set back"
-    assert sorted_offsets(first, other, again) == all_offsets(stage.everywhere(8))
-    again.stop()
-
-
 def test_a_stop_commits_the_last_batch_if_the_checkpoint_shows_that_it_is_done(
     stage: Stage, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -170,22 +135,6 @@ def test_a_stop_commits_the_last_batch_if_the_checkpoint_shows_that_it_is_done(
     checkpointed(root, again, offsets=1, commits=1)
     again.stop()
     assert stage.committed() == stage.everywhere(5)
-
-
-def test_a_query_follows_a_reset_of_its_group(stage: Stage, tmp_path: Path) -> None:
-    stage.write(5)
-    query = stage.query(kohort__checkpoint=str(tmp_path))
-    assert query.trigger() == 15
-    checkpointed(tmp_path, query, offsets=0, commits=0)
-    query.stop()
-    assert stage.committed() == stage.everywhere(5)
-    back = {stage.places[0]: CommittedOffset(Offset(2))}
-    stage.ask(lambda admin: admin.alter_group_offsets(stage.group, back))
-    again = stage.query(query.end, kohort__checkpoint=str(tmp_path))
-    assert again.trigger() == 3
-    assert again.offsets == [(stage.places[0], offset) for offset in (2, 3, 4)]
-    stage.catch_up(again, each=5)
-    again.stop()
 
 
 @pytest.fixture(params=["classic", "consumer"])
@@ -221,21 +170,6 @@ def test_two_queries_share_their_group_and_hand_over(often: Stage, settings: dic
     often.catch_up(first, each=15)
     assert sorted_offsets(first, second) == all_offsets(often.everywhere(15)), "each record once"
     first.stop()
-
-
-@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky", "roundrobin", "sticky"])
-def test_any_assignor_will_do(stage: Stage, assignor: str) -> None:
-    stage.write(2)
-    first = stage.query(kafka__partition__assignment__strategy=assignor)
-    assert first.trigger() == 6
-    second = stage.query(kafka__partition__assignment__strategy=assignor)
-    share(first, second, partitions=3)
-    stage.write(2)
-    stage.catch_up(first, second, each=4)
-    assert sorted_offsets(first, second) == all_offsets(stage.everywhere(4))
-    first.stop()
-    second.trigger_until(3)
-    second.stop()
 
 
 def test_a_static_member_comes_back_without_a_rebalance(stage: Stage) -> None:

@@ -20,11 +20,6 @@ def test_a_session_runs_sql_and_python_in_utc(spark: "SparkSession") -> None:
 
 
 @pytest.mark.slow
-def test_asking_again_gives_the_running_session(spark: "SparkSession") -> None:
-    assert kohort.spark.session() is spark
-
-
-@pytest.mark.slow
 def test_asking_again_leaves_the_settings_of_the_running_session_alone(spark: "SparkSession") -> None:
     kohort.spark.session("again", conf={"spark.sql.ansi.enabled": "true"})
     assert spark.conf.get("spark.sql.shuffle.partitions") == "1"

@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, InputPartition
 from tests.unit.spark.conftest import Administer, Feed, OptionsOf
 
-from kohort.client.errors import UnknownTopicError
 from kohort.spark.batch import BatchReader
 from kohort.spark.errors import DataLossError, NoMatchingOffsetError, OptionError
 from kohort.spark.lookup import Lookup
@@ -33,10 +32,6 @@ def planned(options: SourceOptions) -> list[tuple[int, int, int]]:
 
 def of_each(topic: str, *offsets: int) -> str:
     return json.dumps({topic: {str(number): offset for number, offset in enumerate(offsets)}})
-
-
-def test_there_is_one_task_for_each_partition_with_records(options_of: OptionsOf, topic: str) -> None:
-    assert planned(options_of(subscribe=topic)) == [(0, 0, 10), (1, 0, 4)]
 
 
 def test_every_record_is_read_once_by_a_reader_that_was_pickled(options_of: OptionsOf, topic: str) -> None:
@@ -76,15 +71,6 @@ def test_times_say_where_to_start_and_to_end(options_of: OptionsOf, topic: str) 
     assert planned(options) == [(0, 2, 5), (1, 2, 4)]
 
 
-def test_times_can_differ_between_partitions(options_of: OptionsOf, topic: str) -> None:
-    options = options_of(
-        assign=json.dumps({topic: [0, 1]}),
-        startingOffsetsByTimestamp=of_each(topic, 3_000, 2_000),
-        endingOffsetsByTimestamp=of_each(topic, 4_000, 99_000),
-    )
-    assert planned(options) == [(0, 2, 3), (1, 1, 4)]
-
-
 def test_a_start_after_the_last_record_is_an_error(options_of: OptionsOf, topic: str) -> None:
     with pytest.raises(NoMatchingOffsetError, match=f"{topic}-2 has no record"):
         planned(options_of(subscribe=topic, startingTimestamp="0"))
@@ -101,11 +87,6 @@ def test_a_group_says_where_to_start(kohort: Kohort, options_of: OptionsOf, topi
 def test_ranges_are_cut_to_the_size_that_is_wanted(options_of: OptionsOf, topic: str) -> None:
     options = options_of(subscribe=topic, maxRecordsPerPartition="4")
     assert planned(options) == [(0, 0, 3), (0, 3, 6), (0, 6, 10), (1, 0, 4)]
-
-
-def test_a_topic_that_does_not_exist_is_an_error(options_of: OptionsOf) -> None:
-    with pytest.raises(UnknownTopicError, match="no-such-topic"):
-        planned(options_of(subscribe="no-such-topic"))
 
 
 def test_a_pattern_without_a_match_reads_nothing(options_of: OptionsOf) -> None:

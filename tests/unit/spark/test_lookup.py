@@ -7,11 +7,9 @@ from collections.abc import Iterator
 import pytest
 from tests.unit.spark.conftest import Feed, OptionsOf
 
-from kohort import Consumer
 from kohort.broker.topics import TopicToCreate
 from kohort.client.admin import AsyncAdmin
 from kohort.client.errors import NoBrokerError, UnknownTopicError
-from kohort.spark.errors import GroupInUseError
 from kohort.spark.lookup import Lookup, client_options, task_client_options
 from kohort.spark.offsets import topic_partition
 from kohort.spark.options import parse_source_options
@@ -70,20 +68,6 @@ def test_it_commits_to_a_group_without_members_and_reads_it_back(lookup: Lookup,
     assert lookup.committed([first, second]) == {first: 3}
 
 
-@pytest.mark.slow
-def test_a_group_with_members_cannot_be_committed_to_from_outside(
-    kohort: Kohort, topic: str, options_of: OptionsOf
-) -> None:
-    group = kohort.group()
-    lookup = Lookup(options_of(subscribe=topic, kafka__group__id=group))
-    with Consumer(topic, bootstrap_servers=kohort.bootstrap, group_id=group) as member:
-        while not member.assignment():
-            member.poll(100)
-        with pytest.raises(GroupInUseError, match='"commit" set to "member"'):
-            lookup.commit({topic_partition(topic, 0): 3})
-    lookup.close()
-
-
 def test_a_copy_goes_its_own_way(lookup: Lookup, topic: str) -> None:
     lookup.partitions()
     copy = pickle.loads(pickle.dumps(lookup))
@@ -91,14 +75,6 @@ def test_a_copy_goes_its_own_way(lookup: Lookup, topic: str) -> None:
     copy.close()
     lookup.close()
     assert len(lookup.partitions()) == 2, "closing only gives up connections"
-
-
-def test_a_topic_that_does_not_exist_is_named(options_of: OptionsOf, topic: str) -> None:
-    lookup = Lookup(options_of(subscribe=f"{topic},no-such"))
-    with pytest.raises(UnknownTopicError, match="no-such"):
-        lookup.partitions()
-    assert {where.topic for where in lookup.partitions(missing_ok=True)} == {topic}
-    lookup.close()
 
 
 def test_assigned_partitions_must_exist(options_of: OptionsOf, topic: str) -> None:
@@ -114,15 +90,6 @@ def test_a_pattern_matches_whole_names_and_no_internal_topics(
 ) -> None:
     lookup = Lookup(options_of(subscribePattern=f"{topic[:-1]}.|__.*"))
     assert {where.topic for where in lookup.partitions()} == {topic}
-    lookup.close()
-
-
-def test_internal_topics_can_be_asked_for(options_of: OptionsOf) -> None:
-    lookup = Lookup(
-        options_of(subscribePattern="__.*", kafka__exclude__internal__topics="false", kafka__group__id="any")
-    )
-    lookup.committed([topic_partition("any", 0)])  # makes the broker make its topic of offsets
-    assert "__consumer_offsets" in {where.topic for where in lookup.partitions()}
     lookup.close()
 
 

@@ -116,11 +116,6 @@ def test_without_news_the_offset_stays_the_very_same(streams: Streams) -> None:
     assert reader.partitions(end, end) == []
 
 
-def test_a_replay_needs_nothing_but_its_two_offsets(streams: Streams, topic: str) -> None:
-    reader = streams()
-    assert read(reader, {topic: {"0": 4, "1": 0}}, {topic: {"0": 6, "1": 0}}) == [(0, 4), (0, 5)]
-
-
 def test_large_ranges_are_cut_into_tasks(streams: Streams, topic: str) -> None:
     reader = streams(minPartitions="5")
     assert len(reader.partitions({topic: {"0": 0}}, {topic: {"0": 10}})) == 5
@@ -144,17 +139,6 @@ def test_a_limit_is_shared_by_volume(streams: Streams, topic: str, feed: Feed) -
     assert plain(end) == {topic: {"0": 2, "1": 6}}
     about = {"lag": 32, "largest_lag": 24, "partitions": 2}  # behind the batch of 2 and 6
     assert reader.reportLatestOffset() == {topic: {"0": 10, "1": 30}, "@kohort": about}
-
-
-def test_limited_batches_read_everything_once(streams: Streams, topic: str, feed: Feed) -> None:
-    feed(topic, 7, partition=1)
-    reader = streams()
-    at, rows = reader.initialOffset(), []
-    for _ in range(9):
-        end = reader.latestOffset(at, ReadMaxRows(3))
-        rows += read(reader, at, end)
-        at = end
-    assert sorted(rows) == [(0, offset) for offset in range(10)] + [(1, offset) for offset in range(7)]
 
 
 def test_a_limited_batch_asks_once_where_the_logs_start(
@@ -247,17 +231,6 @@ def test_a_new_topic_of_a_pattern_starts_at_its_beginning(
     assert read(reader, start, end) == [(0, 0), (0, 1), (0, 2)]
 
 
-def test_a_new_partition_with_a_limit_gets_its_share(
-    streams: Streams, topic: str, feed: Feed, administer: Administer
-) -> None:
-    reader = streams(startingOffsets="latest")
-    start = reader.initialOffset()
-    administer(lambda admin: admin.create_partitions({topic: 3}))
-    feed(topic, 9, partition=2)
-    end = reader.latestOffset(start, ReadMaxRows(4))
-    assert read(reader, start, end) == [(2, offset) for offset in range(4)]
-
-
 def test_a_new_partition_that_lost_its_first_records_is_a_loss(
     streams: Streams, topic: str, administer: Administer
 ) -> None:
@@ -287,14 +260,6 @@ def test_a_replay_of_a_deleted_topic_is_a_loss(streams: Streams, topic: str, adm
     with pytest.raises(DataLossError, match="failOnDataLoss"):
         streams().partitions(start, end)
     assert read(streams(failOnDataLoss="false"), start, end) == []
-
-
-def test_a_deleted_topic_fails_the_query(streams: Streams, topic: str, administer: Administer) -> None:
-    reader = streams()
-    start = reader.latestOffset(reader.initialOffset(), EVERYTHING)
-    administer(lambda admin: admin.delete_topics([topic]))
-    with pytest.raises(DataLossError, match=f"{topic}-0 is gone; it was read up to offset 10"):
-        reader.latestOffset(start, EVERYTHING)
 
 
 def test_a_deleted_topic_is_left_out_if_that_is_wanted(
@@ -336,16 +301,6 @@ def test_a_topic_made_again_fails_the_query_unless_that_is_wanted(
     feed(topic, 40)
     with pytest.raises(TopicMadeAgainError, match=f"{topic} was deleted and made again"):
         (streams() if is_restarted else reader).latestOffset(start, EVERYTHING)
-
-
-def test_a_topic_made_again_before_its_first_batch_is_known_by_its_id(
-    streams: Streams, topic: str, feed: Feed, administer: Administer
-) -> None:
-    start = streams(startingOffsets="latest").initialOffset()
-    made_again(administer, topic)
-    feed(topic, 40)
-    with pytest.raises(TopicMadeAgainError):
-        streams().latestOffset(start, EVERYTHING)
 
 
 def test_a_batch_of_a_topic_made_again_is_not_replayed_from_the_new_one(

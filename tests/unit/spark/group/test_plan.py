@@ -11,13 +11,11 @@ from kohort.spark.group.plan import (
     Past,
     PlanLimits,
     caught_up,
-    due_commits,
     known_of,
     losses,
     newest_only,
     next_batch,
     past_of,
-    taken_over,
 )
 from kohort.spark.offsets import known_ids, made_again, topic_partition
 
@@ -42,43 +40,6 @@ def past(done: Spans, before: HeldPartitions = NOBODY, **acknowledged: int) -> P
     return past_of(done, before, had, {})
 
 
-def test_what_spark_has_made_durable_is_committed_once() -> None:
-    held = caught_up(
-        holding(a=(10, 10), b=(5, 5)), {A: GroupOffsetSpan(10, 25, 4), B: GroupOffsetSpan(5, 5, 4)}
-    )
-    assert due_commits(held) == {A: 25}
-    assert due_commits(held.committed({A: 25})) == {}
-
-
-def test_a_partition_that_is_not_held_is_not_committed() -> None:
-    held = caught_up(holding(a=(10, 10)), {A: GroupOffsetSpan(10, 25, 4), B: GroupOffsetSpan(0, 90, 3)})
-    assert due_commits(held) == {A: 25}
-
-
-def test_a_start_that_was_looked_up_is_committed_before_anything_is_read() -> None:
-    known = known_of(assigned(A), {A: None}, past({}))
-    assert known.unknown == (A,)
-    held = taken_over(assigned(A), known, {A: 50}, past({}))
-    assert held.positions == {A: 50}
-    assert due_commits(held) == {A: 50}
-
-
-def test_the_larger_of_commit_and_checkpoint_is_where_a_partition_goes_on() -> None:
-    done = {A: GroupOffsetSpan(10, 30, 1), B: GroupOffsetSpan(10, 30, 1)}
-    known = known_of(assigned(A, B), {A: 20, B: 90}, past(done))
-    held = taken_over(assigned(A, B), known, {}, past(done))
-    assert held.positions == {A: 30, B: 90}
-    assert due_commits(held) == {A: 30}, "what others committed is never set back"
-
-
-def test_a_partition_that_was_fenced_and_comes_back_is_not_read_again() -> None:
-    fenced = caught_up(holding(a=(10, 10)), {A: GroupOffsetSpan(10, 25, 4)}).dropped()
-    assert due_commits(fenced) == {}
-    assert next_batch(fenced, {A: GroupOffsetSpan(10, 25, 4)}, {A: 99}, PlanLimits()) is None
-    known = known_of(assigned(A), {A: 10}, past({}, fenced))
-    assert taken_over(assigned(A), known, {}, past({}, fenced)).positions == {A: 25}
-
-
 def test_without_a_commit_a_later_partition_of_a_known_topic_starts_at_its_beginning() -> None:
     known = known_of(assigned(A, B, OTHER), {}, past({A: GroupOffsetSpan(0, 9, 1)}))
     assert (known.unknown, known.new) == ((OTHER,), (B,))
@@ -89,25 +50,6 @@ def test_without_a_commit_a_later_partition_of_a_known_topic_starts_at_its_begin
 def test_a_position_nobody_committed_is_remembered_over_a_rebalance() -> None:
     known = known_of(assigned(A), {A: None}, past({}, holding(a=(50, None))))
     assert known.positions == {A: 50}
-
-
-def test_a_group_that_has_less_than_it_acknowledged_was_set_back_and_decides() -> None:
-    done = {A: GroupOffsetSpan(100, 200, 1), B: GroupOffsetSpan(100, 200, 1)}
-    known = known_of(assigned(A, B), {A: 150, B: 3}, past(done, a=200, b=200))
-    assert known.positions == {A: 150, B: 3}
-    assert known.set_back == (A, B)
-    held = taken_over(assigned(A, B), known, {}, past(done))
-    assert due_commits(held) == {}, "the group knows"
-    assert next_batch(held, done, {A: 200, B: 200}, PlanLimits()) == {
-        A: GroupOffsetSpan(150, 200, 5),
-        B: GroupOffsetSpan(3, 200, 5),
-    }
-
-
-def test_a_group_that_has_what_it_acknowledged_only_missed_the_last_commit() -> None:
-    done = {A: GroupOffsetSpan(150, 200, 1)}
-    known = known_of(assigned(A), {A: 100}, past(done, a=100))
-    assert (known.positions, known.set_back, known.behind) == ({A: 200}, (), {})
 
 
 def test_a_commit_from_before_the_last_batch_is_doubtful_if_nothing_is_known_of_it() -> None:
@@ -132,29 +74,6 @@ def test_another_id_is_another_topic() -> None:
     assert made_again({T: "x"}, {}) == set(), "gone is not made again"
     assert known_ids({T: bytes(16), OTHER.topic: bytes(15) + b"\1"}) == {
         OTHER.topic: "AAAAAAAAAAAAAAAAAAAAAQ"
-    }
-
-
-def test_a_checkpoint_of_another_topic_of_that_name_counts_for_nothing() -> None:
-    done = {
-        A: GroupOffsetSpan(100, 200, 1, "x"),
-        B: GroupOffsetSpan(100, 200, 1, "x"),
-        OTHER: GroupOffsetSpan(5, 9, 1),
-    }
-    old = past_of(done, NOBODY, {A: 200}, {T: "y"})
-    assert old.made_again == {T}
-    assert old.void == {A, B}
-    assert set(old.done) == {OTHER}
-    known = known_of(assigned(A, C), {A: 150, C: 7}, old)
-    assert known.new == (A,), "from its beginning, whatever somebody has committed to the old one or the new"
-    assert known.positions == {C: 7}
-    held = taken_over(assigned(A, C), known, {A: 0}, old)
-    assert due_commits(held) == {A: 0}
-    batch = next_batch(held, done, {A: 300, C: 7}, PlanLimits())
-    assert batch == {
-        A: GroupOffsetSpan(0, 300, 5, "y"),
-        C: GroupOffsetSpan(7, 7, 5, "y"),
-        OTHER: GroupOffsetSpan(9, 9, 1),
     }
 
 
@@ -187,12 +106,6 @@ def test_the_checkpoint_learns_the_new_id_though_there_is_nothing_to_read() -> N
     )
 
 
-def test_nothing_new_is_no_batch() -> None:
-    assert next_batch(holding(a=(10, 10)), {}, {A: 10}, PlanLimits()) is None
-    assert next_batch(NOBODY, {A: GroupOffsetSpan(1, 2, 1)}, {}, PlanLimits()) is None
-    assert next_batch(holding(a=(10, 10)), {}, {A: 14}, PlanLimits(at_least=5)) is None
-
-
 def test_a_batch_says_what_it_reads_and_carries_the_rest_along() -> None:
     done = {A: GroupOffsetSpan(0, 10, 3), B: GroupOffsetSpan(0, 7, 3), OTHER: GroupOffsetSpan(5, 8, 2)}
     held = holding(a=(10, 10), b=(7, 7), c=(4, None))
@@ -220,17 +133,6 @@ def test_expired_and_truncated_logs_are_losses() -> None:
     assert [loss.where for loss in found] == [A, B]
     assert str(found[0]) == "offsets 5 to 7 of t-0 have expired"
     assert "made again" in str(found[1])
-
-
-def test_a_topic_made_again_is_read_from_its_start_and_the_checkpoint_learns_it() -> None:
-    done = {A: GroupOffsetSpan(150, 200, 3)}
-    held = caught_up(holding(a=(150, 150)), done).restarted({A: 0})
-    assert due_commits(held) == {A: 0}
-    assert next_batch(held, done, {A: 0}, PlanLimits()) == {A: GroupOffsetSpan(0, 0, 4)}
-    again = caught_up(held, {A: GroupOffsetSpan(0, 0, 4)})
-    assert next_batch(again, {A: GroupOffsetSpan(0, 0, 4)}, {A: 3}, PlanLimits()) == {
-        A: GroupOffsetSpan(0, 3, 4)
-    }
 
 
 def test_a_topic_made_again_that_looks_like_the_old_one_is_read_in_the_batch_after_the_next() -> None:
