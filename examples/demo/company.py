@@ -37,6 +37,7 @@ class MemberSettings:
     group: str
     session_ms: int
     logs: Path
+    protocol: str = "classic"
 
 
 class Member:
@@ -60,6 +61,8 @@ class Member:
 
     async def start(self, place: MemberSettings) -> None:
         arguments = [place.bootstrap, place.topic, place.group, self.name, str(place.session_ms)]
+        if place.protocol != "classic":
+            arguments.append(place.protocol)
         self._log = place.logs / f"{self.name}.log"
         with self._log.open("w") as log:
             self._process = await asyncio.create_subprocess_exec(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from examples.demo.company import Company, Member, MemberSettings
 from examples.demo.ledger import Verdict, in_words
+from examples.demo.new_protocol import new_protocol
 from examples.demo.orders import Shop
 from examples.demo.stage import Stage, Watcher
 from rich import box
@@ -48,6 +49,7 @@ class Tour:
             await self._spark_joins()
             await self._one_leaves_one_comes()
             await self._one_is_killed()
+            await new_protocol(self._stage, self._company, self._shop, PARTITIONS)
             await self._close_the_shop(selling)
             verdict = await self._all_leave()
             archiving = asyncio.create_task(self._ask_spark(ARCHIVE, needs_broker=True))
@@ -68,7 +70,7 @@ class Tour:
 
     async def _create_a_topic(self) -> None:
         self._stage.say(
-            """A tour of about three minutes. Everything runs on this machine and is gone afterwards;
+            """A tour of about four minutes. Everything runs on this machine and is gone afterwards;
             Enter goes on sooner, Ctrl-C stops."""
         )
         self._stage.chapter(
@@ -256,4 +258,11 @@ def _mark(holds: bool) -> tuple[str, str]:
 
 def _broker_configs(session_ms: int) -> dict[str, str | int | bool]:
     """Short sessions, for a tour has no 45 seconds to wait; otherwise the broker is as it always is."""
-    return {"group.min.session.timeout.ms": min(session_ms, 6_000), "group.initial.rebalance.delay.ms": 1_000}
+    return {
+        "group.min.session.timeout.ms": min(session_ms, 6_000),
+        "group.initial.rebalance.delay.ms": 1_000,
+        "group.consumer.min.session.timeout.ms": session_ms,
+        "group.consumer.session.timeout.ms": session_ms,
+        "group.consumer.min.heartbeat.interval.ms": 500,
+        "group.consumer.heartbeat.interval.ms": 500,
+    }

@@ -40,6 +40,7 @@ class GroupView:
     state: str
     members: tuple[str, ...]
     partitions: tuple[PartitionView, ...]
+    type: str = "classic"
 
     @property
     def lag(self) -> int:
@@ -85,7 +86,8 @@ async def look(admin: kohort.AsyncAdmin, group: str, topic: str, partitions: int
             )
         )
     state = "Empty" if there is None or there.state == "Dead" else there.state
-    return GroupView(state, tuple(one.client_id for one in members), tuple(views))
+    kind = "classic" if there is None else there.type
+    return GroupView(state, tuple(one.client_id for one in members), tuple(views), kind)
 
 
 def line(view: GroupView) -> str:
@@ -107,7 +109,7 @@ def draw(view: GroupView, company: Company, written: int) -> "RenderableType":
     group = company.place.group
     state = Text(view.state, _STABLE.get(view.state, "bold yellow"))
     head = Text.assemble(
-        ("group ", "dim"), (group, "bold"), "  ", state,
+        ("group ", "dim"), (group, "bold"), (f" {view.type}  ", "dim"), state,
         ("   orders written ", "dim"), f"{written:,}", ("   lag ", "dim"), f"{view.lag:,}",
     )  # fmt: skip
     colours = {name: member.colour for name, member in company.members.items()}

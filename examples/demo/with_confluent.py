@@ -1,7 +1,8 @@
 """An ordinary consumer, written with confluent-kafka (librdkafka). It, too, knows nothing of Kohort.
 
-    python with_confluent.py BOOTSTRAP TOPIC GROUP NAME SESSION_MS
+    python with_confluent.py BOOTSTRAP TOPIC GROUP NAME SESSION_MS [consumer]
 
+With ``consumer`` it speaks the new protocol of groups (KIP-848): one more setting; the broker has the times.
 What it has processed it tells as lines of JSON, [partition, offset, order]. Only what was reported is stored
 for the library to commit, once a second and before partitions are given up. SIGTERM lets it leave the
 group; the end of its standard input ends it at once.
@@ -22,10 +23,13 @@ def end_with_the_parent() -> None:
     os._exit(1)
 
 
-def main(bootstrap: str, topic: str, group: str, name: str, session_ms: str) -> None:
+def main(  # noqa: PLR0913  # the command line
+    bootstrap: str, topic: str, group: str, name: str, session_ms: str, protocol: str = "classic"
+) -> None:
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     threading.Thread(target=end_with_the_parent, daemon=True).start()
+    times = {"session.timeout.ms": int(session_ms), "heartbeat.interval.ms": 500}
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -34,8 +38,8 @@ def main(bootstrap: str, topic: str, group: str, name: str, session_ms: str) -> 
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": 1_000,
             "enable.auto.offset.store": False,
-            "session.timeout.ms": int(session_ms),
-            "heartbeat.interval.ms": 500,
+            "group.protocol": protocol,
+            **(times if protocol == "classic" else {}),
         }
     )
     with closing(consumer):

@@ -99,7 +99,7 @@ def test_the_picture_shows_members_and_lag(tmp_path: Path) -> None:
     drawn = io.StringIO()
     Console(file=drawn, width=80).print(draw(VIEW, company, written=46))
     lines = [" ".join(text.split()) for text in drawn.getvalue().splitlines()]
-    assert "group order-desk Stable orders written 46 lag 34" in lines
+    assert "group order-desk classic Stable orders written 46 lag 34" in lines
     assert "till-1 kafka-python 1 2 0" in lines
     assert "till-2 confluent-kafka gone 1" in lines
     assert "2 till-1 0 30 30 ████████████████████" in lines
