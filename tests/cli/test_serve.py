@@ -71,6 +71,7 @@ def test_logs_go_to_stderr_in_the_form_asked_for() -> None:
         lines = [json.loads(line) for line in process.stderr.read().splitlines()]
     assert {"time", "level", "logger", "message"} <= lines[0].keys()
     assert "node 1" in lines[0]["message"]
+    assert "MiB for requests and replies (queued.max.request.bytes)" in lines[1]["message"]
 
 
 def test_a_port_that_is_taken_is_one_line_and_exit_code_1() -> None:

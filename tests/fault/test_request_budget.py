@@ -114,8 +114,10 @@ def test_half_a_request_is_given_up_when_others_wait_for_its_room(
         other.post(produce_request("t", batch(LARGE)), 12)
         assert base_offset(other) == 0
         assert stalled.is_closed()
-        (line,) = [record.getMessage() for record in caplog.records if "queued.max" in record.getMessage()]
-        assert line.startswith(f"closed {stalled.address}: it held 5,000,")
+        lines = [record.getMessage() for record in caplog.records if "queued.max" in record.getMessage()]
+        assert lines[0].startswith("requests and replies hold 5,000,")
+        assert lines[1].startswith(f"closed {stalled.address}: it held 5,000,")
+        assert len(lines) == 2
 
 
 def test_while_nobody_needs_the_room_half_a_request_may_stay(start: Callable[..., Broker]) -> None:

@@ -1,9 +1,10 @@
 """What one broker owns apart from its sockets: the parts that handlers work with."""
 
 import asyncio
+import logging
 import shutil
 from concurrent.futures import Executor
-from functools import cached_property
+from functools import cached_property, partial
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ from kohort.security.acls import Authorizer
 if TYPE_CHECKING:
     from kohort.broker.coordinator import GroupCoordinator
     from kohort.broker.sasl_mechanisms import Users
+
+logger = logging.getLogger("kohort.memory")
 
 
 class BrokerState:
@@ -56,9 +59,14 @@ class BrokerState:
         )
         self.fetch_waiters = FetchWaiters()
         patience_s = self.configs.number("kohort.stalled.ms") / 1_000
-        self.budget = MemoryBudget(request_limit(self.configs), patience_s, asyncio.get_running_loop())
-        self.heavy_work = HeavyWork(executor)
         self.notices = Notices(clock)
+        self.budget = MemoryBudget(
+            request_limit(self.configs),
+            patience_s,
+            asyncio.get_running_loop(),
+            partial(self.notices.warn, logger, "requests that are not read at once", reason="full"),
+        )
+        self.heavy_work = HeavyWork(executor)
         self.endpoints = tuple(Endpoint(one, settings.overrides, self.budget) for one in settings.endpoints())
         self.users: Users
         self.authorizer = _authorizer(settings, catalog) if is_authorizer_on(settings.overrides) else None

@@ -45,3 +45,13 @@ def sessions_limit(configs: ConfigValues) -> int:
 def members_limit(configs: ConfigValues) -> int:
     """What the members of all groups may take together."""
     return _share(configs, "kohort.group.members.max.bytes", MEMBER_PARTS, LEAST_FOR_MEMBERS)
+
+
+def show_limits(configs: ConfigValues) -> str:
+    """The limits for the operator, with the settings that change them."""
+    mib = {
+        "requests and replies (queued.max.request.bytes)": request_limit(configs) // _MIB,
+        "members of groups (kohort.group.members.max.bytes)": members_limit(configs) // _MIB,
+        "fetch sessions (kohort.fetch.sessions.max.bytes)": sessions_limit(configs) // _MIB,
+    }
+    return ", ".join(f"{size:,} MiB for {use}" for use, size in mib.items())

@@ -73,8 +73,9 @@ class Loop(Protocol):
 class MemoryBudget:
     """Who holds how much, and who waits. One for a broker."""
 
-    def __init__(self, limit: int, patience_s: float, loop: Loop) -> None:
+    def __init__(self, limit: int, patience_s: float, loop: Loop, warn: Callable[[str], None]) -> None:
         self._loop = loop
+        self._warn = warn  # of the operator, who may want to give it more
         self.limit = limit
         self.used = 0
         self._patience_s = patience_s
@@ -132,6 +133,10 @@ class MemoryBudget:
         """Whether a request of this size may be read now; if not, ``may_be_read`` is called later."""
         if not self._fits(size) or self._is_overtaking(size):
             self._waiting[holder] = size
+            self._warn(
+                f"requests and replies hold {self.used:,} of {self.limit:,} bytes "
+                f"(queued.max.request.bytes): {self.waiting} more wait, the last of {size:,} bytes"
+            )
             self._look_after_it()
             return False
         self._enter(holder, size)

@@ -85,7 +85,7 @@ def loop() -> VirtualLoop:
 
 @pytest.fixture
 def budget(loop: VirtualLoop) -> MemoryBudget:
-    return MemoryBudget(LIMIT, PATIENCE_S, loop)
+    return MemoryBudget(LIMIT, PATIENCE_S, loop, print)
 
 
 def sent(budget: MemoryBudget, *sizes: int) -> list[Peer]:
@@ -95,11 +95,15 @@ def sent(budget: MemoryBudget, *sizes: int) -> list[Peer]:
 # Who waits
 
 
-def test_a_small_request_never_waits(budget: MemoryBudget) -> None:
+def test_a_small_request_never_waits_and_the_operator_hears_of_one_that_does(
+    budget: MemoryBudget, capsys: pytest.CaptureFixture[str]
+) -> None:
     sent(budget, *[MIB] * 100)
     assert budget.used == LIMIT
-    assert not Peer(budget).send(SMALL + 1).is_read
     assert Peer(budget).send(SMALL).is_read
+    assert capsys.readouterr().out == ""
+    assert not Peer(budget).send(SMALL + 1).is_read
+    assert f"of {LIMIT:,} bytes (queued.max.request.bytes)" in capsys.readouterr().out
 
 
 def test_large_requests_leave_a_quarter_to_the_others(budget: MemoryBudget) -> None:

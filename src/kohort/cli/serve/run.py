@@ -33,6 +33,7 @@ async def _run(settings: "Settings") -> int:
     import gc
     import logging
 
+    from kohort.broker.memory import show_limits
     from kohort.broker.server import Server
 
     stopping = stop_on_signals()
@@ -48,7 +49,9 @@ async def _run(settings: "Settings") -> int:
         from kohort.log.postgres.connections import Database
 
         where = str(Database.parse(settings.cluster))
-    logging.getLogger("kohort.serve").info("node %d serves %s", server.broker.node_id, where)
+    logger = logging.getLogger("kohort.serve")
+    logger.info("node %d serves %s", server.broker.node_id, where)
+    logger.info("memory: %s", show_limits(server.broker.configs))
     await stopping.wait()
     return await stop_within(STOP_SECONDS, server.stop)
 
