@@ -28,9 +28,9 @@ pytestmark = pytest.mark.slow
 _Producer, _Consumer = cast(Any, KafkaProducer), cast(Any, KafkaConsumer)
 _AioProducer, _AioConsumer = cast(Any, AIOKafkaProducer), cast(Any, AIOKafkaConsumer)
 
-LISTENERS = {"SASL_SSL": "SASL_SSL", "SSL": "SSL"}
-RECORDS = 100
-WAYS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER", "mutual TLS")
+LISTENERS = {"TLS": "OPEN", "mutual TLS": "SSL"}  # of the ways without a log-in
+RECORDS = 1_000
+WAYS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER", *LISTENERS)
 
 
 class ClientLogin(NamedTuple):
@@ -43,11 +43,11 @@ class ClientLogin(NamedTuple):
 
     @property
     def bootstrap(self) -> str:
-        return self.server.address("SSL" if self.way == "mutual TLS" else "SASL_SSL")
+        return self.server.address(LISTENERS.get(self.way, "SASL_SSL"))
 
     @property
     def protocol(self) -> str:
-        return "SSL" if self.way == "mutual TLS" else "SASL_SSL"
+        return "SSL" if self.way in LISTENERS else "SASL_SSL"
 
     @property
     def certificate(self) -> str | None:
@@ -80,13 +80,14 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningS
         sasl_enabled_mechanisms="SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER",
         sasl_oauthbearer_expected_issuer="https://issuer",
         sasl_oauthbearer_jwks_endpoint_url=keys.as_uri(),
-        ssl_client_auth="required",
+        listener_security_protocol_map="SASL_SSL:SASL_SSL,SSL:SSL,OPEN:SSL",
+        listener_name_ssl_ssl_client_auth="required",
         ssl_principal_mapping_rules="RULE:^CN=(.*)$/$1/",
         group_initial_rebalance_delay_ms="0",
         connection_failed_authentication_delay_ms="0",
         connections_max_reauth_ms="3000",
     )
-    with serving(*LISTENERS, settings=settings) as server:
+    with serving("SASL_SSL", *LISTENERS.values(), settings=settings) as server:
         yield server, certificates
 
 
@@ -156,7 +157,7 @@ def with_aiokafka(place: ClientLogin, topic: str) -> list[bytes]:
     async def work() -> list[bytes]:
         async with _AioProducer(**settings) as producer:
             for value in values():
-                await producer.send_and_wait(topic, value)
+                await producer.send(topic, value)
         found: list[bytes] = []
         consumer = _AioConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
         async with consumer:
@@ -176,6 +177,8 @@ def with_confluent(place: ClientLogin, topic: str) -> list[bytes]:
     }
     if place.certificate is not None:
         settings |= {"ssl.certificate.location": place.certificate, "ssl.key.location": place.certificate}
+    elif place.protocol == "SSL":
+        pass  # TLS is enough
     elif place.way == "OAUTHBEARER":
         settings |= {"sasl.mechanisms": place.way, "oauth_cb": lambda _: (place.token(), time.time() + 3_000)}
     else:
