@@ -1,13 +1,13 @@
 """Rights (security 4 and 5): what each API needs, and what a peer without rights gets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from tests.broker.asking import append, batch, create, metadata, produce, produce_request
 from tests.broker.exemplars import exemplar, versions
-from tests.broker.grouping import heartbeat_request
+from tests.broker.grouping import find, heartbeat_request
 from tests.broker.raw import Raw, Reply
 from tests.broker.security.secured import USERS, Login, RunningServer, serving
 
@@ -96,6 +96,17 @@ def rule(
     )
 
 
+EVERY_RULE = DeleteAclsFilter(
+    resource_type_filter=1,
+    resource_name_filter=None,
+    pattern_type_filter=1,
+    principal_filter=None,
+    host_filter=None,
+    operation=1,
+    permission_type=1,
+)
+
+
 def send(raw: Raw, request: Message) -> Reply:
     """In the newest version."""
     assert request.api_key is not None
@@ -122,7 +133,7 @@ def codes(message: Struct) -> set[int]:
     found: set[int] = set()
     for field in message.fields:
         value = getattr(message, field.name)
-        if field.name == "error_code":
+        if field.name.endswith("error_code"):
             found.add(value)
         for inner in value if isinstance(value, list) else [value]:
             if isinstance(inner, Struct):
@@ -171,6 +182,80 @@ def test_a_user_without_rights_is_refused_everything_and_changes_nothing(
     with locked.user("admin") as admin:
         (topic,) = metadata(admin, "t").topics
         assert (topic.error_code, len(topic.partitions)) == (0, 1)
+
+
+# Exactly what each API needs (security 5), for any name.
+READS_GROUP, DESCRIBES_GROUP = (GROUP, Operation.READ), (GROUP, Operation.DESCRIBE)
+READS, DESCRIBES = (TOPIC, Operation.READ), (TOPIC, Operation.DESCRIBE)
+DESCRIBES_CLUSTER, ALTERS_CLUSTER = (CLUSTER, Operation.DESCRIBE), (CLUSTER, Operation.ALTER)
+NEEDED: dict[ApiKey, tuple[tuple[AclResourceType, Operation], ...]] = {
+    ApiKey.PRODUCE: ((TOPIC, Operation.WRITE),),
+    ApiKey.FETCH: (READS,),
+    ApiKey.LIST_OFFSETS: (DESCRIBES,),
+    ApiKey.METADATA: (DESCRIBES,),
+    ApiKey.OFFSET_COMMIT: (READS_GROUP, READS),
+    ApiKey.OFFSET_FETCH: (DESCRIBES_GROUP, DESCRIBES),
+    ApiKey.FIND_COORDINATOR: (DESCRIBES_GROUP,),
+    ApiKey.JOIN_GROUP: (READS_GROUP,),
+    ApiKey.HEARTBEAT: (READS_GROUP,),
+    ApiKey.LEAVE_GROUP: (READS_GROUP,),
+    ApiKey.SYNC_GROUP: (READS_GROUP,),
+    ApiKey.DESCRIBE_GROUPS: (DESCRIBES_GROUP,),
+    ApiKey.CREATE_TOPICS: ((CLUSTER, Operation.CREATE), (TOPIC, Operation.DESCRIBE_CONFIGS)),
+    ApiKey.DELETE_TOPICS: ((TOPIC, Operation.DELETE),),
+    ApiKey.DELETE_RECORDS: ((TOPIC, Operation.DELETE),),
+    ApiKey.INIT_PRODUCER_ID: ((CLUSTER, Operation.IDEMPOTENT_WRITE),),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (DESCRIBES,),
+    ApiKey.DESCRIBE_ACLS: (DESCRIBES_CLUSTER,),
+    ApiKey.CREATE_ACLS: (ALTERS_CLUSTER,),
+    ApiKey.DELETE_ACLS: (ALTERS_CLUSTER,),
+    ApiKey.DESCRIBE_CONFIGS: (
+        (TOPIC, Operation.DESCRIBE_CONFIGS), (CLUSTER, Operation.DESCRIBE_CONFIGS),
+    ),
+    ApiKey.ALTER_CONFIGS: ((TOPIC, Operation.ALTER_CONFIGS),),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ((TOPIC, Operation.ALTER_CONFIGS),),
+    ApiKey.DESCRIBE_LOG_DIRS: (DESCRIBES_CLUSTER,),
+    ApiKey.CREATE_PARTITIONS: ((TOPIC, Operation.ALTER),),
+    ApiKey.DELETE_GROUPS: ((GROUP, Operation.DELETE),),
+    ApiKey.ELECT_LEADERS: (ALTERS_CLUSTER,),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (DESCRIBES_CLUSTER,),
+    ApiKey.OFFSET_DELETE: ((GROUP, Operation.DELETE), READS),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: ((CLUSTER, Operation.DESCRIBE_CONFIGS),),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (DESCRIBES_CLUSTER,),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (ALTERS_CLUSTER,),
+    ApiKey.DESCRIBE_PRODUCERS: (READS,),
+    ApiKey.DESCRIBE_TRANSACTIONS: ((AclResourceType.TRANSACTIONAL_ID, Operation.DESCRIBE),),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (READS_GROUP, DESCRIBES),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (DESCRIBES_GROUP,),
+    ApiKey.LIST_CONFIG_RESOURCES: ((CLUSTER, Operation.DESCRIBE_CONFIGS),),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (DESCRIBES,),
+    ApiKey.SHARE_GROUP_HEARTBEAT: (READS_GROUP,),
+    ApiKey.SHARE_GROUP_DESCRIBE: (DESCRIBES_GROUP,),
+    ApiKey.SHARE_FETCH: (READS_GROUP,),
+    ApiKey.SHARE_ACKNOWLEDGE: (READS_GROUP,),
+}  # fmt: skip
+OPEN = SILENT | {ApiKey.DESCRIBE_CLUSTER}  # they answer everyone, with what the user may see
+
+
+def rules_for(rights: Iterable[tuple[AclResourceType, Operation]]) -> list[AclCreation]:
+    return [rule(operation, kind, "kafka-cluster" if kind is CLUSTER else "*") for kind, operation in rights]
+
+
+def test_what_each_served_api_needs_is_known() -> None:
+    assert {*NEEDED, *OPEN} == {api.key for api in SERVED if api.rule != "free"}
+
+
+@pytest.mark.parametrize("key", NEEDED, ids=lambda key: key.name.lower())
+def test_an_api_needs_each_of_its_rights_and_nothing_more(cluster: Cluster, key: ApiKey) -> None:
+    newest = next(api.newest for api in SERVED if api.key == key)
+    with cluster.user("admin") as admin, cluster.user("alice") as alice:
+        find(admin, "g")  # its coordinator answers from now on
+        for left_out in (*NEEDED[key], None):
+            rules = rules_for(one for one in NEEDED[key] if one != left_out)
+            send(admin, CreateAclsRequest(creations=rules))
+            denied = DENIALS & codes(alice.send(exemplar(key, cluster.topic_id), newest))
+            assert bool(denied) is (left_out is not None), f"without {left_out}"
+            send(admin, DeleteAclsRequest(filters=[EVERY_RULE]))
 
 
 @each_version

@@ -8,7 +8,7 @@ from typing import Any
 from tests.broker.asking import create, metadata
 from tests.broker.exemplars import exemplar, versions
 from tests.broker.raw import Raw
-from tests.broker.security.test_acls import codes_of, named_twice
+from tests.broker.security.test_acls import EVERY_RULE, NEEDED, codes_of, named_twice, rules_for
 from tests.interop.scripts.secured import (
     CLOSED,
     Door,
@@ -32,7 +32,7 @@ from kohort.wire.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest
-from kohort.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from kohort.wire.messages.delete_acls import DeleteAclsRequest
 from kohort.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.messages.describe_acls import DescribeAclsRequest
 from kohort.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -148,12 +148,8 @@ def _stored(admin: Raw, asked: DescribeAclsRequest | None = None) -> set[tuple[o
 
 def forget(door: Door) -> None:
     """Take all rules away."""
-    everything = DeleteAclsFilter(
-        resource_type_filter=1, resource_name_filter=None, pattern_type_filter=1, principal_filter=None,
-        host_filter=None, operation=1, permission_type=1,
-    )  # fmt: skip
     with door.user("admin") as admin:
-        said(admin, DeleteAclsRequest(filters=[everything]))
+        said(admin, DeleteAclsRequest(filters=[EVERY_RULE]))
         while _stored(admin):
             continue
 
@@ -329,6 +325,23 @@ def every_api(door: Door) -> Seen:
     return seen
 
 
+def exact_rights(door: Door) -> Seen:
+    """Security scenario 50. Each version of each API with what it needs: nothing of it is denied."""
+    seen: Seen = []
+    topic_id = made(door, "t")
+    for key, rights in NEEDED.items():
+        store(door, *rules_for(rights))
+        for version in (version for one, version in versions() if one == key):
+            request = exemplar(key, topic_id)
+            if hasattr(request, "timeout_ms"):
+                request.timeout_ms = 30_000
+            with door.user("alice") as raw:
+                reply = said(raw, request, version)
+            seen += [(key.name, version, reply if reply == CLOSED else denials(reply))]
+        forget(door)
+    return seen
+
+
 # Requests that would change what the next ones see, once they are allowed, or wait for others.
 CHANGING = frozenset(
     {ApiKey.DELETE_TOPICS, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT}
@@ -391,6 +404,6 @@ SCRIPTS: dict[str, Callable[[Door], Seen]] = {
     one.__name__: one
     for one in (
         before_the_log_in, plain_tokens, raw_tokens, scram_messages, unsecured_tokens, sessions, users,
-        rules_that_cannot_be, verdicts, filters, every_api, repeats, super_user, existence,
+        rules_that_cannot_be, verdicts, filters, every_api, exact_rights, repeats, super_user, existence,
     )
 }  # fmt: skip
