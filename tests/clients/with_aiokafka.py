@@ -155,6 +155,8 @@ class AiokafkaMember:
             max_poll_interval_ms=membership.rebalance_ms,
             fetch_max_wait_ms=50,
             retry_backoff_ms=20,
+            # aiokafka 0.14 asks for no metadata when a ListOffsets is refused with NOT_LEADER_OR_FOLLOWER.
+            metadata_max_age_ms=1_000,
         )
         member = cls(loop, membership.name, consumer, watcher)
         await consumer.start()

@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 _FIRST_VERSION_WITH_GROUP_ERROR = 2
 _FIRST_VERSION_WITH_GROUPS = 8
 _GROUP_PRICE, _ROW_PRICE = 20, 3
+# From v2 on Kafka puts them into the error of the group alone. aiokafka 0.14 (v3) reads those of partitions
+# only: it would take "being loaded" for "nothing is committed", and begin at the start of the log.
+_REPEATED_FOR_PARTITIONS = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+}
 
 
 class AskedTopics(NamedTuple):
@@ -70,8 +77,13 @@ async def handle(broker: "BrokerState", request: OffsetFetchRequest, context: Co
 
 
 def refuse(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
+    topics = _refused(request, code) if code in _REPEATED_FOR_PARTITIONS else []
     return OffsetFetchResponse(
         error_code=code,
+        topics=[
+            OffsetFetchResponseTopic(name=topic.name, partitions=list(map(of_only_group, topic.partitions)))
+            for topic in topics
+        ],
         groups=[
             OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in request.groups
         ],
@@ -144,15 +156,9 @@ async def _as_single(
     request: OffsetFetchRequest, group: OffsetFetchResponseGroup, version: int, slice_: WorkSlice
 ) -> OffsetFetchResponse:
     """The same for one group; v1 has no place for its error but every partition asked for."""
-    if group.error_code and version < _FIRST_VERSION_WITH_GROUP_ERROR:
-        code = ErrorCode(group.error_code)
-        group.topics = [
-            OffsetFetchResponseTopics(
-                name=topic.name,
-                partitions=[nothing_fetched(index, code) for index in topic.partition_indexes],
-            )
-            for topic in request.topics or []
-        ]
+    code = ErrorCode(group.error_code)
+    if code and (version < _FIRST_VERSION_WITH_GROUP_ERROR or code in _REPEATED_FOR_PARTITIONS):
+        group.topics = _refused(request, code)
     response = OffsetFetchResponse(error_code=group.error_code)
     for topic in group.topics:
         entry = OffsetFetchResponseTopic(name=topic.name)
@@ -162,3 +168,13 @@ async def _as_single(
                 await asyncio.sleep(0)
             entry.partitions.append(of_only_group(part))
     return response
+
+
+def _refused(request: OffsetFetchRequest, code: ErrorCode) -> list[OffsetFetchResponseTopics]:
+    """The error for each partition asked for."""
+    return [
+        OffsetFetchResponseTopics(
+            name=topic.name, partitions=[nothing_fetched(index, code) for index in topic.partition_indexes]
+        )
+        for topic in request.topics or []
+    ]
