@@ -235,4 +235,4 @@ def feed(cluster: Cluster, start: int) -> None:
         for partition in range(PARTITIONS)
         for number in range(start, start + 10)
     ]
-    Confluent().produce(cluster.bootstrap, "orders", samples, Production())
+    Confluent().produce(cluster.bootstrap, "orders", samples, Production(idempotent=True))

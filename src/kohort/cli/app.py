@@ -69,6 +69,9 @@ def _in_one_line() -> Iterator[None]:
         if error.ctx is None or type(error).__name__ == "NoArgsIsHelpError":  # it shows the help
             raise
         hint = f"`{error.ctx.command_path} --help` lists what there is"
+        variable = getattr(getattr(error, "param", None), "envvar", None)
+        if variable and type(error).__name__ == "MissingParameter":
+            hint = f"or set {variable}; {hint}"
         raise typer.Exit(report(KohortError(error.format_message().rstrip("."), hint=hint), USAGE)) from None
 
 

@@ -254,6 +254,11 @@ def test_the_shell_can_complete_commands_options_and_choices(words: str, offered
             ["groups", "lst"],
             "No such command 'lst'. Did you mean 'list'? (`kohort groups --help` lists what there is)",
         ),
+        (
+            ["cluster", "status"],
+            "Missing argument 'URL' (or set KOHORT_CLUSTER;"
+            " `kohort cluster status --help` lists what there is)",
+        ),
         (["nope"], "No such command 'nope' (`kohort --help` lists what there is)"),
     ],
 )

@@ -4,10 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kohort.cli.limits import raise_file_limit
-from kohort.cli.running import guarded, on_loop, stop_on_signals, stop_within
+from kohort.cli.running import OK, guarded, on_loop, stop_on_signals, stop_within
 from kohort.cli.serve.options import ServeOptions, broker_settings, parse
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from kohort.broker.server import Server
     from kohort.broker.settings import Settings
 
 STOP_SECONDS = 10.0  # it takes less than 2; only a machine with much else to do needs more for a clean end
@@ -38,7 +41,8 @@ async def _run(settings: "Settings") -> int:
 
     stopping = stop_on_signals()
     server = Server(settings)
-    await server.start()
+    if not await _is_started(server, stopping, may_give_up=settings.cluster is not None):
+        return OK
     reload_on_hangup(server.reload_certificates)
     gc.freeze()  # what is loaded now stays: no collection has to look at it again
     gc.set_threshold(*_COLLECT_AFTER)
@@ -54,6 +58,23 @@ async def _run(settings: "Settings") -> int:
     logger.info("memory: %s", show_limits(server.broker.configs))
     await stopping.wait()
     return await stop_within(STOP_SECONDS, server.stop)
+
+
+async def _is_started(server: "Server", stopping: "asyncio.Event", *, may_give_up: bool) -> bool:
+    """False after a signal meanwhile: a node of a cluster may wait for its number without end."""
+    import asyncio
+
+    starting = asyncio.ensure_future(server.start())
+    signalled = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait({starting, signalled} if may_give_up else {starting}, return_when="FIRST_COMPLETED")
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait({starting})
+    signalled.cancel()
+    if starting.cancelled():
+        return False
+    starting.result()
+    return True
 
 
 def reload_on_hangup(reload: Callable[[], None]) -> None:

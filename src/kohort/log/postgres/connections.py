@@ -147,7 +147,7 @@ class Database:
         except asyncpg.InvalidAuthorizationSpecificationError as error:
             raise DatabaseError(
                 f"{self} does not let us in: {error}",
-                hint="give the password in PGPASSWORD or a passfile, and check pg_hba.conf",
+                hint="check the user; give the password in PGPASSWORD or a passfile; check pg_hba.conf",
             ) from error
         except asyncpg.InvalidCatalogNameError as error:
             raise DatabaseError(f"{self}: {error}", hint="create the database first") from error
@@ -183,6 +183,10 @@ class Database:
             yield
         except DatabaseError:
             raise
+        except OSError as error:
+            raise DatabaseError(
+                f"{self} cannot be reached: {text_of(error)}", hint="check that PostgreSQL runs there"
+            ) from error
         except FAULTS as error:
             raise DatabaseError(f"{self}: {text_of(error)}") from error
 

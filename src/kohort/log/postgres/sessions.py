@@ -119,7 +119,12 @@ class Session:
     async def register(self) -> None:
         """Begin a session; waits while a living one has the node id that was asked for."""
         while not await self._try_to_register():
-            logger.warning("node %s is alive; waiting until its session ends", self._address.node_id)
+            logger.warning(
+                "node %s is alive in %s; waiting until its session ends (if it is another node, start this"
+                " one with another --node-id, or with none)",
+                self._address.node_id,
+                self.database,
+            )
             await self._outlive_node_id()
         logger.info("session %d of node %d in %s", self.session, self.node_id, self.database)
 
