@@ -1,6 +1,6 @@
 """Pictures of a lake: rows in, a description of a chart (Vega-Lite) out. Pure; ``report`` draws them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -9,6 +9,8 @@ Chart = dict[str, Any]
 
 _SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"  # a name, not an address that is opened
 _UTC: Final = {"type": "utc"}
+_HOURS: Final = "utcFormat(datum.value, {hours: '%H:%M', minutes: '%H:%M'})"  # else 15:20 is 03:20
+_TIME: Final = {"type": "temporal", "scale": _UTC, "title": None, "axis": {"labelExpr": _HOURS}}
 _ROW_HEIGHT: Final = 22
 _MOST_ROWS: Final = 40
 _LABELS: Final = 24  # as many numbers as fit side by side
@@ -34,7 +36,7 @@ def timeline(rebalances: Sequence[Row]) -> Chart:
     A rebalance is a mark in the colour of its cause, as wide as it took; a generation is a line with its
     number, if there is room for it.
     """
-    time: Chart = {"type": "temporal", "scale": _UTC, "title": None}
+    time: Chart = dict(_TIME)
     cause: Chart = {"field": "trigger", "type": "nominal", "title": "cause"}
     return {
         "encoding": {"y": {"field": "group_id", "type": "nominal", "title": None}},
@@ -133,7 +135,7 @@ def lag(samples: Sequence[Row]) -> Chart:
         "data": {"values": list(samples)},
         "mark": {"type": "line", "interpolate": "step-after"},
         "encoding": {
-            "x": {"field": "at", "type": "temporal", "scale": _UTC, "title": None},
+            "x": _TIME | {"field": "at"},
             "y": {"field": "lag", "type": "quantitative", "title": "records"},
             "color": {"field": "group_id", "type": "nominal", "title": "group"},
         },
@@ -155,10 +157,13 @@ def lost_time(causes: Sequence[Row]) -> Chart:
 
 
 def members(sessions: Sequence[Row]) -> Chart:
-    """From when to when each member was in its group; at most forty sessions, the newest."""
+    """From when to when each member was in its group; at most forty sessions, the newest.
+
+    Members of one name that were there at the same time have lines of their own: "worker", "worker (2)".
+    """
     newest = sorted(sessions, key=lambda one: one["joined"])[-_MOST_ROWS:]
     return {
-        "data": {"values": newest},
+        "data": {"values": list(_side_by_side(newest))},
         "mark": {"type": "bar", "height": 10},
         "encoding": {
             "y": {
@@ -167,12 +172,23 @@ def members(sessions: Sequence[Row]) -> Chart:
                 "title": None,
                 "sort": {"field": "joined", "op": "min"},
             },
-            "x": {"field": "joined", "type": "temporal", "scale": _UTC, "title": None},
+            "x": _TIME | {"field": "joined"},
             "x2": {"field": "left"},
             "color": {"field": "group_id", "type": "nominal", "title": "group"},
         },
         "height": {"step": _ROW_HEIGHT},
     }
+
+
+def _side_by_side(sessions: Sequence[Row]) -> Iterator[Row]:
+    """The sessions with a number in the name of each that begins before the one of that name has ended."""
+    ends: dict[tuple[str, int], str] = {}
+    for one in sessions:
+        number = 1
+        while ends.get((one["member"], number), "") > one["joined"]:
+            number += 1
+        ends[one["member"], number] = one["left"]
+        yield one if number == 1 else {**one, "member": f"{one['member']} ({number})"}
 
 
 def commits(counts: Sequence[Row]) -> Chart:

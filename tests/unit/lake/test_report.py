@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kohort.lake.pictures import generations, members, phases
-from kohort.lake.report import page, summary
+from kohort.lake.pictures import generations, lag, members, phases
+from kohort.lake.report import page, picture, summary
 
 T = "2026-01-01T00:0{}:00+00:00"
 
@@ -157,9 +157,25 @@ def test_phases_are_shown_where_they_are_known() -> None:
 
 @pytest.mark.parametrize("step", [1, -1])
 def test_of_many_sessions_the_newest_are_drawn_in_whatever_order_they_come(step: int) -> None:
-    came = [{"joined": f"2026-01-01T00:{number:02}:00+00:00"} for number in range(50)]
+    times = [f"2026-01-01T00:{number:02}:00+00:00" for number in range(50)]
+    came = [{"member": "worker", "joined": one, "left": one} for one in times]
     drawn = members(came[::step])["data"]["values"]
     assert [row["joined"] for row in drawn] == [row["joined"] for row in came[10:]]
+
+
+def test_members_of_one_name_have_a_line_each_while_they_are_there_together() -> None:
+    stays = (("a", 1, 5), ("a", 2, 3), ("b", 2, 9), ("a", 4, 6), ("a", 6, 7))
+    came = [
+        {"member": name, "joined": T.format(joined), "left": T.format(left)} for name, joined, left in stays
+    ]
+    assert [row["member"] for row in members(came)["data"]["values"]] == ["a", "a (2)", "b", "a (2)", "a"]
+
+
+def test_times_of_the_day_are_written_as_in_the_tables() -> None:
+    came = [{"group_id": "g", "lag": 1, "at": f"2026-01-01T{hour}:00:00+00:00"} for hour in (14, 16)]
+    drawn = picture("Lag", "lag", lag, came)
+    assert "15:00" in drawn
+    assert "03:00" not in drawn
 
 
 def test_a_lake_without_rows_has_a_page() -> None:
