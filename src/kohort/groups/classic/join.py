@@ -33,6 +33,8 @@ def join(command: Join, out: Outcome) -> None:
         _refuse(command, error, out)
     elif consumer.members:
         join_classic_member(consumer, command, out)
+    elif command.member_id:
+        _refuse(command, ErrorCode.UNKNOWN_MEMBER_ID, out)
     else:
         empty_to_classic(consumer, command, out)
         _join_classic_group(command, error, out)

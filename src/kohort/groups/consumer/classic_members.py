@@ -3,7 +3,7 @@
 from kohort.assign.protocol import PROTOCOL_TYPE, Subscription, decode_subscription
 from kohort.groups.causes import KindChanged, MemberLeft
 from kohort.groups.classic.rebalance import prepare_rebalance
-from kohort.groups.commands import Join, Leave, Leaver, Sync
+from kohort.groups.commands import NO_MEMBER, Join, Leave, Leaver, Sync
 from kohort.groups.consumer.assignment import MemberState
 from kohort.groups.consumer.events import ClassicDetails, ConsumerMemberDetails
 from kohort.groups.consumer.heartbeat import keep_alive
@@ -44,11 +44,11 @@ def join_classic_member(group: ConsumerGroup, command: Join, out: Outcome) -> No
     """Answered at once: nothing waits for other members, and there is no leader."""
     error = _check_join(group, command, out)
     if not error and not command.member_id and command.requires_known_member_id:
-        _refuse(command, ErrorCode.MEMBER_ID_REQUIRED, MemberId(command.fresh_id), out)
+        _refuse(command, ErrorCode.MEMBER_ID_REQUIRED, out, MemberId(command.fresh_id))
         return
     subscription = _read(command) if not error else None
     if subscription is None:
-        _refuse(command, error or ErrorCode.INCONSISTENT_GROUP_PROTOCOL, command.member_id, out)
+        _refuse(command, error or ErrorCode.INCONSISTENT_GROUP_PROTOCOL, out)
         return
     member_id = command.member_id or MemberId(command.fresh_id)
     instance = command.instance_id
@@ -65,10 +65,11 @@ def join_classic_member(group: ConsumerGroup, command: Join, out: Outcome) -> No
     if group.has_room(member_id, update.details, out.state.settings.max_bytes):
         _update(command, update, out)
     else:
-        _refuse(command, ErrorCode.GROUP_MAX_SIZE_REACHED, command.member_id, out)
+        _refuse(command, ErrorCode.GROUP_MAX_SIZE_REACHED, out)
 
 
-def _refuse(command: Join, error: ErrorCode, member_id: MemberId, out: Outcome) -> None:
+def _refuse(command: Join, error: ErrorCode, out: Outcome, member_id: MemberId = NO_MEMBER) -> None:
+    """Unlike a classic group, a consumer group does not repeat the member's id in a refusal."""
     out.reply(command.reply_to, JoinReply(error=error, member_id=member_id))
 
 
@@ -126,11 +127,12 @@ def _details(
 def _update(command: Join, update: MemberUpdate, out: Outcome) -> None:
     known = update.known
     before = known.current if known is not None else None
-    spoke_consumer = known is not None and not known.is_classic
+    # As in Kafka, a dynamic member that changes its protocol under its id downgrades nothing yet.
+    is_replaced = known is not None and not known.is_classic and command.instance_id is not None
     names = known.details.names if known is not None else ()
     settled = update_member(update, out)
     if isinstance(settled, ErrorCode):
-        _refuse(command, settled, command.member_id, out)
+        _refuse(command, settled, out)
         return
     group_id, member_id = command.group_id, update.member_id
     keep_alive(update, before, out)
@@ -138,7 +140,7 @@ def _update(command: Join, update: MemberUpdate, out: Outcome) -> None:
     assert group is not None
     cause = KindChanged(member_id, "classic")
     everyone = tuple(group.members.values())
-    classic = maybe_downgrade(group, everyone, cause, out) if spoke_consumer else None
+    classic = maybe_downgrade(group, everyone, cause, out) if is_replaced else None
     if classic is None:
         await_request(out.state, group, group.members[member_id], SYNC_AWAITED, out.now.instant)
     elif names != update.details.names:

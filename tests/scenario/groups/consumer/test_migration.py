@@ -67,13 +67,14 @@ class Mixed(ConsumerScenario):
         assert isinstance(reply, JoinReply)
         return reply
 
-    def send_join(self, member_id: str) -> ReplyTo:
+    def send_join(self, member_id: str, *protocols: str) -> ReplyTo:
         """A classic JoinGroup that may wait."""
+        metadata = encode_subscription(Subscription((T,)), 1)
         join = Join(
             reply_to=self.next_request(),
             group_id=self.group_id,
             member_id=MemberId(member_id),
-            protocols=(Protocol("cooperative-sticky", encode_subscription(Subscription((T,)), 1)),),
+            protocols=tuple(Protocol(each, metadata) for each in protocols or ("cooperative-sticky",)),
             session_timeout_ms=10_000,
             rebalance_timeout_ms=30_000,
             client_id="classic",
@@ -213,6 +214,21 @@ def test_classic_members_that_wait_are_sent_back_to_join_when_the_group_is_upgra
     group.join("new")
     assert group.node.replies[waiting] == SyncReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
     assert set(group.group.members) == {one, two, "new"}
+
+
+def test_a_member_that_waits_with_another_protocol_forbids_no_upgrade() -> None:
+    """Given a group whose protocol is "a", and a member that waits with "b" only, when a consumer-protocol
+    member joins, then both are members of the consumer group."""
+    group = Mixed(t=4)
+    first = group.send_join("", "a", "b")
+    group.node.sleep(3_000)
+    one = group.node.replies[first].member_id
+    assert group.node.replies[first].protocol_name == "a"
+    waiting = group.send_join("", "b")
+    assert waiting not in group.node.replies
+    assert group.join("new").error is ErrorCode.NONE
+    assert len(group.group.members) == 3
+    assert one in group.group.members
 
 
 def test_no_timer_of_the_consumer_group_is_left_when_it_is_classic_again() -> None:

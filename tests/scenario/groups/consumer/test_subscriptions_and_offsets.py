@@ -71,7 +71,7 @@ def test_an_expression_is_given_up() -> None:
 
 
 def test_the_assignor_of_the_majority_counts() -> None:
-    """Modern scenario 66. Two members vote range, one uniform: range; none: uniform."""
+    """Modern scenario 66. Two members vote range, one uniform: range; none, or a tie: uniform."""
     group = ConsumerScenario(t=2)
     group.join("a")
     assert group.group.preferred_assignor(("uniform", "range")) == "uniform"
@@ -79,6 +79,8 @@ def test_the_assignor_of_the_majority_counts() -> None:
     group.join("c", assignor="range")
     group.join("d", assignor="uniform")
     assert group.group.preferred_assignor(("uniform", "range")) == "range"
+    group.join("e", assignor="uniform")
+    assert group.group.preferred_assignor(("uniform", "range")) == "uniform"
 
 
 def test_surplus_members_are_stable_without_partitions() -> None:
