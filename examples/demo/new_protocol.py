@@ -23,7 +23,7 @@ LIBRARY = "confluent-kafka"
 async def new_protocol(stage: Stage, company: Company, shop: Shop, partitions: int) -> None:
     """A newcomer and a kill in a consumer group, and what they cost in both kinds of groups.
 
-    ``company`` is the classic group whose last two rebalances were a newcomer and a kill.
+    ``company`` is the classic group in which the same has just happened.
     """
     desk = Company(replace(company.place, group=GROUP, protocol="consumer"))
     async with AsyncExitStack() as running:
@@ -63,7 +63,7 @@ async def _compare(stage: Stage, company: Company, desk: Company) -> None:
     stage.say("Why it rebalanced, as the journal tells it:")
     await stage.run(desk.place.bootstrap, "groups", "why", GROUP, "--last", "2")
     await stage.read(12)
-    costs = [await _last_two(each) for each in (company, desk)]
+    costs = [await _costs(each) for each in (company, desk)]
     stage.say("")
     stage.say("What both stories cost, in partition-seconds without an owner:")
     stage.console.print(_table([company.place.protocol, desk.place.protocol], costs))
@@ -74,17 +74,21 @@ async def _compare(stage: Stage, company: Company, desk: Company) -> None:
     await stage.read(10)
 
 
-async def _last_two(company: Company) -> list[float]:
-    """The partition-seconds without an owner of the last two rebalances, oldest first."""
+async def _costs(company: Company) -> list[float]:
+    """The partition-seconds without an owner of the last newcomer, and of the last member that was lost."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "kohort.cli.main", "groups", "why", company.place.group),
-        *("--last", "2", "--json", "--bootstrap", company.place.bootstrap),
+        *("--last", "20", "--json", "--bootstrap", company.place.bootstrap),
         stdout=asyncio.subprocess.PIPE,
     )
     printed, _ = await process.communicate()
     if process.returncode:
         raise KohortError(f"`kohort groups why --json` ended with {process.returncode}")
-    return [one["without_owner_ms"] / 1_000 for one in json.loads(printed)["rebalances"]]
+    newest_first = json.loads(printed)["rebalances"][::-1]
+    return [
+        next(one["without_owner_ms"] for one in newest_first if one[change]) / 1_000
+        for change in ("members_added", "members_removed")
+    ]
 
 
 def _table(protocols: Sequence[str], costs: Sequence[Sequence[float]]) -> Table:

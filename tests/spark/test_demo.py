@@ -164,6 +164,9 @@ def test_the_tour_ends_well_without_java_and_leaves_nothing_behind(tmp_path: Pat
     assert tour.returncode == 0, tour.stdout + tour.stderr
     assert re.search(r"[\d,]+ orders were written: none missing", tour.stdout)
     assert re.search(r"session of till-2-…\w+ expired", tour.stdout)
+    assert re.search(
+        r"^ ?classic +[\d.,]+ +[\d.,]+ *\n ?consumer +[\d.,]+ +[\d.,]+", tour.stdout, re.MULTILINE
+    )
     assert "✓ the archive has each of them exactly once" in tour.stdout
     assert "\x1b" not in tour.stdout, "plain lines where there is no terminal"
     assert not list(tmp_path.glob("kohort-demo-*"))
