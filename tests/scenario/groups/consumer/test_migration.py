@@ -313,6 +313,17 @@ def test_a_static_member_goes_back_to_the_classic_protocol() -> None:
     assert partitions(group.sync(joined.member_id, 1)) == [0, 1]
 
 
+def test_a_static_member_goes_back_with_another_subscription() -> None:
+    """Modern-groups 14.3. Given that it also subscribes to other topics, then the classic group rebalances,
+    and the member gets the generation that it rebalances from."""
+    group = Mixed(t=2, other=1)
+    group.join("m1", instance="i1", names=["other"])
+    joined = group.classic_join("", instance="i1")
+    assert (joined.error, joined.generation) == (ErrorCode.NONE, 2)
+    assert group.phase is Phase.PREPARING_REBALANCE
+    assert group.classic_beat(joined.member_id, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_other_protocols_do_not_mix() -> None:
     """Modern scenario 82. Given JoinGroup with protocol type connect, or without a common protocol, then
     INCONSISTENT_GROUP_PROTOCOL."""
