@@ -28,22 +28,6 @@ def test_e17_what_two_claim_is_withheld_from_all() -> None:
     assert cooperative(topics("t:3"), members) == {"c1": "t-1", "c2": "t-2", "c3": ""}
 
 
-def test_with_mixed_subscriptions_too_what_two_claim_is_withheld_from_all() -> None:
-    members = holding(group({"c1": "t", "c2": "t u"}), {"c1": "t-0", "c2": "t-0 u-0"})
-    assert cooperative(topics("t:1 u:1"), members) == {"c1": "", "c2": "u-0"}
-
-
-def test_with_mixed_subscriptions_what_moves_waits_for_its_owner() -> None:
-    members = holding(group({"c1": "t", "c2": "t u"}), {"c2": "t-0 t-1 u-0"})
-    assert cooperative(topics("t:2 u:1"), members) == {"c1": "", "c2": "t-1 u-0"}
-
-
-def test_an_outdated_claim_does_not_get_what_its_live_owner_holds() -> None:
-    claimed = {"c1": "t-0 t-1 t-2", "c2": "t-0 t-1 t-2"}
-    members = holding(group({"c1": "t", "c2": "t u"}), claimed, c1=10, c2=9)
-    assert cooperative(topics("t:3 u:1"), members) == {"c1": "t-1 t-2", "c2": "u-0"}
-
-
 def test_the_generation_of_the_subscription_outranks_that_of_the_user_data() -> None:
     wishes = group({"c1": "t", "c2": "t"})
     older = replace(wishes[MemberId("c1")], owned=partitions("t-0"), generation=Generation(3))
@@ -69,10 +53,3 @@ def test_an_assignor_that_hands_over_too_early_is_refused() -> None:
     early = {MemberId("c1"): Assignment(partitions("t-0")), MemberId("c2"): Assignment(partitions("t-1"))}
     with pytest.raises(UnsafeAssignmentError, match=r"t-1 was assigned to 'c2' while 'c1' still owns it"):
         check_hand_over(members, early)
-
-
-def test_what_cooperative_sticky_assigns_can_be_handed_over() -> None:
-    members = holding(group(FOUR), OF_TWO)
-    result = CooperativeStickyAssignor().assign(SEVEN, members)
-    check_hand_over(members, result)
-    assert set(result) == set(members)

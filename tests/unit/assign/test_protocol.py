@@ -40,20 +40,6 @@ ASSIGNMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("version", "text", "subscription"), SUBSCRIPTIONS)
-def test_subscriptions_of_each_version_round_trip(
-    version: int, text: str, subscription: Subscription
-) -> None:
-    assert encode_subscription(subscription, version) == bytes.fromhex(text)
-    assert decode_subscription(bytes.fromhex(text)) == subscription
-
-
-@pytest.mark.parametrize(("text", "assignment"), ASSIGNMENTS)
-def test_assignments_round_trip(text: str, assignment: Assignment) -> None:
-    assert encode_assignment(assignment) == bytes.fromhex(text)
-    assert decode_assignment(bytes.fromhex(text)) == assignment
-
-
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_assignments_of_other_versions_have_the_same_body(version: int) -> None:
     blob = encode_assignment(Assignment(OWNED, b"x"), version)

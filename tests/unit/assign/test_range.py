@@ -43,52 +43,6 @@ def test_e5_co_partitioning_outranks_racks() -> None:
     assert assigned(RangeAssignor(), cluster, members) == {"C0": "t-0 u-0", "C1": "t-1 u-1"}
 
 
-def test_topics_alike_in_racks_and_size_are_matched_together() -> None:
-    cluster = topics("t:4 u:4", {"t": "a b a b", "u": "a,b b a b"})
-    members = group({"C0": "t u", "C1": "t u"}, C0="b", C1="a")
-    expected = {"C0": "t-1 t-3 u-1 u-3", "C1": "t-0 t-2 u-0 u-2"}
-    assert assigned(RangeAssignor(), cluster, members) == expected
-
-
-def test_matching_together_leaves_what_nobody_is_near_to_the_plain_pass() -> None:
-    cluster = topics("t:3 u:3", {"t": "c b a", "u": "c b a"})
-    members = group({"C0": "t u", "C1": "t u"}, C0="a", C1="b")
-    assert assigned(RangeAssignor(), cluster, members) == {"C0": "t-0 t-2 u-0 u-2", "C1": "t-1 u-1"}
-
-
-def test_a_full_member_gets_no_more_although_it_is_near() -> None:
-    cluster = topics("t:4 u:4", {"t": "a a a b", "u": "a a a b"})
-    members = group({"C0": "t u", "C1": "t u"}, C0="a", C1="b")
-    assert assigned(RangeAssignor(), cluster, members) == {"C0": "t-0 t-1 u-0 u-1", "C1": "t-2 t-3 u-2 u-3"}
-
-
-def test_a_member_without_a_rack_matches_every_partition() -> None:
-    cluster = topics("t:4", {"t": "a b a b"})
-    members = group({"C0": "t", "C1": "t"}, C1="a")
-    assert assigned(RangeAssignor(), cluster, members) == {"C0": "t-0 t-1", "C1": "t-2 t-3"}
-
-
-def test_the_extra_partition_goes_to_the_first_member_that_is_near() -> None:
-    cluster = topics("t:3", {"t": "b b b"})
-    near_all = group({"C0": "t", "C1": "t"}, C0="a", C1="b")
-    assert assigned(RangeAssignor(), cluster, near_all) == {"C0": "t-0 t-1", "C1": "t-2"}, "b is everywhere"
-    cluster = topics("t:3", {"t": "b b a"})
-    members = group({"C0": "t", "C1": "t"}, C0="c", C1="b")
-    assert assigned(RangeAssignor(), cluster, members) == {"C0": "t-2", "C1": "t-0 t-1"}
-
-
-def test_racks_nobody_is_in_do_not_matter() -> None:
-    cluster = topics("t:4", {"t": "a b a b"})
-    members = group({"C0": "t", "C1": "t"}, C0="x", C1="y")
-    assert assigned(RangeAssignor(), cluster, members) == {"C0": "t-0 t-1", "C1": "t-2 t-3"}
-
-
-def test_a_topic_that_does_not_meet_the_condition_is_cut_plainly() -> None:
-    cluster = topics("t:4 u:2", {"t": "a b a b", "u": "a,b a,b"})
-    members = group({"C0": "t u", "C1": "t u"}, C0="b", C1="a")
-    assert assigned(RangeAssignor(), cluster, members) == {"C0": "t-1 t-3 u-0", "C1": "t-0 t-2 u-1"}
-
-
 def test_unknown_topics_are_skipped_and_everybody_has_an_entry() -> None:
     members = group({"C0": "t gone", "C1": "gone", "C2": ""})
     assert assigned(RangeAssignor(), topics("t:2 gone:0"), members) == {"C0": "t-0 t-1", "C1": "", "C2": ""}

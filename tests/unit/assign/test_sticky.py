@@ -81,40 +81,6 @@ def test_e20_nothing_moves_where_no_move_helps() -> None:
     assert sticky(cluster, holding(group(wishes), held)) == held
 
 
-def test_of_three_claimants_the_newest_keeps_it() -> None:
-    members = holding(
-        group(dict.fromkeys(["c1", "c2", "c3"], "t")),
-        dict.fromkeys(["c1", "c2", "c3"], "t-0"),
-        c1=5,
-        c2=5,
-        c3=6,
-    )
-    assert sticky(topics("t:1"), members) == {"c1": "", "c2": "", "c3": "t-0"}
-
-
-def test_a_topic_made_anew_with_fewer_partitions_is_assigned_once() -> None:
-    held = {"c1": "t-0 t-2 t-4", "c2": "t-1 t-3 t-5"}
-    assert sticky(topics("t:2"), holding(group({"c1": "t", "c2": "t"}), held)) == {"c1": "t-0", "c2": "t-1"}
-    odd = holding(group({"c1": "t", "c2": "t u"}), held)
-    assert sticky(topics("t:2 u:1"), odd) == {"c1": "t-0", "c2": "t-1 u-0"}
-
-
-def test_a_topic_that_is_gone_is_not_kept() -> None:
-    assert sticky(topics("t:2"), holding(group({"c1": "t"}), {"c1": "t-0 gone-0"})) == {"c1": "t-0 t-1"}
-
-
-def test_topics_nobody_wants_any_more_are_not_kept() -> None:
-    members = holding(group({"c1": "t"}), {"c1": "t-0 old-0"})
-    assert sticky(topics("t:1 old:1"), members) == {"c1": "t-0"}
-
-
-def test_a_member_that_wants_nothing_gets_nothing_in_any_order() -> None:
-    wishes = {"c1": "t", "c2": "", "c3": "t"}
-    expected = {"c1": "t-0 t-2", "c2": "", "c3": "t-1"}
-    for order in (["c1", "c2", "c3"], ["c2", "c1", "c3"], ["c3", "c1", "c2"]):
-        assert sticky(topics("t:3"), group({member: wishes[member] for member in order})) == expected
-
-
 def test_nobody_and_nothing_are_assigned_too() -> None:
     assert sticky(topics("t:3"), {}) == {}
     assert sticky(topics(""), group({"c1": "t", "c2": "t"})) == {"c1": "", "c2": ""}
