@@ -82,11 +82,6 @@ def test_a_good_batch_is_stored_as_it_came(codec: Codec, rules: ProduceRules) ->
     assert check_produced(memoryview(batch), rules).replacement is None
 
 
-@pytest.mark.parametrize("blob", [b"", b"\x00" * 60, BATCH[:-1], BATCH + b"\x00", BATCH + BATCH])
-def test_anything_but_one_batch_is_an_invalid_record(blob: bytes) -> None:
-    assert refusal(blob).code is ErrorCode.INVALID_RECORD
-
-
 @pytest.mark.parametrize(
     ("batch", "code"),
     [
@@ -112,12 +107,6 @@ def test_a_bad_header_is_refused(batch: bytes, code: ErrorCode, rules: ProduceRu
     assert refused.code is code
     # Of these, Kafka blames a record only for a timestamp.
     assert bool(refused.record_errors) == (code is ErrorCode.INVALID_TIMESTAMP)
-
-
-def test_zstd_needs_version_7_of_produce() -> None:
-    batch = build_batch(RECORDS, BatchFields(codec=Codec.ZSTD))
-    assert refusal(batch, RULES._replace(api_version=6)).code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    assert check_produced(batch, RULES._replace(api_version=7)).replacement is None
 
 
 def test_a_batch_may_be_as_large_as_the_limits_and_no_larger() -> None:
@@ -210,34 +199,6 @@ def test_more_than_a_million_records_need_a_byte_each(monkeypatch: pytest.Monkey
         assert "10000 records" in str(refused)
 
 
-@pytest.mark.parametrize("rules", [RULES, SHALLOW])
-def test_records_without_a_key_are_named_in_a_compacted_topic(rules: ProduceRules) -> None:
-    records = [NewRecord(NOW, key, b"v") for key in (None, b"k", None, b"")]
-    refused = refusal(build_batch(records), rules._replace(compacted=True))
-    assert refused.code is ErrorCode.INVALID_RECORD
-    assert [place for place, _ in refused.record_errors] == [0, 2]
-    assert check_produced(BATCH, rules._replace(compacted=True)).replacement is None
-
-
-@pytest.mark.parametrize("rules", [RULES, SHALLOW])
-def test_a_topic_of_append_time_stamps_the_batch(rules: ProduceRules) -> None:
-    produced = check_produced(BATCH, rules._replace(log_append_time=True, now=NOW + 77))
-    assert [record.timestamp for record in stored(produced)] == [NOW + 77] * 3
-    assert produced.header.is_log_append_time
-
-
-def test_a_client_may_not_claim_append_time_where_the_broker_sets_it() -> None:
-    refused = refusal(altered(attributes=0x08), RULES._replace(log_append_time=True))
-    assert refused.code is ErrorCode.INVALID_TIMESTAMP
-
-
-@pytest.mark.parametrize("rules", [RULES, SHALLOW])
-def test_a_clients_claim_of_append_time_is_dropped_elsewhere(rules: ProduceRules) -> None:
-    produced = check_produced(altered(attributes=0x08), rules)
-    assert plain(stored(produced)) == plain(read_records(BATCH))
-    assert not produced.header.is_log_append_time
-
-
 def test_a_wrong_newest_timestamp_is_put_right() -> None:
     produced = check_produced(altered(max_timestamp=NOW + 50), RULES)
     assert produced.header.max_timestamp == NOW
@@ -258,22 +219,6 @@ def test_timestamps_out_of_range_are_named(before: int, after: int, places: list
             assert check_produced(BATCH, bounded).replacement is None
 
 
-def test_a_header_too_far_ahead_is_refused_without_a_look_at_the_records() -> None:
-    assert refusal(BATCH, SHALLOW._replace(now=NOW - 3_600_001)).code is ErrorCode.INVALID_TIMESTAMP
-    assert check_produced(BATCH, SHALLOW._replace(now=NOW - 3_600_000)).replacement is None
-
-
-def test_a_record_without_a_timestamp_is_never_out_of_range() -> None:
-    batch = build_batch([NewRecord(-1, b"k", b"v"), NewRecord(NOW, b"k", b"v")])
-    assert check_produced(batch, RULES._replace(timestamp_before_max_ms=10)).replacement is None
-
-
-def test_append_time_makes_timestamps_irrelevant() -> None:
-    rules = RULES._replace(log_append_time=True, timestamp_before_max_ms=0, timestamp_after_max_ms=0)
-    assert stored(check_produced(BATCH, rules))[0].timestamp == NOW
-    assert stored(check_produced(BATCH, rules._replace(deep=False)))[0].timestamp == NOW
-
-
 @pytest.mark.parametrize("wanted", Codec)
 @pytest.mark.parametrize("sent", Codec)
 def test_a_topic_with_its_own_codec_gets_it(sent: Codec, wanted: Codec) -> None:
@@ -284,12 +229,6 @@ def test_a_topic_with_its_own_codec_gets_it(sent: Codec, wanted: Codec) -> None:
         return
     assert stored(produced) == read_records(batch)
     assert (produced.header.codec, produced.header.base_sequence) == (wanted, 9)
-
-
-def test_a_batch_that_another_codec_makes_too_large_is_refused() -> None:
-    batch = build_batch([NewRecord(NOW, None, bytes(10_000))], BatchFields(codec=Codec.ZSTD))
-    refused = refusal(batch, RULES._replace(max_message_bytes=1_000, codec=Codec.NONE))
-    assert refused.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize("codec", Codec)

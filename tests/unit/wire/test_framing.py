@@ -28,38 +28,6 @@ def drain(buffer: FrameBuffer) -> list[bytes]:
     return frames
 
 
-def test_many_frames_in_one_piece_come_out_one_by_one() -> None:
-    bodies = [struct.pack(">hi", ApiKey.HEARTBEAT, number) for number in range(100)]
-    buffer = FrameBuffer()
-    buffer.feed(b"".join(map(framed, bodies)))
-    assert drain(buffer) == bodies
-    assert buffer.buffered == 0
-
-
-@pytest.mark.parametrize("piece", [1, 2, 3, 5, 7, 11])
-def test_frames_come_out_whole_however_the_stream_is_cut(piece: int) -> None:
-    bodies = [b"\0\x0c" + bytes(size) for size in (0, 1, 2, 9, 30)] * 3
-    stream = b"".join(map(framed, bodies))
-    buffer = FrameBuffer()
-    found = []
-    for start in range(0, len(stream), piece):
-        buffer.feed(stream[start : start + piece])
-        found += drain(buffer)
-    assert found == bodies
-    assert buffer.buffered == 0
-
-
-def test_pieces_may_be_fed_before_any_frame_is_taken() -> None:
-    body = b"\0\x0c" + bytes(20)
-    stream = framed(body) * 2
-    buffer = FrameBuffer()
-    for start in range(0, len(stream), 5):
-        buffer.feed(stream[start : start + 5])
-        buffer.feed(b"")
-    assert buffer.buffered == len(stream)
-    assert drain(buffer) == [body, body]
-
-
 @pytest.mark.parametrize("piece", [1, 100])
 @pytest.mark.parametrize("body", [b"", b"x"])
 def test_a_frame_too_short_for_an_api_key_is_passed_on(body: bytes, piece: int) -> None:
@@ -102,34 +70,6 @@ def test_an_unknown_api_has_the_default_limit() -> None:
     buffer = FrameBuffer(LIMITS)
     buffer.feed(announced(DEFAULT_LIMIT + 1, 999))
     with pytest.raises(ProtocolError, match="for the unknown API 999"):
-        buffer.next_frame()
-
-
-@pytest.mark.parametrize(
-    ("start", "text"),
-    [
-        (b"\x16\x03\x01\x02", "TLS handshake: the peer is set to SSL"),
-        (b"GET ", r"an HTTP request \(GET\)"),
-        (b"POST", r"an HTTP request \(POST\)"),
-        (b"\xff\xff\xff\xff", "a frame of -1 bytes: this is not the Kafka protocol"),
-        (b"\x7f\xff\xff\xff", "a frame of 2,147,483,647 bytes; 104,857,600 are allowed"),
-    ],
-)
-@pytest.mark.parametrize("rest", [b"", b"\0\0\0\0\0\0\0\0"])
-def test_a_peer_of_another_protocol_is_told_apart_by_its_first_bytes(
-    start: bytes, text: str, rest: bytes
-) -> None:
-    buffer = FrameBuffer(LIMITS)
-    buffer.feed(start + rest)
-    with pytest.raises(ProtocolError, match=text):
-        buffer.next_frame()
-
-
-def test_frames_before_the_wrong_one_still_come_out() -> None:
-    buffer = FrameBuffer()
-    buffer.feed(framed(b"\0\x0cab") + b"GET / HTTP/1.1\r\n")
-    assert buffer.next_frame() == b"\0\x0cab"
-    with pytest.raises(ProtocolError, match="HTTP"):
         buffer.next_frame()
 
 
@@ -201,12 +141,6 @@ def test_frames_keep_their_order_when_one_is_fed_between_two_cuts() -> None:
     buffer.feed(whole[3])
     cut += [buffer.next_frame(), buffer.next_frame(), buffer.next_frame()]
     assert cut == [*(each[4:] for each in whole), None]
-
-
-def test_several_replies_of_one_read_come_out_one_by_one() -> None:
-    frames = FrameBuffer.for_replies()
-    frames.feed(b"\0\0\0\1a\0\0\0\0\0\0\0\1b")
-    assert [frames.next_frame() for _ in range(4)] == [b"a", b"", b"b", None]
 
 
 @pytest.mark.parametrize(
