@@ -57,16 +57,6 @@ async def test_entering_takes_the_first_address_that_answers() -> None:
 
 
 @on_loop
-async def test_when_nobody_answers_entering_fails_at_once_and_names_all_addresses() -> None:
-    brokers = ScriptedCluster(nodes=2)
-    brokers.down |= {1, 2}
-    with pytest.raises(NoBrokerError, match="at host:9001, host:9002: connection refused"):
-        async with brokers.client():
-            pass
-    assert len(brokers.dialled) == 2
-
-
-@on_loop
 async def test_entering_asks_another_when_a_node_hangs_up_instead_of_naming_the_leaders() -> None:
     """As a node does that has lost its database."""
     brokers = ScriptedCluster(nodes=2)
@@ -89,20 +79,6 @@ async def test_when_all_hang_up_entering_fails_at_once() -> None:
 def test_a_bootstrap_that_is_no_address_is_refused_before_anything_is_dialled() -> None:
     with pytest.raises(AddressError):
         ClusterClient("host:nine")
-
-
-@on_loop
-async def test_administrative_writes_go_to_the_controller_even_after_it_moved() -> None:
-    brokers = ScriptedCluster(nodes=2)
-
-    def moved(_request: object) -> HeartbeatResponse:
-        brokers.controller = 2
-        return HeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER)
-
-    brokers.on(HeartbeatRequest, in_turn(moved, HeartbeatResponse()))
-    async with brokers.client() as cluster:
-        await cluster.ask(Role.CONTROLLER, HeartbeatRequest(), HeartbeatResponse, check=beat_checked)
-    assert [received.node_id for received in brokers.asked(HeartbeatRequest)] == [1, 2]
 
 
 @on_loop

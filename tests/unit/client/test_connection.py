@@ -228,16 +228,6 @@ async def test_a_request_without_a_reply_leaves_the_order_of_replies_alone() -> 
 
 
 @on_loop
-async def test_an_address_where_nobody_listens_is_named() -> None:
-    brokers = ScriptedCluster()
-    brokers.down.add(1)
-    with pytest.raises(ConnectError, match="cannot connect to host:9001: connection refused") as caught:
-        await opened(brokers)
-    assert "is a broker running there" in caught.value.hint
-    assert caught.value.retriable
-
-
-@on_loop
 async def test_an_address_that_does_not_answer_is_given_up() -> None:
     async def never(_protocol: asyncio.Protocol, _address: Address) -> None:
         await asyncio.Event().wait()
