@@ -43,6 +43,11 @@ def test_transactions_are_not_announced(raw: Raw, key: int) -> None:
     assert key not in announced(raw, 4)
 
 
+@pytest.mark.parametrize("key", [38, 45, 49, 55, 57, 71, 72, 88])
+def test_what_is_not_served_is_not_announced_either(raw: Raw, key: int) -> None:
+    assert key not in announced(raw, 4)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_reply_header_has_no_tags_in_any_version(raw: Raw, version: int) -> None:
     raw.post(SENSIBLE, version)

@@ -16,7 +16,6 @@ from tests.broker.asking import (
     fetch,
     offset_at,
     produce,
-    records_of,
     stored,
     values,
 )
@@ -276,19 +275,6 @@ def test_the_limit_of_a_batch_can_be_altered_for_a_topic_and_for_all(raw: Raw) -
     assert produce(raw, "u", blob).error_code == ErrorCode.MESSAGE_TOO_LARGE
     alter(raw, TOPIC, "t", max_message_bytes=1_000)
     assert produce(raw, "t", blob).error_code == 0
-
-
-NAMES = {"gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD, "uncompressed": 0}
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("sent", [Codec.NONE, Codec.LZ4])
-def test_batches_are_stored_in_the_codec_of_the_topic(raw: Raw, name: str, sent: Codec) -> None:
-    create(raw, "t", compression_type=name)
-    append(raw, "t", batch("x" * 300, "y", fields=BatchFields(codec=sent)))
-    blob = bytes(fetch(raw, "t").records)
-    assert [header.codec for _, header in batches(blob)] == [NAMES[name]]
-    assert [record.value for record in records_of(blob)] == [b"x" * 300, b"y"]
 
 
 def test_a_codec_that_is_altered_holds_for_what_comes_next(raw: Raw) -> None:

@@ -81,6 +81,11 @@ def test_more_than_ten_thousand_partitions_are_too_many(raw: Raw, partitions: in
     assert refused(raw, wanted(partitions=partitions)) == ErrorCode.INVALID_PARTITIONS
 
 
+@pytest.mark.parametrize("factor", [0, -2, 2, 32767])
+def test_only_one_replica_can_be_had(raw: Raw, factor: int) -> None:
+    assert refused(raw, wanted(factor=factor)) == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
 # Configs
 
 

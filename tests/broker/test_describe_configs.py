@@ -3,9 +3,11 @@
 What Kafka answers in every version is recorded: ``tests/interop/scripts/configs.py``.
 """
 
+import pytest
 from tests.broker.asking import BROKER, TOPIC, alter, create
 from tests.broker.raw import Raw, Reply
 
+from kohort.model.errors import ErrorCode
 from kohort.testing.broker import Broker
 from kohort.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
@@ -100,6 +102,31 @@ def test_the_cluster_tells_what_was_set_for_it_alone(raw: Raw) -> None:
 
 
 # Refusals
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (BROKER, "2", ErrorCode.INVALID_REQUEST),
+        (BROKER, "x", ErrorCode.INVALID_REQUEST),
+        (0, "t", ErrorCode.INVALID_REQUEST),
+        (1, "t", ErrorCode.INVALID_REQUEST),
+        (3, "t", ErrorCode.INVALID_REQUEST),
+        (8, "1", ErrorCode.INVALID_REQUEST),  # loggers
+        (16, "t", ErrorCode.INVALID_REQUEST),  # client metrics
+        (32, "", ErrorCode.INVALID_REQUEST),  # groups
+        (127, "t", ErrorCode.INVALID_REQUEST),
+        (-128, "t", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_resources_that_are_not_there_are_refused_in_their_place(
+    raw: Raw, kind: int, name: str, code: int
+) -> None:
+    create(raw, "t")
+    result = ask(raw, kind, name)
+    assert (result.error_code, result.configs) == (code, [])
+    assert result.error_message
 
 
 def test_topics_asked_for_together_keep_their_own_values_and_keys(raw: Raw) -> None:

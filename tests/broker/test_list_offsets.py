@@ -3,19 +3,33 @@
 What Kafka answers in every version is recorded: ``tests/interop/scripts/list_offsets.py``.
 """
 
+import pytest
 from tests.broker.asking import T0, append, create, offset_at
 from tests.broker.conftest import Restart
-from tests.broker.raw import Raw
+from tests.broker.raw import Raw, Reply
 
 from kohort.model.errors import ErrorCode
 from kohort.records.batch import NewRecord, build_batch
 from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 LATEST, EARLIEST, MAX_TIMESTAMP, LATEST_TIERED = -1, -2, -3, -5
+NONE = (-1, -1, 0)
+
+
+def found(result: Reply) -> tuple[int, int, int]:
+    return result.offset, result.timestamp, result.error_code
 
 
 def timed(*stamps: int) -> bytes:
     return build_batch([NewRecord(T0 + stamp, b"k", b"v") for stamp in stamps])
+
+
+@pytest.mark.parametrize(("special", "version"), [(LATEST_TIERED, 9), (LATEST_TIERED, 11), (-6, 11)])
+def test_there_is_nothing_in_a_tier_that_does_not_exist(raw: Raw, special: int, version: int) -> None:
+    create(raw, "t")
+    append(raw, "t", timed(0))
+    result = offset_at(raw, "t", special, version=version)
+    assert (found(result), result.leader_epoch) == (NONE, -1)
 
 
 def ask(raw: Raw, *parts: ListOffsetsPartition, topic: str = "t", version: int = 11) -> list[int]:

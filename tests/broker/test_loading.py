@@ -92,6 +92,11 @@ def test_the_coordinator_is_found_anyway(raw: Raw, version: int) -> None:
         assert raw.send(request, version).coordinators[0].error_code == 0
 
 
+@pytest.mark.parametrize("version", range(6))
+def test_a_sync_is_sent_back_to_join(raw: Raw, version: int) -> None:
+    assert raw.send(sync_request("me", 1), version).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_a_commit_to_a_topic_that_does_not_exist_does_not_ask_the_group(raw: Raw) -> None:
     reply = raw.send(commit_request((0, 1), topic="none"), 8)
     assert reply.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

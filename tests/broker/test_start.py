@@ -136,6 +136,14 @@ def test_a_restart_keeps_cluster_id_topic_ids_and_records_and_epochs_never_shrin
     assert values(raw, "a") == ["kept"]
 
 
+def test_the_epoch_of_a_topic_begins_at_zero_and_grows_with_each_start(restart: Restart) -> None:
+    raw = restart()
+    raw = restart()
+    create(raw, "late")
+    assert metadata(raw, "late").topics[0].partitions[0].leader_epoch == 0
+    assert metadata(restart(), "late").topics[0].partitions[0].leader_epoch == 1
+
+
 def test_clients_are_told_the_advertised_address_everywhere() -> None:
     with Broker() as host:  # lends its loop to a broker behind another address
         settings = Settings(port=0, advertised_host="broker.example", advertised_port=19092, node_id=7)
