@@ -23,13 +23,6 @@ def test_the_cluster_in_json_has_stable_keys(kohort: Kohort) -> None:
     assert directory.keys() == {"path", "replicas", "size", "usable_bytes"}
 
 
-def test_the_apis_of_a_broker_are_shown_by_name(kohort: Kohort) -> None:
-    text = kohort.ok("apis")
-    assert f"broker at {kohort.bootstrap}" in text
-    row = next(line for line in text.splitlines() if " Metadata " in line)
-    assert row.split() == ["3", "Metadata", "0-13", "0-13"]
-
-
 def test_the_apis_in_json_are_what_the_broker_advertises(kohort: Kohort) -> None:
     found = json.loads(kohort.ok("apis", "--node", "1", "--json"))
     assert found["address"] == kohort.bootstrap

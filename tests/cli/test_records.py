@@ -44,13 +44,6 @@ def test_in_json_where_records_went_and_what_they_are_are_lines_with_stable_keys
     }
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_codec_makes_the_round_trip(kohort: Kohort, topic: str, codec: str) -> None:
-    kohort.ok("topics", "create", topic)
-    kohort.ok("produce", topic, "-z", codec, "x" * 1000, "y")
-    assert kohort.ok("consume", topic, "-e", "-f", "value") == "x" * 1000 + "\ny\n"
-
-
 def test_bytes_travel_as_hexadecimal_and_tombstones_as_null(kohort: Kohort, topic: str) -> None:
     kohort.ok("topics", "create", topic)
     kohort.ok("produce", topic, "-f", "hex", "ff00fe")

@@ -6,7 +6,7 @@ import pytest
 from tests.clients.libraries import Got, Library, Production, Untyped
 from tests.clients.records import START, samples
 from tests.clients.waiting import Deadline
-from tests.clients.with_aiokafka import aiokafka, errors, got
+from tests.clients.with_aiokafka import aiokafka, got
 
 from kohort.testing.plugin import Kohort
 
@@ -55,29 +55,6 @@ def test_connects_and_lists_topics_and_partitions(kohort: Kohort) -> None:
     assert partitions == {0, 1, 2}
 
 
-def test_waits_for_each_record_and_gets_its_offset(kohort: Kohort) -> None:
-    async def produce() -> list[int]:
-        async with aiokafka.AIOKafkaProducer(bootstrap_servers=kohort.bootstrap) as producer:
-            return [(await producer.send_and_wait(topic, b"%d" % number)).offset for number in range(5)]
-
-    topic = kohort.topic()
-
-    assert asyncio.run(produce()) == [0, 1, 2, 3, 4]
-
-
-def test_a_record_larger_than_the_topic_allows_is_refused_and_the_next_is_not(kohort: Kohort) -> None:
-    async def produce() -> int:
-        async with aiokafka.AIOKafkaProducer(bootstrap_servers=kohort.bootstrap) as producer:
-            with pytest.raises(errors.MessageSizeTooLargeError):
-                await producer.send_and_wait(topic, b"x" * 5_000)
-            offset: int = (await producer.send_and_wait(topic, b"x")).offset
-            return offset
-
-    topic = kohort.topic(configs={"max.message.bytes": "1000"})
-
-    assert asyncio.run(produce()) == 0
-
-
 @pytest.mark.slow
 def test_assigns_seeks_and_reads_on_from_there(kohort: Kohort, filled: str) -> None:
     async def read() -> None:
@@ -115,16 +92,3 @@ def test_finds_offsets_by_time_and_the_ends_of_a_partition(kohort: Kohort, fille
 
     one = aiokafka.TopicPartition(filled, 1)
     asyncio.run(look())
-
-
-@pytest.mark.slow
-def test_an_offset_that_is_gone_is_reset_to_the_earliest(kohort: Kohort, filled: str) -> None:
-    async def read() -> list[int]:
-        async with consumer(kohort, auto_offset_reset="earliest") as reader:
-            reader.assign([one])
-            reader.seek(one, 1_000)
-            return [record.offset for record in await take(reader, 2)]
-
-    one = aiokafka.TopicPartition(filled, 0)
-
-    assert asyncio.run(read()) == [0, 1]

@@ -73,34 +73,6 @@ def test_creates_describes_and_deletes_a_topic(admin: AdminClient, kohort: Kohor
     assert topic not in admin.list_topics(timeout=5).topics
 
 
-@pytest.mark.parametrize(
-    ("wanted", "code"),
-    [
-        (api.NewTopic("a topic", 1), KafkaError.TOPIC_EXCEPTION),
-        (api.NewTopic("no-partitions", 0), KafkaError.INVALID_PARTITIONS),
-        (api.NewTopic("too-many-replicas", 1, replication_factor=3), KafkaError.INVALID_REPLICATION_FACTOR),
-        (api.NewTopic("odd", 1, config={"retention.ms": "soon"}), KafkaError.INVALID_CONFIG),
-    ],
-)
-def test_says_why_a_topic_cannot_be_created(admin: AdminClient, wanted: Untyped, code: int) -> None:
-    assert refusal(admin.create_topics([wanted])) == code
-
-
-def test_refuses_a_topic_that_exists_and_one_that_does_not(admin: AdminClient, kohort: Kohort) -> None:
-    topic = kohort.topic()
-
-    assert refusal(admin.create_topics([api.NewTopic(topic, 1)])) == KafkaError.TOPIC_ALREADY_EXISTS
-    assert refusal(admin.delete_topics([topic + "-none"])) == KafkaError.UNKNOWN_TOPIC_OR_PART
-
-
-def test_validating_creates_nothing(admin: AdminClient, kohort: Kohort) -> None:
-    topic = kohort.topic() + "-never"
-
-    only(admin.create_topics([api.NewTopic(topic, 1)], validate_only=True))
-
-    assert topic not in admin.list_topics(timeout=5).topics
-
-
 def test_alters_single_configs_and_replaces_them_all(admin: AdminClient, kohort: Kohort) -> None:
     topic = kohort.topic(configs={"max.message.bytes": "2000"})
     one = api.ConfigEntry("retention.ms", "5000", incremental_operation=api.AlterConfigOpType.SET)

@@ -43,17 +43,6 @@ def test_creates_describes_and_deletes_a_topic(admin: Untyped, kohort: Kohort) -
     assert topic not in admin.list_topics()
 
 
-def test_says_why_a_topic_cannot_be_created(admin: Untyped, kohort: Kohort) -> None:
-    with pytest.raises(errors.TopicAlreadyExistsError):
-        admin.create_topics([kohort.topic()])
-    with pytest.raises(errors.InvalidTopicError):
-        admin.create_topics(["a topic"])
-    with pytest.raises(errors.InvalidReplicationFactorError):
-        admin.create_topics({"replicated": {"num_partitions": 1, "replication_factor": 3}})
-    with pytest.raises(errors.UnknownTopicOrPartitionError):
-        admin.delete_topics([kohort.topic() + "-none"])
-
-
 def test_alters_and_resets_configs(admin: Untyped, kohort: Kohort) -> None:
     topic = kohort.topic(configs={"max.message.bytes": "2000"})
 

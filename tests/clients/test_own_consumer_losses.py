@@ -1,7 +1,6 @@
 """Kohort's own consumer among others when members die, or go and come back."""
 
 import pytest
-from tests.clients.child import Child
 from tests.clients.feed import Feed
 from tests.clients.libraries import Library, Membership
 from tests.clients.party import Party
@@ -13,37 +12,11 @@ from kohort.testing.plugin import Kohort
 pytestmark = pytest.mark.slow
 
 PARTITIONS = 4
-SESSION_MS = 2_500  # long enough for a busy machine, short enough to wait for
 
 
 @pytest.fixture
 def everybody(libraries: dict[str, Library]) -> dict[str, Library]:
     return {**libraries, "own": Own()}
-
-
-@pytest.mark.parametrize(("killed", "survivor"), [("own", "confluent"), ("kafka-python", "own")])
-def test_the_others_take_over_when_a_process_is_killed(
-    groups: Kohort, everybody: dict[str, Library], killed: str, survivor: str
-) -> None:
-    group = groups.group()
-    feed = Feed(groups.bootstrap, groups.topic(partitions=PARTITIONS), PARTITIONS)
-    wire = Wiretap(groups.broker, group)
-    feed.begin(group)
-    feed.more(100)
-    doomed = Membership(name="doomed", group=group, topics=(feed.topic,), session_ms=SESSION_MS)
-    with Party(groups.bootstrap) as party:
-        child = Child(killed, groups.bootstrap, doomed, party.ledger)
-        party.add(child)
-        party.until("a first commit", lambda: len(party.ledger.acknowledged) > 0)
-        party.join(everybody[survivor], Membership(name="survivor", group=group, topics=(feed.topic,)))
-        party.until_shared("doomed", "survivor", places=PARTITIONS)
-        feed.more(100)
-        party.kill(child)
-        party.until_shared("survivor", places=PARTITIONS)
-        party.until("all records", lambda: party.ledger.is_complete(feed.expected), committing=True)
-        party.ledger.check_complete(feed.expected)
-        wire.check()
-        assert not wire.leaves, "nobody said goodbye: it was the session that ended"
 
 
 @pytest.mark.parametrize(("staying", "going"), [("own", "confluent"), ("aiokafka", "own"), ("own", "own")])

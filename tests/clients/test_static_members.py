@@ -15,44 +15,6 @@ PARTITIONS = 6
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("restarted", ["leader", "follower"])
-def test_a_static_member_restarts_and_nobody_notices(
-    groups: Kohort, library: Library, restarted: str
-) -> None:
-    group = groups.group()
-    feed = Feed(groups.bootstrap, groups.topic(partitions=PARTITIONS), PARTITIONS)
-    wire = Wiretap(groups.broker, group)
-    feed.begin(group)
-    feed.more(40)
-
-    def member(instance: str) -> Membership:
-        return Membership(name=instance, group=group, topics=(feed.topic,), instance_id=instance)
-
-    with Party(groups.bootstrap) as party:
-        for instance in ("leader", "follower"):
-            party.join(library, member(instance))
-            party.until_work(20)
-        party.until_shared("leader", "follower", places=PARTITIONS)
-        (other,) = {"leader", "follower"} - {restarted}
-        generation, had = wire.generation, party.ledger.by_member()
-        party.commit_all()
-        quiet_since = len(party.ledger.changes)
-
-        party.leave(restarted)
-        feed.more(10)
-        party.join(library, member(restarted))
-        party.until_shared("leader", "follower", places=PARTITIONS)
-        party.until("all records", lambda: party.ledger.is_complete(feed.expected), committing=True)
-
-        assert party.ledger.by_member() == had
-        assert wire.generation == generation
-        assert not wire.leaves
-        assert other not in {change.member for change in party.ledger.changes[quiet_since:]}
-        party.ledger.check_complete(feed.expected)
-        party.leave_together()
-
-
-@pytest.mark.slow
 def test_a_rolling_restart_of_static_members_of_all_libraries_moves_nothing(
     groups: Kohort, libraries: dict[str, Library]
 ) -> None:
@@ -86,17 +48,19 @@ def test_a_rolling_restart_of_static_members_of_all_libraries_moves_nothing(
 
 
 @pytest.mark.slow
-def test_a_static_member_that_stays_away_loses_its_partitions(groups: Kohort, library: Library) -> None:
+def test_a_static_member_that_stays_away_loses_its_partitions(
+    groups: Kohort, libraries: dict[str, Library]
+) -> None:
     group = groups.group()
     feed = Feed(groups.bootstrap, groups.topic(partitions=PARTITIONS), PARTITIONS)
     feed.begin(group)
     feed.more(30)
     with Party(groups.bootstrap) as party:
         stays = Membership(name="stays", group=group, topics=(feed.topic,), instance_id="stays")
-        party.join(library, stays)
+        party.join(libraries["confluent"], stays)
         party.until_work(20)
         party.join(
-            library,
+            libraries["confluent"],
             Membership(name="goes", group=group, topics=(feed.topic,), instance_id="goes", session_ms=2_500),
         )
         party.until_shared("stays", "goes", places=PARTITIONS)

@@ -57,18 +57,6 @@ class Groups:
         return cast(AsyncAdmin, self)
 
 
-def test_a_group_that_is_there_is_found() -> None:
-    found = group("billing")
-    assert asyncio.run(find_group(Groups(billing=found).admin(), "billing")) is found
-
-
-def test_a_misspelt_group_is_missed_with_those_that_are_called_alike() -> None:
-    groups = Groups(billing=group("billing"), billings=group("billings"), zoo=group("zoo"))
-    with pytest.raises(UnknownGroupError) as missed:
-        asyncio.run(find_group(groups.admin(), "biling"))
-    assert str(missed.value) == "there is no group 'biling' (did you mean 'billing' or 'billings'?)"
-
-
 def test_a_part_of_a_name_is_enough_to_be_reminded_of_it() -> None:
     with pytest.raises(UnknownGroupError, match="did you mean 'EU-billing-service-2'"):
         asyncio.run(find_group(Groups(**{"EU-billing-service-2": group("x")}).admin(), "billing"))
