@@ -153,7 +153,7 @@ async def reconcile(node: Node, members: tuple[Reconciling, ...]) -> set[ErrorCo
 
 
 @pytest.mark.parametrize("survival", list(Survival))
-@pytest.mark.parametrize("acknowledged", range(1, 8))
+@pytest.mark.parametrize("acknowledged", [1, 2, 7])
 def test_an_acknowledged_commit_survives_the_loss_of_power(acknowledged: int, survival: Survival) -> None:
     async def run() -> None:
         disk = FakeDisk()

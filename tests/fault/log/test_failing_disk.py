@@ -93,23 +93,6 @@ def test_after_a_failed_sync_the_log_refuses_everything(policy: SyncPolicy) -> N
     assert bench.log.apply_retention(WallTime(10**12)) == 0
 
 
-def test_a_reopened_log_has_exactly_what_was_acknowledged_under_commit() -> None:
-    disk = FakeDisk()
-    bench = committing(disk)
-    bench.append(numbered(0))
-    disk.fail(syncs=[Fault(1)])
-    bench.refuse(numbered(1))
-    log = bench.run(bench.storage.reopen(PARTITION))
-    bench.log = log
-    assert (log.failure, log.end_offset, log.high_watermark) == (None, 1, 1)
-    assert bench.storage.log(PARTITION) is log
-    (again,) = bench.append(numbered(1))
-    assert (again.base_offset, again.duplicate) == (1, False)
-    disk.crash()
-    bench.open()
-    assert len(bench.records()) == 2
-
-
 @pytest.mark.parametrize("number", [1, 2, 3])  # the metadata, the batches, the directory
 def test_a_reopened_log_keeps_what_was_written_where_that_was_enough_and_writes_it_again(number: int) -> None:
     disk = FakeDisk()

@@ -1,6 +1,5 @@
 """The last segment ends anywhere: recovery cuts it at the last good batch."""
 
-import pytest
 from tests.unit.log.bench import PARTITION, Bench, batch, numbered
 
 from kohort.log.log import LogConfig, SyncPolicy
@@ -44,14 +43,6 @@ def test_a_segment_torn_at_any_byte_ends_with_its_last_whole_batch() -> None:
         (done,) = bench.append(batch(b"goes on"))
         assert done.base_offset == offsets[kept]
         assert bench.values()[-1] == b"goes on"
-
-
-@pytest.mark.parametrize("zeros", [1, 11, 16, 17, 61, 4096])
-def test_zeros_at_the_end_are_cut(zeros: int) -> None:
-    whole = written(*CONTENTS)
-    bench, disk = opened_with(whole + bytes(zeros))
-    assert bench.log.end_offset == 6
-    assert disk.open(PATH).size() == len(whole)
 
 
 def test_one_wrong_bit_anywhere_in_a_batch_costs_that_batch_alone() -> None:
