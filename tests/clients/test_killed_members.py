@@ -33,7 +33,7 @@ def test_the_others_take_over_when_a_process_is_killed(
     wire = Wiretap(groups.broker, group)
     feed.begin(group)
     feed.more(100)
-    everybody = {**libraries, "own": Own()}
+    everybody: dict[str, Library] = {**libraries, "own": Own()}
     doomed = Membership(name="doomed", group=group, topics=(feed.topic,), session_ms=SESSION_MS)
     with Party(groups.bootstrap) as party:
         child = Child(killed, groups.bootstrap, doomed, party.ledger)
