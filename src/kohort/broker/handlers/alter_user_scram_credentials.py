@@ -3,10 +3,12 @@
 The request carries the salted password, which is as good as the password; only keys made of it are stored.
 """
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
+from kohort.broker.heavy_work import WorkSlice
 from kohort.log.catalog import UserKey
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.security.listeners import is_loopback
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 _MECHANISMS = {mechanism.wire_number: mechanism for mechanism in ScramMechanism}
 _LONGEST_SALT = 1_024
+_PRICE = 20  # of a credential
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
@@ -43,7 +46,10 @@ async def handle(
     removed: list[UserKey] = []
     stored: dict[UserKey, ScramCredential] = {}
     refused: dict[str, RefusedError] = {}
+    slice_ = WorkSlice()
     for change in changes:
+        if slice_.is_full(_PRICE):
+            await asyncio.sleep(0)
         try:
             if times[change.name] > 1:
                 text = "A user credential cannot be altered twice in the same request"

@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
+from kohort.broker.heavy_work import WorkSlice
 from kohort.broker.leadership import led
 from kohort.log.log import Cleanup
 from kohort.model.errors import ErrorCode, RefusedError
@@ -21,13 +22,23 @@ if TYPE_CHECKING:
     from kohort.broker.broker import BrokerState
 
 TO_HIGH_WATERMARK = -1
+_PRICE = 20  # of a partition
 
 
 async def handle(
     broker: "BrokerState", request: DeleteRecordsRequest, _context: Context
 ) -> DeleteRecordsResponse:
-    asked = [(topic.name, part) for topic in request.topics for part in topic.partitions]
-    results = iter(await asyncio.gather(*(_delete(broker, name, part) for name, part in asked)))
+    done: list[DeleteRecordsPartitionResult] = []
+    asked: list[tuple[str, DeleteRecordsPartition]] = []
+    slice_ = WorkSlice()
+    for topic in request.topics:
+        for part in topic.partitions:
+            asked.append((topic.name, part))
+            if slice_.is_full(_PRICE):
+                done += await asyncio.gather(*(_delete(broker, *each) for each in asked))
+                asked.clear()
+    done += await asyncio.gather(*(_delete(broker, *each) for each in asked))
+    results = iter(done)
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(name=topic.name, partitions=[next(results) for _ in topic.partitions])

@@ -3,9 +3,11 @@
 v1: key types, error messages; v3: flexible; v4: several keys; v5: TRANSACTION_ABORTABLE; v6: share groups.
 """
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
+from kohort.broker.heavy_work import WorkSlice
 from kohort.broker.leadership import reachable
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.wire.messages.find_coordinator import (
@@ -17,6 +19,7 @@ from kohort.wire.messages.find_coordinator import (
 if TYPE_CHECKING:
     from kohort.broker.broker import BrokerState
 
+_PRICE = 3  # of a key
 GROUP = 0
 TRANSACTION = 1
 _FIRST_FLEXIBLE_VERSION = 3
@@ -40,13 +43,19 @@ async def handle(
         await broker.coordinator.ensure_offsets_topic()
     except RefusedError:
         return _answer(request, context.version, ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOT_AVAILABLE)
-    response = _answer(request, context.version, ErrorCode.NONE, "NONE")
-    if response.coordinators:
-        for entry in response.coordinators:
-            _fill_in(broker, entry.key, entry, context)
-    else:
+    if context.version < _FIRST_VERSION_WITH_KEYS:
+        response = _answer(request, context.version, ErrorCode.NONE, "NONE")
         _fill_in(broker, request.key, response, context)
-    return response
+        return response
+    found = []
+    slice_ = WorkSlice()
+    for key in request.coordinator_keys:
+        if slice_.is_full(_PRICE):
+            await asyncio.sleep(0)
+        entry = Coordinator(key=key, node_id=-1, port=-1, error_message="")
+        _fill_in(broker, key, entry, context)
+        found.append(entry)
+    return FindCoordinatorResponse(coordinators=found)
 
 
 def _fill_in(
