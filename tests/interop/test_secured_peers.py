@@ -1,9 +1,11 @@
 """The clients of Java, Go and JavaScript at a secured Kohort: over TLS, with a log-in that is renewed."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.broker.security.issuer import claims, key_set, signed
 from tests.broker.security.secured import USERS, Certificates, RunningServer, serving
 from tests.broker.security.test_doors import count_log_ins
 from tests.interop.conftest import need
@@ -62,6 +64,55 @@ def test_a_client_logs_in_and_again_while_records_go_through_a_group(
         assert sorted(values(member)) == sorted(
             [f"v{number}" for number in range(RECORDS)] + [f"v{number}" for number in range(30)]
         )
+
+
+WAYS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER", "TLS", "mutual TLS")
+
+
+@pytest.fixture(scope="module")
+def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, Certificates]]:
+    """A broker with a listener for each way in: one with log-ins, one for which TLS is enough, one for
+    certificates. Its sessions do not end.
+    """
+    certificates = Certificates(tmp_path_factory.mktemp("ways"))
+    certificates.issue("alice")
+    keys = Path(certificates.write("keys.json", key_set()))
+    certificates.write("token", signed(claims(time.time()), "ES256"))
+    settings = certificates.settings(
+        listener_security_protocol_map="SASL_SSL:SASL_SSL,SSL:SSL,MUTUAL:SSL",
+        sasl_enabled_mechanisms="SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER",
+        sasl_oauthbearer_expected_issuer="https://issuer",
+        sasl_oauthbearer_jwks_endpoint_url=keys.as_uri(),
+        listener_name_mutual_ssl_client_auth="required",
+        group_initial_rebalance_delay_ms="0",
+    )
+    with serving("SASL_SSL", "SSL", "MUTUAL", settings=settings) as server:
+        yield server, certificates
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("client", CLIENTS, ids=str)
+def test_a_thousand_records_go_through_a_group_by_each_way_in(
+    ways: tuple[RunningServer, Certificates], client: Client, way: str
+) -> None:
+    """Security scenario 54. Given TLS alone, mutual TLS, or a mechanism, then no record is lost."""
+    need(client.peer)
+    server, certificates = ways
+    listener = {"TLS": "SSL", "mutual TLS": "MUTUAL"}.get(way, "SASL_SSL")
+    options: dict[str, object] = {
+        "ca": certificates.ca, "user": "alice", "password": USERS["alice"],
+        "mechanism": way if listener == "SASL_SSL" else "none",
+        "token": certificates.directory / "token",
+        "topic": f"{client}-{way}".replace(" ", "-"), "group": f"{client}-{way}",
+    }  # fmt: skip
+    if way == "mutual TLS":
+        options["certificate"] = certificates.directory / "alice.pem"
+    steps = "create,spread,group"
+    events = run_steps(
+        client, f"localhost:{server.ports[listener]}", steps, count=RECORDS, records=RECORDS, **options
+    )
+    found = [event["value"] for event in events if event["event"] == "record"]
+    assert sorted(found) == sorted(f"v{number}" for number in range(RECORDS))
 
 
 def test_kafkajs_produces_and_consumes_in_a_group_with_the_rights_for_it(tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ from tests.clients.libraries import CODECS, Production
 from tests.clients.records import START, samples
 from tests.clients.with_confluent import Confluent
 from tests.interop.conftest import need
-from tests.interop.spark_topics import OURS, SPARKS, Topics
+from tests.interop.spark_topics import OURS, SPARKS, Topics, finish
 from tests.interop.targets import Target
 from tools.peers.pins import Peer
+
+from kohort.testing import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,3 +135,36 @@ def _without_time(row: tuple[object, ...]) -> tuple[object, ...]:
 def _by_content(row: tuple[bytes | None, ...]) -> tuple[bool, bytes, bool, bytes]:
     key, value = row[:2]
     return key is None, bytes(key or b""), value is None, bytes(value or b"")
+
+
+def test_sparks_connector_logs_in_at_a_secured_kohort(spark: "SparkSession", tmp_path: Path) -> None:
+    """Java's client in Spark's driver and tasks: TLS with an authority as text, SCRAM, and rights."""
+    need(Peer.SPARK_CONNECTOR)
+    rights: dict[str, str | int | bool] = {"authorizer": "acl", "super.users": "User:alice"}
+    with Broker(security={"alice": "alice-secret"}, configs=rights) as broker:
+        scram = "org.apache.kafka.common.security.scram.ScramLoginModule"
+        options = {
+            "kafka.bootstrap.servers": broker.bootstrap,
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.ssl.truststore.type": "PEM",
+            "kafka.ssl.truststore.certificates": broker.certificate,
+            "kafka.sasl.mechanism": "SCRAM-SHA-256",
+            "kafka.sasl.jaas.config": f'{scram} required username="alice" password="alice-secret";',
+        }
+        broker.create_topic("in", partitions=2)
+        broker.create_topic("out")
+        frame = spark.range(0, 100, 1, 2).selectExpr("CAST(CAST(id AS STRING) AS BINARY) AS value")
+        frame.write.format(SPARKS).options(**options, topic="in").mode("append").save()
+        stream = spark.readStream.format(SPARKS).options(
+            **options, subscribe="in", startingOffsets="earliest"
+        )
+        sink = stream.load().select("value").writeStream.format(SPARKS).options(**options, topic="out")
+        finish(
+            sink.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+        )
+        found = {
+            form: spark.read.format(form).options(**options, subscribe="out").load().collect()
+            for form in (OURS, SPARKS)
+        }
+        for form, rows in found.items():
+            assert sorted(int(bytes(row.value)) for row in rows) == list(range(100)), form

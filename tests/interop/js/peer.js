@@ -14,16 +14,26 @@ const options = Object.fromEntries(pairs.map((pair) => [pair.slice(0, pair.index
 const topic = options.topic ?? "events";
 const group = options.group ?? "readers";
 const partitions = Number(options.partitions ?? 3);
+const read = (path) => require("node:fs").readFileSync(path, "utf8");
+
+function tls() {
+  const own = options.certificate && read(options.certificate);
+  return { ca: [read(options.ca)], ...(own && { cert: own, key: own }) };
+}
+
+function login(mechanism) {
+  if (mechanism === "none") return undefined;
+  if (mechanism === "OAUTHBEARER") return { mechanism: "oauthbearer", oauthBearerProvider: async () => ({ value: read(options.token) }) };
+  return { mechanism: mechanism.toLowerCase(), username: options.user, password: options.password };
+}
+
 const kafka = new Kafka({
   clientId: options.client ?? "kafkajs-peer",
   brokers: [bootstrap],
   logLevel: logLevel.ERROR,
   logCreator: () => (entry) => process.stderr.write(JSON.stringify(entry) + "\n"),
   retry: { initialRetryTime: 50, retries: 8 },
-  ...(options.ca && {
-    ssl: { ca: [require("fs").readFileSync(options.ca, "utf8")] },
-    sasl: { mechanism: "scram-sha-256", username: options.user, password: options.password },
-  }),
+  ...(options.ca && { ssl: tls(), sasl: login(options.mechanism ?? "SCRAM-SHA-256") }),
 });
 const admin = kafka.admin();
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"kohort/interop/peer"
@@ -36,8 +38,18 @@ func (f *franz) connection(more ...kgo.Opt) (*kgo.Client, error) {
 		kgo.MetadataMinAge(10 * time.Millisecond),
 	}
 	if config := f.options.TLS(); config != nil {
-		login := scram.Auth{User: f.options.Text("user", ""), Pass: f.options.Text("password", "")}
-		common = append(common, kgo.DialTLSConfig(config), kgo.SASL(login.AsSha256Mechanism()))
+		common = append(common, kgo.DialTLSConfig(config))
+		user, password := f.options.Text("user", ""), f.options.Text("password", "")
+		switch f.options.Mechanism() {
+		case "SCRAM-SHA-256":
+			common = append(common, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()))
+		case "SCRAM-SHA-512":
+			common = append(common, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()))
+		case "PLAIN":
+			common = append(common, kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism()))
+		case "OAUTHBEARER":
+			common = append(common, kgo.SASL(oauth.Auth{Token: f.options.Token()}.AsMechanism()))
+		}
 	}
 	return kgo.NewClient(append(common, more...)...)
 }

@@ -78,7 +78,29 @@ func (o *Options) TLS() *tls.Config {
 	}
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(pem)
-	return &tls.Config{RootCAs: trusted}
+	config := &tls.Config{RootCAs: trusted}
+	if own := o.Text("certificate", ""); own != "" {
+		pair, err := tls.LoadX509KeyPair(own, own)
+		if err != nil {
+			panic(err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config
+}
+
+// Mechanism is that of the log-in; "none" for TLS without one.
+func (o *Options) Mechanism() string {
+	return o.Text("mechanism", "SCRAM-SHA-256")
+}
+
+// Token is the content of the file that the option token names.
+func (o *Options) Token() string {
+	text, err := os.ReadFile(o.Text("token", ""))
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
 
 // Emit prints one event as a JSON line.

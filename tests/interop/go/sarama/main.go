@@ -37,8 +37,7 @@ func (s *sailor) config() *sarama.Config {
 	config.Metadata.RefreshFrequency = time.Second
 	if tls := s.options.TLS(); tls != nil {
 		config.Net.TLS.Enable, config.Net.TLS.Config = true, tls
-		config.Net.SASL.Enable, config.Net.SASL.Mechanism = true, sarama.SASLTypePlaintext // its SCRAM is for the user to write
-		config.Net.SASL.User, config.Net.SASL.Password = s.options.Text("user", ""), s.options.Text("password", "")
+		s.logIn(config)
 	}
 	return config
 }

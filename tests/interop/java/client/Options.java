@@ -45,14 +45,36 @@ final class Options {
         properties.put("request.timeout.ms", "10000");
         properties.put("default.api.timeout.ms", "20000");
         if (has("ca")) {
-            properties.put("security.protocol", "SASL_SSL");
             properties.put("ssl.truststore.type", "PEM");
             properties.put("ssl.truststore.location", text("ca", ""));
-            properties.put("sasl.mechanism", "SCRAM-SHA-256");
-            properties.put("sasl.jaas.config",
-                "org.apache.kafka.common.security.scram.ScramLoginModule required username=\""
-                    + text("user", "") + "\" password=\"" + text("password", "") + "\";");
+            logIn(properties, text("mechanism", "SCRAM-SHA-256"));
+        }
+        if (has("certificate")) {
+            properties.put("ssl.keystore.type", "PEM");
+            properties.put("ssl.keystore.location", text("certificate", ""));
         }
         return properties;
+    }
+
+    private void logIn(Properties properties, String mechanism) {
+        if (mechanism.equals("none")) {
+            properties.put("security.protocol", "SSL");
+            return;
+        }
+        properties.put("security.protocol", "SASL_SSL");
+        properties.put("sasl.mechanism", mechanism);
+        String modules = "org.apache.kafka.common.security.";
+        if (mechanism.equals("OAUTHBEARER")) {
+            String token = java.nio.file.Path.of(text("token", "")).toUri().toString();
+            System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.urls", token);
+            System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.files", text("token", ""));
+            properties.put("sasl.oauthbearer.token.endpoint.url", token);
+            properties.put("sasl.login.callback.handler.class", modules + "oauthbearer.OAuthBearerLoginCallbackHandler");
+            properties.put("sasl.jaas.config", modules + "oauthbearer.OAuthBearerLoginModule required;");
+            return;
+        }
+        String module = mechanism.equals("PLAIN") ? "plain.PlainLoginModule" : "scram.ScramLoginModule";
+        properties.put("sasl.jaas.config", modules + module + " required username=\"" + text("user", "")
+            + "\" password=\"" + text("password", "") + "\";");
     }
 }
