@@ -90,8 +90,13 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServ
         yield server, certificates
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("client", CLIENTS, ids=str)
+# Java's client does not bring the libraries that it needs for tokens: test_security_tools.py has them.
+EACH_WAY = [
+    (client, way) for client in CLIENTS for way in WAYS if way != "OAUTHBEARER" or "java" not in client.name
+]
+
+
+@pytest.mark.parametrize(("client", "way"), EACH_WAY, ids=str)
 def test_a_thousand_records_go_through_a_group_by_each_way_in(
     ways: tuple[RunningServer, Certificates], client: Client, way: str
 ) -> None:

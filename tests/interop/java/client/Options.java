@@ -64,15 +64,6 @@ final class Options {
         properties.put("security.protocol", "SASL_SSL");
         properties.put("sasl.mechanism", mechanism);
         String modules = "org.apache.kafka.common.security.";
-        if (mechanism.equals("OAUTHBEARER")) {
-            String token = java.nio.file.Path.of(text("token", "")).toUri().toString();
-            System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.urls", token);
-            System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.files", text("token", ""));
-            properties.put("sasl.oauthbearer.token.endpoint.url", token);
-            properties.put("sasl.login.callback.handler.class", modules + "oauthbearer.OAuthBearerLoginCallbackHandler");
-            properties.put("sasl.jaas.config", modules + "oauthbearer.OAuthBearerLoginModule required;");
-            return;
-        }
         String module = mechanism.equals("PLAIN") ? "plain.PlainLoginModule" : "scram.ScramLoginModule";
         properties.put("sasl.jaas.config", modules + module + " required username=\"" + text("user", "")
             + "\" password=\"" + text("password", "") + "\";");
