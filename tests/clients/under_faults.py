@@ -118,7 +118,8 @@ class Committer(_Working):
             try:
                 found = self._read()
                 break
-            except kafka.errors.KafkaConnectionError as error:  # of a node whose lease has lapsed
+            except (kafka.errors.KafkaConnectionError, kafka.errors.KafkaTimeoutError) as error:
+                # Of a node whose lease has lapsed; on a busy machine of one after the other.
                 deadline.check(str(error))
         assert found is not None, f"{self.group}: no offset where {expected} was acknowledged"
         assert expected <= found <= self.attempted

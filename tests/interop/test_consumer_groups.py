@@ -13,9 +13,10 @@ from tests.interop.scripts.consumer_admin import GROUP, INTERVAL, wait_for_inter
 from tests.interop.scripts.consumers import describing
 from tests.interop.scripts.exchange import AnyMessage, Exchange
 from tests.interop.scripts.setting import ready_group
-from tests.interop.targets import SETTINGS, Target
+from tests.interop.targets import SETTINGS, Target, also_on_nodes
 from tests.interop.test_groups import PARTITIONS, RECORDS, fill, nothing_missing, owns
 
+from kohort.client.admin import Admin
 from kohort.model.errors import ErrorCode
 from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
@@ -23,9 +24,16 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 FreshName = Callable[[str], str]
 
 
+def coordinator(target: Target, group: str) -> Exchange:
+    """A connection to the node that coordinates the group."""
+    with Admin(target.bootstrap) as admin:
+        node = admin.find_coordinator(group)
+    return Exchange((node.host, node.port))
+
+
 def beat_often(target: Target, group: str) -> None:
     """Members of this group heartbeat five times a second, so that they learn of each other soon."""
-    x = Exchange(target.address)
+    x = coordinator(target, group)
     try:
         ready_group(x, group)
         x.ask(changing(group, (INTERVAL, SET, "200"), kind=GROUP), 1)
@@ -35,7 +43,7 @@ def beat_often(target: Target, group: str) -> None:
 
 
 def described(target: Target, group: str) -> AnyMessage:
-    x = Exchange(target.address)
+    x = coordinator(target, group)
     try:
         return x.ask(describing(group), 1).groups[0]
     finally:
@@ -71,7 +79,7 @@ def test_two_members_share_a_topic_and_the_one_that_stays_gets_all(
 
 def committed(target: Target, group: str) -> int:
     """The sum of the offsets of a group."""
-    x = Exchange(target.address)
+    x = coordinator(target, group)
     try:
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
         topics = x.ask(request, 8).groups[0].topics
@@ -85,6 +93,7 @@ def places(peer: PeerProcess) -> set[tuple[int, int]]:
     return {(event["partition"], event["offset"]) for event in peer.named("record")}
 
 
+@also_on_nodes
 def test_java_librdkafka_and_franz_members_come_and_go_and_miss_nothing(
     target: Target, fresh_name: FreshName
 ) -> None:

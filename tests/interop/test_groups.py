@@ -168,6 +168,7 @@ def test_a_member_that_vanishes_is_replaced_after_its_session(target: Target, fr
         first.leave()
 
 
+@also_on_nodes
 def test_clients_of_four_makes_share_one_group(target: Target, fresh_name: FreshName) -> None:
     makes = [BY_NAME[name] for name in ("java-3.9", "java-4", "franz", "sarama")]
     for make in makes:
