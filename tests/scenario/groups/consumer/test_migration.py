@@ -363,6 +363,17 @@ def test_an_empty_consumer_group_becomes_classic(policy: MigrationPolicy) -> Non
         group.node.restart()
 
 
+def test_a_join_with_an_unknown_id_leaves_an_empty_consumer_group_as_it_is() -> None:
+    group = Mixed(t=2)
+    group.join("a")
+    group.beat("a", epoch=-1)
+    log = len(group.node.log)
+    assert group.classic_join("x").error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.beat("a", epoch=-1).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert len(group.node.log) == log
+    assert group.join("a").epoch == 3
+
+
 def test_a_classic_member_that_does_not_follow_goes() -> None:
     """A classic member that was told to join and does not is removed after its rebalance timeout."""
     group, one, two = upgraded()
