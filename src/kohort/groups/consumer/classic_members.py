@@ -20,7 +20,6 @@ from kohort.groups.consumer.update import FRESH, MemberUpdate, update_member
 from kohort.groups.events import GroupCreated, GroupStored
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import JoinReply, SyncReply
-from kohort.groups.settings import MigrationPolicy
 from kohort.groups.state import State
 from kohort.groups.validate import check_sync
 from kohort.model.errors import ErrorCode, ProtocolError
@@ -75,8 +74,6 @@ def _refuse(command: Join, error: ErrorCode, out: Outcome, member_id: MemberId =
 
 def _check_join(group: ConsumerGroup, command: Join, out: Outcome) -> ErrorCode:
     settings = out.state.settings
-    if settings.consumer_migration_policy is MigrationPolicy.DISABLED:
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     is_known = command.member_id in group.members or command.instance_id in group.instances
     if len(group.members) >= settings.consumer_max_size and not is_known:
         return ErrorCode.GROUP_MAX_SIZE_REACHED

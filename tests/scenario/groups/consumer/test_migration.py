@@ -363,6 +363,15 @@ def test_an_empty_consumer_group_becomes_classic(policy: MigrationPolicy) -> Non
         group.node.restart()
 
 
+@pytest.mark.parametrize("policy", list(MigrationPolicy))
+def test_a_classic_member_joins_a_consumer_group_whatever_the_policy(policy: MigrationPolicy) -> None:
+    """Modern-groups 14.2: the policy is about groups that change their kind."""
+    group = Mixed(GroupSettings(consumer_migration_policy=policy), t=2)
+    group.join("a")
+    assert group.classic_join("").error is ErrorCode.NONE
+    assert len(group.group.members) == 2
+
+
 def test_a_join_with_an_unknown_id_leaves_an_empty_consumer_group_as_it_is() -> None:
     group = Mixed(t=2)
     group.join("a")
