@@ -127,32 +127,6 @@ def on_a_bench(
     on_stage(database, main)
 
 
-@pytest.mark.parametrize("cache_bytes", [1 << 20, 0])
-@pytest.mark.parametrize("is_new_leader", [False, True])
-def test_what_is_appended_is_read_back(database: Database, cache_bytes: int, is_new_leader: bool) -> None:
-    async def story(bench: Bench) -> None:
-        first, second = await bench.append(batch(b"a", b"b"), batch(b"c"))
-        assert first == Appended(Offset(0), Offset(1), -1, Offset(0), False)
-        assert second == Appended(Offset(2), Offset(2), -1, Offset(0), False)
-        await bench.append(batch(b"elsewhere"), to=ONE)
-        await bench.append(batch(b"d"))
-        if is_new_leader:
-            await bench.open_again()
-        assert bench.log.high_watermark == bench.log.end_offset == 4
-        assert [(each.offset, each.value) for each in await bench.records()] == [
-            (0, b"a"),
-            (1, b"b"),
-            (2, b"c"),
-            (3, b"d"),
-        ]
-        assert [each.value for each in await bench.records(1)] == [b"a", b"b", b"c", b"d"], "whole batches"
-        assert [each.value for each in await bench.records(2)] == [b"c", b"d"]
-        assert (await bench.read(4)).size == bench.log.readable_bytes(Offset(4), Offset(4)) == 0
-        assert bench.log.readable_bytes(Offset(0), Offset(4)) > 0
-
-    on_a_bench(database, story, cache_bytes=cache_bytes)
-
-
 def test_many_small_batches_come_in_large_pages(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "_FIRST_ROWS", 5)
 
