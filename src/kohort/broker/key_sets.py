@@ -151,7 +151,7 @@ def _check_url(url: str) -> None:
         return
     raise KohortError(
         "sasl.oauthbearer.jwks.endpoint.url must begin with https:// or file:",
-        hint="keys that come without encryption could be anybody's",
+        hint="without encryption an attacker could replace the keys",
     )
 
 

@@ -244,7 +244,7 @@ async def load(shard: CoordinatorShard[Any, Any, Any], log: Log) -> None:
                 await turns.give_way()
         offset = found.next_offset
     for what, count in shard.skipped.items():
-        logger.warning("%s: left alone %d times while loading: %s", log.partition, count, what)
+        logger.warning("%s: skipped %d records while loading: %s", log.partition, count, what)
     logger.info(
         "%s: loaded up to offset %d in %.0f ms", log.partition, offset, 1e3 * (time.monotonic() - started)
     )

@@ -30,7 +30,7 @@ def parse_address(text: str, default_port: int = DEFAULT_PORT) -> Address:
     """``host``, ``host:port``, ``[ipv6]`` or ``[ipv6]:port``; raises AddressError."""
     written = text.strip()
     if "://" in written:
-        raise AddressError(text, "it stands without the scheme")
+        raise AddressError(text, "write it without a scheme such as kafka://")
     if written.startswith("["):
         host, bracket, rest = written[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):

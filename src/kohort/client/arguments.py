@@ -30,7 +30,7 @@ def as_partition(partition: AnyPartition) -> TopicPartition:
         case _:
             raise TypeError(
                 f"{partition!r} is not a partition: write a pair of topic and number, as in ('orders', 0); "
-                "a list of them is passed as *partitions where one after another is expected"
+                "write *partitions to pass a list of them"
             )
 
 
@@ -159,5 +159,7 @@ def as_limit(count: int | None, otherwise: int) -> int:
     if not is_whole(count):
         raise TypeError(f"the number of records to return is a whole number, not {count!r}")
     if count < 1:
-        raise KohortError(f"cannot return at most {count} records", hint="leave the limit out for the usual")
+        raise KohortError(
+            f"cannot return at most {count} records", hint="pass at least 1, or leave it out for the default"
+        )
     return operator.index(count)

@@ -349,7 +349,7 @@ class RetriableCommitFailedError(KohortError):
     def __init__(self, group_id: str) -> None:
         super().__init__(
             f"an asynchronous commit to group {group_id!r} failed",
-            hint="the next commit of a later position makes up for it",
+            hint="a later commit of a later position replaces it",
             retriable=True,
         )
 

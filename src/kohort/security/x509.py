@@ -69,7 +69,7 @@ def _attribute(pair: _Element) -> str:
     try:
         kind, value = _elements(pair.content)
     except ValueError:
-        raise CertificateError("a part of a subject that is no pair") from None
+        raise CertificateError("a part of the subject is not a pair of type and value") from None
     oid = _oid(kind.content)
     keyword = _KEYWORDS.get(oid)
     encoding = _STRINGS.get(value.tag)
@@ -106,7 +106,7 @@ def _oid(content: bytes) -> str:
 def _first(content: bytes) -> _Element:
     for element in _elements(content):
         return element
-    raise CertificateError("nothing where something must be")
+    raise CertificateError("an element is missing")
 
 
 def _elements(content: bytes) -> Iterator[_Element]:

@@ -76,7 +76,7 @@ def _lose(options: SourceOptions, what: str, left: str) -> None:
 def _ends_before_it_starts(where: TopicPartition, start: int, end: int) -> OptionError:
     return OptionError(
         f"{where} is to be read from offset {start} to {end}, which is before it",
-        hint="the options for the end name an earlier place than those for the start",
+        hint="the ending offsets must not be before the starting offsets",
     )
 
 

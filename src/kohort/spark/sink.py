@@ -132,7 +132,7 @@ class StreamArrowWriter(DataSourceStreamArrowWriter):
 def _tell_what_stays(messages: Sequence[WriterCommitMessage | None]) -> None:
     for message in messages:
         if isinstance(message, Written) and message.partitions:
-            _log.warning("the write failed; of a task that had finished stay %s", message)
+            _log.warning("the write failed, but records of a finished task stay in the topic: %s", message)
 
 
 # In a task

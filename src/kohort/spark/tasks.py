@@ -92,7 +92,7 @@ def read_range(
 
 
 def _after_loss(options: SourceOptions, asked: OffsetRange, error: KohortError) -> OffsetRange | None:
-    """What is left of a range whose records are gone; raises what is no loss, or must not be one."""
+    """What is left of a range whose records are gone; raises other errors, and losses that must fail."""
     left = _left_of(options, asked, error)
     lost = f"cannot read {asked}: {error}"
     if options.fail_on_data_loss:

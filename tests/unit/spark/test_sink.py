@@ -199,7 +199,7 @@ def test_an_aborted_write_says_what_stays(caplog: pytest.LogCaptureFixture) -> N
     sink = BatchArrowWriter({"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "a"}, COLUMNS)
     sink.abort([None, Written({}), Written({place: Stretch(5, 9, 4)})])
     assert [record.getMessage() for record in caplog.records] == [
-        "the write failed; of a task that had finished stay 4 to orders-2 (5 to 9)"
+        "the write failed, but records of a finished task stay in the topic: 4 to orders-2 (5 to 9)"
     ]
 
 

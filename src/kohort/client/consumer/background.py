@@ -159,7 +159,7 @@ class MetadataWatch:
         """What the application may wait for in vain, once."""
         is_cut_off = error is not None and error.retriable
         if is_cut_off and not self._is_cut_off:
-            _log.warning("%s; asked again until a broker answers", error)
+            _log.warning("%s; trying again until a broker answers", error)
         self._is_cut_off = is_cut_off
 
     def _topics(self) -> Topics:

@@ -289,7 +289,7 @@ class AsyncProducer:
                 )
             bug = task.exception()
             raise ProducerClosedError(
-                f"the producer broke down: {bug!r}", hint="make another one, and report this"
+                f"the producer broke down: {bug!r}", hint="start a new producer, and report this as a bug"
             ) from bug
         return self._engine
 

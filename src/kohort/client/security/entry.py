@@ -148,7 +148,7 @@ def tls_error(error: OSError, address: Address, *, has_certificate: bool) -> Koh
     if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE"):
         return TlsError(f"{address} does not speak TLS", hint="is it a PLAINTEXT or SASL_PLAINTEXT listener?")
     if "PROTOCOL_VERSION" in reason or reason in ("UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE"):
-        return TlsError(f"{address} has no TLS version in common with us", hint="TLS 1.2 and 1.3 are spoken")
+        return TlsError(f"{address} has no TLS version in common with us", hint="use TLS 1.2 or 1.3")
     if "HANDSHAKE_FAILURE" in reason:
         return TlsError(
             f"{address} refuses the TLS handshake",
@@ -167,7 +167,7 @@ def tls_error(error: OSError, address: Address, *, has_certificate: bool) -> Koh
         return TlsError(f"TLS with {address} failed: {reason.lower().replace('_', ' ') or error}")
     return ConnectError(
         f"{address} closed the connection during the TLS handshake (is it a TLS listener?)",
-        hint="a PLAINTEXT listener closes so, and a broker that stops",
+        hint="a PLAINTEXT listener closes connections this way, and so does a broker that stops",
     )
 
 

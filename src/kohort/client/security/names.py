@@ -178,7 +178,7 @@ def _check_store_types(plain: Mapping[str, _Value]) -> None:
 def _take_host_check(found: _Found, name: str, value: object) -> None:
     text = str(value).lower()
     if text not in ("https", "none", ""):
-        raise SettingError(f"{name} cannot be {value!r}", hint="it is https, or none for no check")
+        raise SettingError(f"{name} cannot be {value!r}", hint="write https, or none to skip the check")
     found.put("ssl_check_hostname", name, text == "https")
 
 

@@ -196,7 +196,7 @@ class GroupQuery:
         except KohortError as error:
             if not error.retriable:
                 raise
-            _log.warning("group %r does not know of the last batch yet: %s", self._group_id, error)
+            _log.warning("the last batch is not committed to group %r yet: %s", self._group_id, error)
             return False
         return True
 
@@ -292,8 +292,9 @@ class GroupQuery:
             )
         if known.behind:
             _log.warning(
-                "group %r has committed less than this checkpoint has processed, %s: going on behind that; "
-                "if it was reset to read again, start with a new checkpoint, and give queries the option "
+                "group %r has committed less than this checkpoint has processed, %s: the query goes on from "
+                "its checkpoint; if the group was reset to read again, start with a new checkpoint, and give "
+                "queries the option "
                 '"kohort.checkpoint": then they know a reset from a commit that failed, and follow it',
                 self._group_id,
                 listed(f"{where} only {known.behind[where]}" for where in sorted(known.behind)),

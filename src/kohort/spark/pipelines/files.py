@@ -254,6 +254,6 @@ def _exchange(first: bytes, second: bytes) -> None:
         else:
             failed = library.renameat2(_AT_FDCWD, first, _AT_FDCWD, second, _EXCHANGE)
     except AttributeError as error:
-        raise CannotExchangeError("this system does not know how") from error
+        raise CannotExchangeError("this system cannot exchange two directories in one step") from error
     if failed:
         raise CannotExchangeError(os.strerror(ctypes.get_errno()))

@@ -377,7 +377,7 @@ def test_a_query_comes_to_rest_when_it_could_look_at_its_topics_and_commit(
     end = query.next_end({}, None)
     world.is_away = True
     assert not query.come_to_rest(end)
-    assert "does not know of the last batch yet" in caplog.text
+    assert "the last batch is not committed" in caplog.text
     world.is_away = False
     assert query.come_to_rest(end)
     assert world.offsets[A] == 4

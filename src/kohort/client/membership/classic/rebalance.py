@@ -308,6 +308,6 @@ def _decode(blob: bytes) -> Assignment:
     if len(blob) < _SHORTEST_ASSIGNMENT:
         raise IllegalMemberStateError(
             f"the assignment of this member has {len(blob)} bytes: the leader's assignor left it out",
-            hint="does an assignor of the group forget members that get nothing?",
+            hint="check the assignors of the group: one of them leaves out members without partitions",
         )
     return decode_assignment(blob)
