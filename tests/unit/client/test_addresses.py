@@ -30,7 +30,7 @@ def test_an_address_is_a_host_and_perhaps_a_port(text: str, address: Address) ->
         ("[::1", "is not closed"),
         ("[::1]9092", "is not closed"),
         ("", "no host"),
-        ("http://host:9092", "without the scheme"),
+        ("http://host:9092", "without a scheme"),
     ],
 )
 def test_what_is_no_address_is_refused_with_an_example(text: str, wrong: str) -> None:
