@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kohort.lake.landing import Event, Source, Started
+    from kohort.lake.landing import Event, LakeStarted, Source
     from kohort.lake.whatif.answer import Answer
 
 app = typer.Typer(
@@ -125,14 +125,14 @@ def run(
     stopping = threading.Event()
 
     def work(spark: "SparkSession") -> None:
-        from kohort.lake.landing import Cadence, Started, follow
+        from kohort.lake.landing import Cadence, LakeStarted, follow
         from kohort.lake.store import Lake
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stopping.set())
         lake = Lake(to)
         with lake.writing():
-            _tell(Started(), as_json)
+            _tell(LakeStarted(), as_json)
             cadence = Cadence(trigger, refresh, samples)
             follow(spark, lake, place(), cadence, stopping, lambda event: _tell(event, as_json))
 
@@ -337,7 +337,7 @@ def _plainly(error: Exception) -> Exception:
     return KohortError(lines[-1] if lines else str(error).partition("\n")[0])
 
 
-def _tell(event: "Started | Event", as_json: bool) -> None:
+def _tell(event: "LakeStarted | Event", as_json: bool) -> None:
     from kohort.lake.landing import event_json, event_text
 
     if as_json:

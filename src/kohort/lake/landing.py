@@ -27,7 +27,7 @@ _FORMAT = OffsetsDataSource.name()
 _RETENTION = "offsets.retention.minutes"
 
 
-class Started(NamedTuple):
+class LakeStarted(NamedTuple):
     """The lake is open for writing; reading begins."""
 
 
@@ -301,10 +301,10 @@ def follow(  # noqa: PLR0913  # what a service needs
         _refresh(spark, lake, tell)
 
 
-def event_text(event: Started | Event) -> str:
+def event_text(event: LakeStarted | Event) -> str:
     """One line for a person."""
     match event:
-        case Started():
+        case LakeStarted():
             return "started"
         case LoadLanded(number, rows):
             return f"load {number}: {_counts(rows)}"
@@ -316,10 +316,10 @@ def _counts(rows: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in rows.items())
 
 
-def event_json(event: Started | Event) -> dict[str, object]:
+def event_json(event: LakeStarted | Event) -> dict[str, object]:
     """The same for a program."""
     match event:
-        case Started():
+        case LakeStarted():
             return {"event": "started"}
         case LoadLanded(number, rows):
             return {"event": "landed", "load": number, "rows": dict(rows)}
