@@ -15,6 +15,7 @@ from examples.demo.tour import Tour
 from kohort.model.errors import KohortError
 
 HELD, NOT_HELD, BROKEN, INTERRUPTED = 0, 1, 2, 130
+REPORT = "demo-report.html"
 PACE = Pace(reading=1.0, per_second=60, session_ms=6_000)
 FAST = Pace(reading=0.0, per_second=100, session_ms=2_000)
 
@@ -25,10 +26,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="make demo", description="A guided tour of Kohort, on the terminal."
     )
     parser.add_argument("--fast", action="store_true", help="no time to read")
-    pace = FAST if parser.parse_args(arguments).fast else PACE
+    parser.add_argument(
+        "--report", type=Path, default=Path(REPORT), help="the page it ends with", metavar="FILE"
+    )
+    given = parser.parse_args(arguments)
+    pace = FAST if given.fast else PACE
     try:
         with tempfile.TemporaryDirectory(prefix="kohort-demo-") as directory:
-            return asyncio.run(_go(pace, Path(directory)))
+            return asyncio.run(_go(pace, Path(directory), given.report))
     except KohortError as error:
         print(f"kohort: error: {error}", file=sys.stderr)
         return BROKEN
@@ -37,10 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-async def _go(pace: Pace, root: Path) -> int:
+async def _go(pace: Pace, root: Path, page: Path) -> int:
     stage = Stage(new_console(), pace)
     with stage.listening():
-        return HELD if await Tour(stage, root).go() else NOT_HELD
+        return HELD if await Tour(stage, root, page).go() else NOT_HELD
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from examples.demo.company import Company, Member, MemberSettings
+from examples.demo.history import show_history
 from examples.demo.ledger import Verdict, in_words
 from examples.demo.new_protocol import new_protocol
 from examples.demo.orders import Shop
@@ -29,8 +30,9 @@ Answer = dict[str, object]
 class Tour:
     """Everything that runs during the tour, and what the tour says about it."""
 
-    def __init__(self, stage: Stage, root: Path) -> None:
+    def __init__(self, stage: Stage, root: Path, page: Path) -> None:
         self._stage = stage
+        self._page = page
         self._broker = AsyncBroker(data=root / "data", configs=_broker_configs(stage.pace.session_ms))
         self._root = root
         self._company: Company
@@ -55,7 +57,11 @@ class Tour:
             archiving = asyncio.create_task(self._ask_spark(ARCHIVE, needs_broker=True))
             running.callback(archiving.cancel)
             await self._stage.read(10)
-            return self._conclude(verdict, await self._archive(archiving))
+            archived = await self._archive(archiving)
+            await show_history(
+                self._stage, self._spark, self._broker.bootstrap, self._root / "lake", self._page
+            )
+            return self._conclude(verdict, archived)
 
     async def _start(self, running: AsyncExitStack) -> None:
         """What stops again when ``running`` ends, however it ends."""

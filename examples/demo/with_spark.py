@@ -73,9 +73,12 @@ def run_command(arguments: list[str]) -> dict[str, object]:
     """A command as if it were typed, in this process: Spark is here already."""
     from kohort.cli.app import command_line
 
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as printed,
+        contextlib.redirect_stderr(io.StringIO()) as errors,
+    ):
         code = command_line(arguments[:1])(arguments, standalone_mode=False)
-    return {"printed": printed.getvalue(), "code": code}
+    return {"printed": printed.getvalue() + (errors.getvalue() if code else ""), "code": code}
 
 
 def main(arguments: list[str]) -> None:

@@ -153,7 +153,7 @@ def test_a_member_that_ends_by_itself_ends_the_tour_with_its_last_words(
 def test_the_tour_ends_well_without_java_and_leaves_nothing_behind(tmp_path: Path) -> None:
     environment = without_java(tmp_path / "tools") | {"TMPDIR": str(tmp_path)}
     tour = subprocess.run(
-        [sys.executable, "-m", "examples.demo", "--fast"],
+        [sys.executable, "-m", "examples.demo", "--fast", "--report", str(tmp_path / "report.html")],
         cwd=ROOT,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -168,6 +168,9 @@ def test_the_tour_ends_well_without_java_and_leaves_nothing_behind(tmp_path: Pat
         r"^ ?classic +[\d.,]+ +[\d.,]+ *\n ?consumer +[\d.,]+ +[\d.,]+", tour.stdout, re.MULTILINE
     )
     assert "✓ the archive has each of them exactly once" in tour.stdout
+    rebalances = re.findall(r"^order-desk +\d+ +(\w+) +\d+ +\d+ +\d+", tour.stdout, re.MULTILINE)
+    assert {"MemberArrived", "MemberLeft", "SessionExpired"} <= set(rebalances), tour.stdout
+    assert "order-desk" in (tmp_path / "report.html").read_text()
     assert "\x1b" not in tour.stdout, "plain lines where there is no terminal"
     assert not list(tmp_path.glob("kohort-demo-*"))
     address = re.search(r"127\.0\.0\.1:\d+", tour.stdout)

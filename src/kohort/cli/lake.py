@@ -315,8 +315,9 @@ def _on_spark(
 
 @contextmanager
 def _session(master: str | None, memory: str) -> "Iterator[SparkSession]":
-    from kohort.spark.sessions import session
+    from kohort.spark.sessions import is_running, session
 
+    was_running = is_running()  # then it is the caller's, who goes on with it
     spark = session("kohort lake", master=master, conf=_QUIET | {"spark.driver.memory": memory})
     spark.sparkContext.setLogLevel("OFF")  # what goes wrong is raised
     try:
@@ -324,7 +325,8 @@ def _session(master: str | None, memory: str) -> "Iterator[SparkSession]":
     except Exception as error:
         raise _plainly(error) from error
     finally:
-        spark.stop()
+        if not was_running:
+            spark.stop()
 
 
 def _plainly(error: Exception) -> Exception:

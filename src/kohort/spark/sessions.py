@@ -1,6 +1,7 @@
 """``kohort.spark.session()``: a Spark session that works where Python does, for notebooks, jobs and tests."""
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -66,6 +67,12 @@ def session(
     if not is_local(str(spark.sparkContext.master)):
         _ship(spark)
     return spark
+
+
+def is_running() -> bool:
+    """Whether this process has a session already; without pyspark it has none."""
+    pyspark = sys.modules.get("pyspark.sql")
+    return pyspark is not None and pyspark.SparkSession.getActiveSession() is not None
 
 
 def warm_up(spark: "SparkSession") -> None:
