@@ -20,6 +20,7 @@ from benchmarks import (
     doors,
     groups,
     holds,
+    lake,
     requests,
     rolling,
     spark,
@@ -262,6 +263,9 @@ def _parts(plan: Plan, *, quick: bool, seconds: float) -> list[tuple[str, float,
         plan.missing.append(reason)
     else:
         parts.append(("Spark", 8, lambda t, _, n: spark.tables(t[0], n)))
+    if lake.missing() is None:
+        commits = lake.COMMITS // 50 if quick else lake.COMMITS
+        parts.append(("the group lake", 8, lambda t, _, n: lake.tables(t[0], n, commits)))
     return parts
 
 
