@@ -52,6 +52,10 @@ def test_an_outage_that_few_notice_is_in_the_log_with_its_place(kind: Kind, firs
     run(Outage(kind, first, FOR_EVER, error), SyncPolicy.COMMIT, rounds=6)
 
 
+def test_epochs_that_cannot_be_written_are_in_the_log() -> None:
+    run(Outage(Kind.SYNC, 202, FOR_EVER, ENOSPC), SyncPolicy.INTERVAL, rounds=6)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("policy", list(SyncPolicy))
 @pytest.mark.parametrize("error", [EIO, ENOSPC, ENOMEM])

@@ -21,6 +21,11 @@ class StorageFaults:
 
     def refused(self, reason: str) -> RefusedError:
         """KAFKA_STORAGE_ERROR for the client; the log says why."""
+        self.warn(reason)
+        return RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+
+    def warn(self, reason: str) -> None:
+        """Log a fault that costs no request, and is mended later."""
         now = time.monotonic()
         if now - self._since >= WINDOW_S:
             if self._left_out:
@@ -33,4 +38,3 @@ class StorageFaults:
                 logger.warning("%s", reason)
             else:
                 self._left_out.add(reason)
-        return RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, reason)

@@ -452,11 +452,12 @@ class SegmentedLog:
         if job.error is not None:
             self.fail(f"{self.partition} could not be synced: {describe(job.error)}")
             return False
-        if job.epochs_failed:
+        if job.epochs_error is not None:
+            self._means.faults.warn(f"epochs of {self.partition} not written: {describe(job.epochs_error)}")
             self._unsynced.epochs = True
         if job.history != self._history:
             return False
-        if not job.epochs_failed:
+        if job.epochs_error is None:
             self.recovery_point = max(self.recovery_point, job.end_offset)
         if self.policy is not SyncPolicy.COMMIT or job.end_offset <= self.high_watermark:
             return False

@@ -34,7 +34,7 @@ class SyncJob:
     end: tuple[Segment, int]  # the same as a place in a file
     history: int  # which history of the log this belongs to; a truncation begins another
     error: BaseException | None = None
-    epochs_failed: bool = False
+    epochs_error: Exception | None = None
 
     def run(self) -> None:
         """Make it durable, names after contents. What goes wrong is kept in ``error``.
@@ -56,5 +56,5 @@ class SyncJob:
         try:
             if unsynced.epochs:
                 replace_file(self.disk, f"{self.directory}/{LEADER_EPOCHS}", self.epochs)
-        except Exception:
-            self.epochs_failed = True
+        except Exception as error:
+            self.epochs_error = error
