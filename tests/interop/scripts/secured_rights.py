@@ -8,7 +8,8 @@ from typing import Any
 from tests.broker.asking import create, metadata
 from tests.broker.exemplars import exemplar, versions
 from tests.broker.raw import Raw
-from tests.broker.security.test_acls import EVERY_RULE, NEEDED, codes_of, named_twice, rules_for
+from tests.broker.security.test_acls import EVERY_RULE
+from tests.broker.security.test_needed_rights import NEEDED, codes_of, named_twice, rules_for
 from tests.interop.scripts.secured import (
     CLOSED,
     Door,

@@ -192,7 +192,7 @@ SERVED: tuple[Served, ...] = (
     ),
     Served(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "DESCRIBE_CONFIGS of the cluster"),
     _leaders(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "describe topic partitions"),
-    Served(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, "READ the group"),
+    Served(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, "consumer group heartbeat"),
     Served(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, "share group describe"),
     Served(ApiKey.SHARE_FETCH, 1, 2, "READ the group"),
     Served(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, "READ the group"),
