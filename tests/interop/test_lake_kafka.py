@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 from tests.clients.libraries import quietly
 from tests.interop.conftest import need
 from tests.interop.targets import SETTINGS
@@ -20,6 +20,8 @@ from tools.peers.kafka_broker import kafka_broker
 from tools.peers.kafka_tools import Tool, ToolShell
 from tools.peers.pins import Peer
 
+from kohort import Admin
+from kohort.client.admin.results import NewTopic
 from kohort.lake.snapshots import subscribed_topics
 from kohort.lake.source import SegmentReader
 
@@ -91,7 +93,8 @@ def in_transactions(bootstrap: str) -> None:
 def live(bootstrap: str, tools: ToolShell) -> None:
     """Groups of several clients and kinds, and what their administrators do to them."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(TOPIC, 2)])[TOPIC].result(60)
+    with Admin(bootstrap) as ours:
+        ours.create_topic(NewTopic(name=TOPIC, partitions=2))
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(RECORDS):
         producer.produce(TOPIC, str(number), partition=number % 2)
@@ -180,10 +183,9 @@ def milliseconds(when: datetime) -> int:
     return round(when.timestamp() * 1_000)
 
 
-def with_numbers(document: Document | None) -> Document | None:
+def with_numbers(text: str) -> Document:
     """Kafka's dump tool prints type and version as text, its formatters as numbers."""
-    if document is None:
-        return None
+    document = json.loads(text)
     return {name: int(value) if isinstance(value, str) else value for name, value in document.items()}
 
 
@@ -235,12 +237,10 @@ def dumped(data: Path, tools: ToolShell) -> dict[tuple[int, int], tuple[Document
             continue
         for line in tools.check(Tool.DUMP_LOG, "--files", files, "--offsets-decoder").lines():
             if (printed := PRINTED.match(line)) is not None:
-                key, value = (
-                    None if text == "<DELETE>" else json.loads(text) for text in printed.groups()[1:]
-                )
+                _, key, value = printed.groups()
                 found[int(folder.name.rpartition("-")[2]), int(printed[1])] = (
                     with_numbers(key),
-                    with_numbers(value),
+                    None if value == "<DELETE>" else with_numbers(value),
                 )
     return found
 
