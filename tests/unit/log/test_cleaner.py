@@ -1,12 +1,12 @@
 """What compaction keeps of a batch, and of a log."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from kohort.log.cleaner import Cleaning, clean_batch, count_cleanable, groups, note_keys
-from kohort.log.log import LogConfig
+from kohort.log.cleaner import Cleaning, clean_batch, count_cleanable, groups, is_worth_it, note_keys
+from kohort.log.log import Cleanup, LogConfig
 from kohort.model.ids import Offset, WallTime
 from kohort.records.batch import BatchFields, NewRecord, build_batch, read_header, read_records
 from kohort.records.compression import Codec
@@ -79,6 +79,19 @@ def test_the_last_batch_of_a_remembered_producer_stays_as_an_empty_one() -> None
     assert clean(kept, cleaning()) is None
 
 
+def test_the_last_batch_of_the_round_stays_as_an_empty_one() -> None:
+    kept = clean(made((b"a", b"1")), cleaning(a=900, end=101))
+    assert kept is not None
+    assert read_header(kept).next_offset == 101
+
+
+def test_a_tombstone_stays_until_its_horizon_and_then_goes() -> None:
+    marked = clean(made((b"a", None), (b"b", b"2")), cleaning())
+    assert marked is not None
+    assert clean(marked, cleaning(now=NOW + RETENTION - 1)) is marked
+    assert left(marked, cleaning(now=NOW + RETENTION)) == [(101, b"b")]
+
+
 @pytest.mark.parametrize("fields", [{"transactional": True}, {"control": True}])
 def test_transactions_are_left_alone_and_outdate_nothing(fields: dict[str, bool]) -> None:
     content = made((b"a", b"1"), producer_id=1, producer_epoch=0, base_sequence=0, **fields)
@@ -121,12 +134,46 @@ def cleanable(segments: list[Piece], config: LogConfig, *, high_watermark: int =
     return count_cleanable(segments, Offset(dirty), Offset(high_watermark), config, NOW)
 
 
+def is_due(closed: list[Piece], first_dirty: int, config: LogConfig) -> bool:
+    """Whether to clean closed segments that all may be cleaned; another is open after them."""
+    active = Piece(Offset(10 * len(closed)))
+    compacted = replace(config, cleanup=Cleanup.COMPACT)
+    assert not is_worth_it([*closed, active], Offset(first_dirty), Offset(99), config, NOW)
+    return is_worth_it([*closed, active], Offset(first_dirty), Offset(99), compacted, NOW)
+
+
 def test_closed_segments_below_the_high_watermark_can_be_cleaned() -> None:
     assert cleanable(pieces(4), LogConfig()) == 3
     assert cleanable(pieces(4), LogConfig(), high_watermark=20) == 2
     assert cleanable(pieces(4), LogConfig(), high_watermark=19) == 1
     assert cleanable(pieces(1), LogConfig()) == 0
     assert cleanable([], LogConfig()) == 0
+
+
+def test_what_is_younger_than_the_lag_waits() -> None:
+    segments = pieces(4)
+    segments[1].timestamp = NOW - 10
+    assert cleanable(segments, LogConfig(min_compaction_lag_ms=11)) == 1
+    assert cleanable(segments, LogConfig(min_compaction_lag_ms=10)) == 3
+    assert cleanable(segments, LogConfig(min_compaction_lag_ms=11), dirty=20) == 3
+    segments[1].timestamp, segments[1].modified = -1, NOW - 5
+    assert cleanable(segments, LogConfig(min_compaction_lag_ms=11)) == 1
+
+
+@pytest.mark.parametrize(("cleaned_up_to", "expected"), [(0, True), (10, True), (20, False), (40, False)])
+def test_cleaning_is_worth_it_when_enough_is_dirty(cleaned_up_to: int, expected: bool) -> None:
+    config = LogConfig(min_cleanable_dirty_ratio=0.5)
+    assert is_due(pieces(4), cleaned_up_to, config) is expected
+
+
+def test_cleaning_is_worth_it_when_something_waited_too_long() -> None:
+    config = LogConfig(max_compaction_lag_ms=NOW - 1_001)
+    assert is_due(pieces(4), 30, config)
+    assert not is_due(pieces(4), 40, config)
+    without_time = pieces(4, timestamp=-1)
+    assert not is_due(without_time, 30, config)
+    without_time[3].timestamp = 1_000
+    assert is_due(without_time, 30, config)
 
 
 def test_neighbours_are_not_put_together_when_offsets_would_not_fit() -> None:

@@ -7,11 +7,12 @@ import pytest
 from tests.unit.log.bench import batch
 from tests.unit.log.conftest import MakeBench
 
-from kohort.log.log import LogConfig
+from kohort.log.log import UNLIMITED, Cleanup, LogConfig
 from kohort.log.retention import segments_to_drop
 from kohort.model.ids import Offset, WallTime
 
 NOW = WallTime(100_000)
+KEEP = LogConfig(retention_ms=UNLIMITED)
 
 
 @dataclass
@@ -42,8 +43,47 @@ def drop(segments: list[Old], config: LogConfig, *, start: int = 0, high_waterma
     return segments_to_drop(segments, Offset(start), Offset(high_watermark), config, NOW)
 
 
+def test_segments_whose_youngest_record_is_too_old_go() -> None:
+    config = LogConfig(retention_ms=50)
+    assert drop(log(90, 60, 50, 10), config) == 2
+
+
+def test_one_young_segment_protects_all_after_it() -> None:
+    assert drop(log(10, 90, 90), LogConfig(retention_ms=50)) == 0
+
+
+def test_even_the_last_segment_goes_when_all_is_too_old() -> None:
+    assert drop(log(90, 80), LogConfig(retention_ms=50)) == 2
+
+
+def test_an_empty_last_segment_stays() -> None:
+    assert drop(log(90, 80, last_size=0), LogConfig(retention_ms=50)) == 1
+
+
+def test_the_time_of_the_file_counts_where_records_have_none() -> None:
+    segments = log(-1, 10)
+    segments[0].modified = NOW - 60
+    assert drop(segments, LogConfig(retention_ms=50)) == 1
+    segments[0].modified = NOW - 40
+    assert drop(segments, LogConfig(retention_ms=50)) == 0
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"), [(0, 4), (99, 3), (100, 3), (199, 2), (200, 2), (400, 0), (UNLIMITED, 0)]
+)
+def test_the_first_segments_go_while_enough_remains(most: int, expected: int) -> None:
+    assert drop(log(0, 0, 0, 0), LogConfig(retention_ms=UNLIMITED, retention_bytes=most)) == expected
+
+
 def test_nothing_beyond_the_high_watermark_goes() -> None:
     assert drop(log(90, 90, 90), LogConfig(retention_ms=50), high_watermark=15) == 1
+
+
+def test_segments_below_the_start_go_whatever_the_policy() -> None:
+    assert drop(log(0, 0, 0), KEEP, start=20) == 2
+    compacted = LogConfig(cleanup=Cleanup.COMPACT, retention_ms=50)
+    assert drop(log(90, 90, 90), compacted, start=10) == 1
+    assert drop(log(90, 90, 90), LogConfig(cleanup=Cleanup.COMPACT | Cleanup.DELETE, retention_ms=50)) == 3
 
 
 @pytest.mark.parametrize("again", ["at once", "restarted", "killed"])
