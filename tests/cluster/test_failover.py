@@ -141,7 +141,7 @@ def test_nothing_acknowledged_is_lost_whatever_fails(aio: LoopThread, rounds: in
     ):
         cluster.create_topic("orders", partitions=PARTITIONS)
         # Not kafka-python, which keeps positions that it has not committed over a rebalance.
-        members = {"c": Confluent(), "a": Aiokafka(aio), "o": Own()}
+        members: dict[str, Library] = {"c": Confluent(), "a": Aiokafka(aio), "o": Own()}
         for name, library in members.items():
             party.join(library, Membership(name=name, group="billing", topics=("orders",)))
         party.until_shared(*members, places=PARTITIONS)
