@@ -76,8 +76,8 @@ class Tour:
 
     async def _create_a_topic(self) -> None:
         self._stage.say(
-            """A tour of about four minutes. Everything runs on this machine and is gone afterwards;
-            Enter goes on sooner, Ctrl-C stops."""
+            """A tour of about four minutes. Everything runs on this machine, and only a
+            report stays when it ends; Enter goes on sooner, Ctrl-C stops."""
         )
         self._stage.chapter(
             "A broker and a topic",

@@ -158,7 +158,7 @@ def query(
         shown = [["" if value is None else str(value) for value in row] for row in rows]
         show_table(TextTable([Column(name) for name in columns], shown), empty="no rows")
 
-    raise typer.Exit(guarded(lambda: _on_spark(work, None, as_json)))
+    raise typer.Exit(guarded(lambda: _on_spark(work, None, as_json, reads=to)))
 
 
 @app.command("report")
@@ -177,7 +177,7 @@ def make_report(
         out.write_text(text)
         say(f"written: {out} ({show_bytes(len(text.encode()))})")
 
-    raise typer.Exit(guarded(lambda: _on_spark(work, None, as_json=False)))
+    raise typer.Exit(guarded(lambda: _on_spark(work, None, as_json=False, reads=to)))
 
 
 @app.command()
@@ -222,7 +222,7 @@ def whatif(
             if not as_json:
                 say(f"\nwritten: {out} ({show_bytes(len(text.encode()))})")
 
-    raise typer.Exit(guarded(lambda: _on_spark(work, master, as_json)))
+    raise typer.Exit(guarded(lambda: _on_spark(work, master, as_json, reads=to)))
 
 
 _ANSWER = (
@@ -298,11 +298,19 @@ def _source(
 
 
 def _on_spark(
-    work: "Callable[[SparkSession], None]", master: str | None, as_json: bool, memory: str = _MEMORY
+    work: "Callable[[SparkSession], None]",
+    master: str | None,
+    as_json: bool,
+    memory: str = _MEMORY,
+    reads: Path | None = None,
 ) -> int:
+    """Run ``work`` with a Spark session; ``reads`` is a lake that must exist, checked before Spark starts."""
+    from kohort.lake.store import Lake
     from kohort.spark.environment import MissingSparkError
     from kohort.spark.java import JavaError
 
+    if reads is not None:
+        Lake.existing(reads)
     if not as_json and is_terminal():
         note("Spark is starting …")
     try:

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from kohort.cli.app import command_line
 from kohort.cli.command_config import security_properties
 from kohort.cli.lake import _source
-from kohort.cli.running import USAGE
+from kohort.cli.running import FAILED, USAGE
 from kohort.lake.landing import SourceCluster
 
 
@@ -31,6 +31,19 @@ def test_a_source_that_cannot_be_is_refused_at_once(
     told = result.stderr + capsys.readouterr().err
     assert said in told
     assert "hidden" not in told
+
+
+@pytest.mark.parametrize(
+    "arguments", [["query", "select 1"], ["report"], ["whatif", "--group", "g", "--set", "static=true"]]
+)
+def test_a_lake_that_is_missing_is_named_before_spark_starts(
+    tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kohort.cli.lake._session", None)
+    where = str(tmp_path / "none")
+    result = CliRunner().invoke(command_line(["lake"]), ["lake", *arguments, "--to", where])
+    assert result.exit_code == FAILED
+    assert f"there is no lake in {where} (make one with" in result.stderr
 
 
 def test_a_cluster_is_read_with_the_settings_of_a_file_and_of_x(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def up(
     port: Annotated[
         int | None,
         typer.Option(
-            "--port", "-p", min=0, max=65535, help="Port of the broker. [default: 9092, or the next free one]"
+            "--port", "-p", min=0, max=65535, help="Port of the broker. Default: 9092, or the next free one."
         ),
     ] = None,
     data: Annotated[str, typer.Option("--data", metavar="DIR", help="Directory of the data.")] = DEFAULT_DATA,

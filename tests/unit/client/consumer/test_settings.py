@@ -125,7 +125,7 @@ def test_values_that_cannot_be_are_refused(given: dict[str, object], words: str)
 
 
 @pytest.mark.parametrize(
-    ("given", "words"), [([], "names no host"), ("PLAINTEXT://localhost:9092", "without the scheme")]
+    ("given", "words"), [([], "names no host"), ("PLAINTEXT://localhost:9092", "without a scheme")]
 )
 def test_addresses_are_looked_at_when_the_consumer_is_made(given: str | list[str], words: str) -> None:
     with pytest.raises(AddressError, match=words):

@@ -61,7 +61,7 @@ async def test_brokers_that_are_out_of_reach_are_complained_about_once(
             await consumer.poll(20)
             if len(rule.seen) == 3:
                 break
-    assert caplog.text.count("asked again until a broker answers") == 1
+    assert caplog.text.count("trying again until a broker answers") == 1
 
 
 class Denying:

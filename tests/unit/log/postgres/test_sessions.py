@@ -228,7 +228,7 @@ def test_a_node_alone_outlives_the_session_of_its_id(
         old = await world.join(7)
         assert (await world.join(7)).session.node_id == 7
         assert old.session.session not in await world.living()
-        assert caplog.text.count("is alive; waiting") == 1
+        assert caplog.text.count("waiting until its session ends") == 1
 
     in_a_world(database, story)
 
