@@ -51,7 +51,8 @@ def serve(share: Share, handle: Handle, stopping: threading.Event) -> None:
     )
     with closing(consumer):
         while not stopping.is_set():
-            batches = consumer.poll(timeout_ms=200)
+            # Not less than a second: kafka-python drops the answer to a join that comes between two polls.
+            batches = consumer.poll(timeout_ms=1_000)
             for record in (record for records in batches.values() for record in records):
                 handle(record)
             if batches:
