@@ -39,7 +39,8 @@ def main(bootstrap: str, topic: str, group: str, name: str, session_ms: str) -> 
     )
     with closing(consumer):
         while not stopping.is_set():
-            for records in consumer.poll(timeout_ms=200).values():
+            # Not less than a second: kafka-python drops the answer to a join that comes between two polls.
+            for records in consumer.poll(timeout_ms=1_000).values():
                 done = [
                     [record.partition, record.offset, json.loads(record.value)["order"]] for record in records
                 ]
