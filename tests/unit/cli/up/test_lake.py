@@ -66,7 +66,8 @@ class Watched(LakeService):
 
 
 @pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_pauses_and_no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "missing_module", lambda: None)
     monkeypatch.setattr(lake, "_LOOK_SECONDS", 0.0)
     monkeypatch.setattr(children, "_FIRST_PAUSE", 0.001)
     monkeypatch.setattr(lake, "AsyncAdmin", FakeAdmin(["__consumer_offsets"]))
