@@ -60,7 +60,7 @@ def test_results_do_not_depend_on_how_many_tasks_there_are(spark: "SparkSession"
 def test_the_command_answers_in_words_a_table_json_and_a_page(
     spark: "SparkSession", root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lake_cli, "_on_spark", lambda work, master, as_json: work(spark) or 0)
+    monkeypatch.setattr(lake_cli, "_on_spark", lambda work, *_, **__: work(spark) or 0)
     asked = ["whatif", "--to", str(root), "--group", "billing", "--set", "static=true", "--seeds", "2"]
     said = CliRunner().invoke(lake_cli.app, asked)
     assert said.exit_code == 0, said.output
