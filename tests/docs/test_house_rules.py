@@ -1,6 +1,5 @@
 """Rules about the repository that a machine can check."""
 
-import ast
 import re
 import subprocess
 from pathlib import Path
@@ -56,9 +55,8 @@ def test_a_class_name_means_one_thing() -> None:
     for path in tracked("src/kohort/*.py"):
         if path.parent.name == "messages":  # the protocol's own names
             continue
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+        for name in re.findall(r"^class ([A-Za-z]\w*)", path.read_text(), re.MULTILINE):
+            homes.setdefault(name, []).append(str(path.relative_to(ROOT)))
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
 
