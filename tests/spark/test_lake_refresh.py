@@ -137,7 +137,9 @@ def test_a_refresh_that_fails_leaves_the_settings_of_the_session_as_they_were(
     seen: list[dict[str, str | None]] = []
     monkeypatch.setattr("kohort.lake.refresh.tables.offset_commits", fail)
     lake = Lake(tmp_path / "lake")
-    spark.conf.set("spark.sql.codegen.wholeStage", "true")  # by the caller; others have their defaults
+    given = settings()
+    spark.conf.set("spark.sql.codegen.wholeStage", "true")
+    spark.conf.unset("spark.sql.codegen.factoryMode")
     try:
         before = settings()
         with lake.writing():
@@ -147,7 +149,8 @@ def test_a_refresh_that_fails_leaves_the_settings_of_the_session_as_they_were(
         assert (seen, settings()) == ([FEW_ROWS], before)
         assert before["spark.sql.codegen.factoryMode"] != FEW_ROWS["spark.sql.codegen.factoryMode"]
     finally:
-        spark.conf.unset("spark.sql.codegen.wholeStage")
+        for name, value in given.items():
+            spark.conf.set(name, str(value))
 
 
 def test_many_small_parts_are_merged_and_nothing_is_lost(spark: "SparkSession", tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 
 from kohort.lake import schemas, tables
 from kohort.lake.manifest import Manifest
-from kohort.lake.store import LOAD, Lake, with_load, write_dated
+from kohort.lake.store import LOAD, Lake, no_rows, with_load, write_dated
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -208,7 +208,7 @@ def _read_carry(spark: "SparkSession", lake: Lake, manifest: Manifest) -> _Carry
         "samples": judged,
     }
     if not manifest.carry:
-        return _Carry(*(spark.createDataFrame([], kind) for kind in kinds.values()))
+        return _Carry(*(no_rows(spark, kind) for kind in kinds.values()))
     return _Carry(
         *(spark.read.schema(kind).parquet(str(lake.carried(manifest, name))) for name, kind in kinds.items())
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["Lake", "LakeError", "Manifest", "Offsets", "count_rows", "write_dated"]
+__all__ = ["Lake", "LakeError", "Manifest", "Offsets", "count_rows", "no_rows", "write_dated"]
 
 _OURS = "_kohort"
 _MANIFEST = "manifest.json"
@@ -177,7 +177,7 @@ class Lake:
         schema = with_load(table)
         paths = [self.root / table.name / part.directory for part in parts if part.rows]
         if not paths:
-            return spark.createDataFrame([], schema)
+            return no_rows(spark, schema)
         base = str(self.root / table.name)
         found = spark.read.schema(schema).option("basePath", base).parquet(*map(str, paths))
         return found.select(*schema.names)
@@ -186,7 +186,7 @@ class Lake:
         """What a step has staged of a table, with loads."""
         path = self.stage(table.name, step)
         if next(path.rglob("*.parquet"), None) is None:
-            return spark.createDataFrame([], with_load(table))
+            return no_rows(spark, with_load(table))
         return spark.read.schema(with_load(table)).parquet(str(path)).select(*with_load(table).names)
 
     def carried(self, manifest: Manifest, name: str) -> Path:
@@ -209,6 +209,11 @@ class Lake:
 def with_load(table: TableInfo) -> "StructType":
     """The columns of a table's files."""
     return table.schema.add(LOAD, "integer")
+
+
+def no_rows(spark: "SparkSession", schema: "StructType | str") -> "DataFrame":
+    """A frame that Spark knows to be empty: it leaves out what would be made of it, and starts no tasks."""
+    return spark.createDataFrame([], schema).limit(0)
 
 
 def count_rows(path: Path) -> int:

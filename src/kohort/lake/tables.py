@@ -18,7 +18,7 @@ from kohort.lake.findings import findings_of
 from kohort.lake.rebalances import inferred_rebalances, journaled_rebalances, sessions
 from kohort.lake.snapshots import snapshots
 from kohort.lake.status import judged, lag_status, samples_carry
-from kohort.lake.store import with_load
+from kohort.lake.store import no_rows, with_load
 
 if TYPE_CHECKING:
     from pyarrow import lib as pa
@@ -258,7 +258,7 @@ def time_lags(commits: DataFrame, log_ends: DataFrame, seen: DataFrame | None = 
 
     samples = positions_at(commits, log_ends)
     millis = samples.withColumns({"ts": _millis("ts"), "commit_ts": _millis("commit_ts")})
-    before = samples.sparkSession.createDataFrame([], SEEN) if seen is None else seen
+    before = no_rows(samples.sparkSession, SEEN) if seen is None else seen
     return millis.groupBy(*place).cogroup(before.groupBy(*place)).applyInArrow(fold, schema)
 
 

@@ -29,6 +29,9 @@ TEST_CONF: Mapping[str, str] = MappingProxyType(
         "spark.sql.shuffle.partitions": "1",
         "spark.default.parallelism": "2",
         "spark.sql.adaptive.enabled": "false",
+        # A few rows are over before the code that would be compiled for them is ready.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.driver.memory": "1g",
         "spark.sql.streaming.pollingDelay": "1ms",
         JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m",

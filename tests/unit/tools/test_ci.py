@@ -63,6 +63,8 @@ def ci(where: Path, program: str, lint: str = "true", options: str = "") -> subp
     (where / "tests" / "test_it.py").write_text(program)
     (where / "Makefile").write_text(MAKEFILE.format(lint=lint, options=options))
     outside = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MAKE"))}
+    # Only the plugins whose options are used: each run would load a dozen.
+    outside |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin,pytest_timeout"}
     return subprocess.run(
         [sys.executable, "tools/ci.py", "make", "test"],
         cwd=where,
