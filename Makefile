@@ -16,7 +16,7 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10
 PROGRESS := awk '/^Collecting/ && ++n % 10 == 0 { print "      " n " packages"; fflush() } \
   /^Installing/ { print "      unpacking " n " packages"; fflush() }'
 
-.PHONY: help run cluster demo check lint types test interop coverage bench soak fuzz explore mutants docs build release lock clean
+.PHONY: help run cluster demo check style lint types test interop coverage bench soak fuzz explore mutants docs build release lock clean
 
 help: ## what there is to run
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -43,9 +43,11 @@ cluster: $(READY) ## three nodes on a PostgreSQL from PyPI, and who leads what: 
 demo: $(READY) ## a guided tour of a few minutes: one group, consumers of two libraries and a Spark job
 	@$(BIN)/python -m examples.demo || [ $$? = 130 ] # Ctrl-C is a way to end it
 
-lint: $(READY) ## format, lint and import rules
+style: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+lint: style ## format, lint and import rules
 	$(BIN)/lint-imports
 
 types: $(READY) ## mypy --strict
@@ -54,8 +56,8 @@ types: $(READY) ## mypy --strict
 check: lint types ## what to run before every commit: lint, types and the quick tests
 	$(PYTEST) tests/unit tests/scenario tests/property tests/docs
 
-test: lint ## lint, types, and all tests that need nothing beyond PyPI
-	@mkdir -p .mypy_cache; nice $(BIN)/mypy > .mypy_cache/said & types=$$!; \
+test: style ## lint, types, and all tests that need nothing beyond PyPI
+	@mkdir -p .mypy_cache; nice sh -c '$(BIN)/lint-imports && $(BIN)/mypy' > .mypy_cache/said & types=$$!; \
 	$(PYTEST) tests -m "not interop and not soak" $(PARALLEL); tests=$$?; \
 	wait $$types; typed=$$?; cat .mypy_cache/said; exit $$((tests | typed))
 
