@@ -85,7 +85,7 @@ def apache_kafka() -> Iterator[Target]:
 def kfake() -> Iterator[Target]:
     """franz-go's fake cluster: groups and data in memory, nothing durable."""
     process = subprocess.Popen(
-        [str(go_programs() / "kfake")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [str(go_programs(optimized=True) / "kfake")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None

@@ -53,7 +53,8 @@ def _kafka(home: Path) -> Iterator[str]:
     reason = available(Peer.KAFKA)
     if reason is not None:
         pytest.skip(reason)
-    with kafka_broker(home=home) as broker:
+    # Some tests write records of years ago: Kafka deletes those when it has been up for 30 seconds.
+    with kafka_broker({"log.initial.task.delay.ms": "3600000"}, home) as broker:
         yield broker.bootstrap
 
 

@@ -5,20 +5,17 @@ name=value …) and prints the same events, so one test speaks for all of them. 
 """
 
 import json
-import os
 import queue
-import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from tools.peers import fetch, jvm
+from tests.interop.programs import Process, Program, java_client
+from tools.peers import fetch
 from tools.peers.cache import JS_SOURCES
 from tools.peers.pins import Peer
 
@@ -40,19 +37,14 @@ class Client:
     def __str__(self) -> str:
         return self.name
 
-    def command(self, bootstrap: str, steps: str, options: dict[str, object]) -> list[str]:
-        """The argument list that runs ``steps`` against a broker."""
-        args = [bootstrap, steps, *(f"{name}={value}" for name, value in options.items())]
+    def start(self, arguments: list[str], *, alone: bool) -> Program:
+        """Its program at work. Java's clients share a JVM, unless one wants to be alone."""
         if self.peer is Peer.KAFKAJS:
-            return ["node", str(JS_SOURCES / "peer.js"), *args]
+            modules = {"NODE_PATH": str(fetch.node_modules())}
+            return Process(["node", str(JS_SOURCES / "peer.js"), *arguments], modules)
         if self.peer is Peer.GO:
-            return [str(fetch.go_programs() / self.name), *args]
-        archive = f"-XX:SharedArchiveFile={fetch.class_archive(self.peer)}"
-        return jvm.command(fetch.class_path(self.peer), "Peer", *args, options=[archive])
-
-    def environment(self) -> dict[str, str]:
-        """What the program needs beside our own environment."""
-        return {"NODE_PATH": str(fetch.node_modules())} if self.peer is Peer.KAFKAJS else {}
+            return Process([str(fetch.go_programs() / self.name), *arguments], {})
+        return java_client(self.peer, arguments, alone=alone)
 
 
 COOPERATIVE = ("range", "roundrobin", "sticky", "cooperative-sticky")
@@ -71,18 +63,10 @@ class Librdkafka:
 
     name = "librdkafka"
 
-    def command(self, bootstrap: str, steps: str, options: dict[str, object]) -> list[str]:
-        program = Path(__file__).parent / "python" / "librdkafka.py"
-        return [
-            sys.executable,
-            str(program),
-            bootstrap,
-            steps,
-            *(f"{name}={value}" for name, value in options.items()),
-        ]
-
-    def environment(self) -> dict[str, str]:
-        return {}
+    def start(self, arguments: list[str], *, alone: bool) -> Program:
+        return Process(
+            [sys.executable, str(Path(__file__).parent / "python" / "librdkafka.py"), *arguments], {}
+        )
 
 
 class PeerError(AssertionError):
@@ -92,26 +76,15 @@ class PeerError(AssertionError):
 class PeerProcess:
     """A running client. Made by ``started``; all methods are for the thread that made it."""
 
-    def __init__(self, name: str, process: "subprocess.Popen[str]", errors: IO[str]) -> None:
+    def __init__(self, name: str, program: Program) -> None:
         self.name = name
         self.events: list[Event] = []
-        self._process = process
-        self._errors = errors
-        self._lines: queue.Queue[str | None] = queue.Queue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        stream = self._process.stdout
-        assert stream is not None
-        for line in stream:
-            self._lines.put(line)
-        self._lines.put(None)
+        self._program = program
 
     def _next(self, deadline: float, waiting_for: str) -> Event | None:
         """The next event, or None when the process has ended."""
         try:
-            line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+            line = self._program.lines.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
             raise PeerError(f"{self.name}: no {waiting_for} in time\n{self.story()}") from None
         if line is None:
@@ -151,25 +124,21 @@ class PeerProcess:
         deadline = time.monotonic() + seconds
         while self._next(deadline, "end") is not None:
             pass
-        self._process.wait(60.0)
+        self._program.wait()
         if not self.events or self.events[-1]["event"] != "done":
-            raise PeerError(f"{self.name}: ended with {self._process.returncode}\n{self.story()}")
+            raise PeerError(f"{self.name}: did not say that it was done\n{self.story()}")
         return self.events
 
     def tell(self, word: str) -> None:
-        """Send a word: "stop" leaves the group, "die" vanishes."""
-        pipe = self._process.stdin
-        assert pipe is not None
-        pipe.write(word + "\n")
+        """Send a word: "stop" leaves the group."""
         try:
-            pipe.flush()
+            self._program.tell(word)
         except BrokenPipeError as error:
             raise PeerError(f"{self.name}: has ended\n{self.story()}") from error
 
     def die(self) -> None:
         """Vanish without a word to the broker."""
-        self.tell("die")
-        self._process.wait(60.0)
+        self._program.vanish()
 
     def leave(self) -> list[Event]:
         """Leave the group in good order and return all events."""
@@ -192,40 +161,22 @@ class PeerProcess:
 
     def story(self) -> str:
         """Everything the peer said, for a failure message."""
-        self._errors.seek(0)
         said = "\n".join(json.dumps(event) for event in self.events[-40:])
-        return f"--- events\n{said}\n--- standard error\n{self._errors.read()[-3000:]}"
-
-    def close(self) -> None:
-        """End the process if it has not ended."""
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        self._reader.join()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
+        return f"--- events\n{said}\n--- standard error\n{self._program.errors()}"
 
 
 @contextmanager
 def started(
-    client: Client | Librdkafka, bootstrap: str, steps: str, **options: object
+    client: Client | Librdkafka, bootstrap: str, steps: str, *, alone: bool = False, **options: object
 ) -> Iterator[PeerProcess]:
-    """A client doing ``steps``; stopped when the block ends."""
-    with tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(
-            client.command(bootstrap, steps, options),
-            env={**os.environ, **client.environment()},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        )
-        peer = PeerProcess(client.name, process, errors)
-        try:
-            yield peer
-        finally:
-            peer.close()
+    """A client doing ``steps``; stopped when the block ends. One that is to die must be ``alone``."""
+    program = client.start(
+        [bootstrap, steps, *(f"{name}={value}" for name, value in options.items())], alone=alone
+    )
+    try:
+        yield PeerProcess(client.name, program)
+    finally:
+        program.close()
 
 
 def run_steps(client: Client, bootstrap: str, steps: str, **options: object) -> list[Event]:

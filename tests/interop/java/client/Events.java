@@ -4,19 +4,40 @@ import java.util.Map;
 
 /** One JSON object per line on standard output: what the test on the other side reads. */
 final class Events {
+    /** What stands before each line of a thread: which peer it is, if there are several. */
+    private static final InheritableThreadLocal<String> SPEAKER = new InheritableThreadLocal<>() {
+        @Override
+        protected String initialValue() {
+            return "";
+        }
+    };
+
     private Events() {}
 
+    static void speakAs(String number) {
+        SPEAKER.set(number + " ");
+    }
+
+    /** Says that this peer will say no more. */
+    static void end() {
+        print(SPEAKER.get().trim());
+    }
+
+    private static synchronized void print(String line) {
+        System.out.println(line);
+        System.out.flush();
+    }
+
     /** Prints an event; {@code fields} alternates names and values. */
-    static synchronized void emit(String event, Object... fields) {
+    static void emit(String event, Object... fields) {
         Map<String, Object> line = new LinkedHashMap<>();
         line.put("event", event);
         for (int i = 0; i < fields.length; i += 2) {
             line.put((String) fields[i], fields[i + 1]);
         }
-        StringBuilder text = new StringBuilder();
+        StringBuilder text = new StringBuilder(SPEAKER.get());
         write(line, text);
-        System.out.println(text);
-        System.out.flush();
+        print(text.toString());
     }
 
     private static void write(Object value, StringBuilder out) {

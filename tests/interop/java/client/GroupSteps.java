@@ -1,5 +1,3 @@
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
@@ -23,8 +21,6 @@ final class GroupSteps {
             "sticky", "org.apache.kafka.clients.consumer.StickyAssignor",
             "cooperative-sticky", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
 
-    private static volatile boolean stopped;
-
     private GroupSteps() {}
 
     private static Collection<String> names(Collection<TopicPartition> partitions) {
@@ -47,22 +43,6 @@ final class GroupSteps {
             Events.emit("lost", "partitions", names(partitions));
         }
     };
-
-    private static void listen() {
-        Thread listener = new Thread(() -> {
-            try {
-                String line = new BufferedReader(new InputStreamReader(System.in)).readLine();
-                if ("die".equals(line)) {
-                    Runtime.getRuntime().halt(0);
-                }
-            } catch (java.io.IOException error) {
-                Events.emit("error", "message", error.toString());
-            }
-            stopped = true;
-        });
-        listener.setDaemon(true);
-        listener.start();
-    }
 
     private static Properties properties(Options options) {
         Properties properties = DataSteps.consumerProperties(options);
@@ -100,13 +80,12 @@ final class GroupSteps {
     }
 
     static void group(Options options) {
-        listen();
         int wanted = options.number("records", Integer.MAX_VALUE);
         int seen = 0;
         try (var consumer =
                 new KafkaConsumer<>(properties(options), new StringDeserializer(), new StringDeserializer())) {
             consumer.subscribe(List.of(options.topic().split("\\+")), LISTENER);
-            while (!stopped && seen < wanted) {
+            while (!options.stopped && seen < wanted) {
                 var records = consumer.poll(Duration.ofMillis(100));
                 records.forEach(DataSteps::show);
                 seen += records.count();

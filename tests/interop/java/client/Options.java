@@ -7,6 +7,9 @@ import java.util.Properties;
 final class Options {
     final String bootstrap;
     final List<String> steps;
+    /** Whether the peer was told to leave its group. */
+    volatile boolean stopped;
+
     private final Map<String, String> values = new HashMap<>();
 
     Options(String[] args) {
