@@ -22,8 +22,16 @@ if TYPE_CHECKING:
 _TEARDOWN_S = 120
 _STDERR = pytest.StashKey[int]()
 
-# A minute each: they begin first, so that none of them is what the other workers wait for at the end.
-_LONG = ("tests/interop/test_pythons.py", "tests/spark/test_churn.py")
+# Up to a minute each: they begin first, so that none of them is what the other workers wait for at the end.
+# They need no foreign peers, which are fetched meanwhile.
+_LONG = (
+    "tests/interop/test_pythons.py",
+    "tests/spark/test_churn.py",
+    "tests/spark/test_clusters.py",
+    "tests/spark/test_demo.py::test_the_tour",
+    "tests/spark/test_pages.py::test_the_commands_that_start_spark_themselves_run",
+    "tests/spark/test_submit.py::test_the_job_of_the_howto",
+)
 
 # Tests whose JVMs or Pythons are not those of the test's process: each may run anywhere.
 _ELSEWHERE = (

@@ -142,7 +142,9 @@ def ensure(peer: Peer) -> None:
     elif peer is Peer.GO:
         go_programs()
     elif peer is Peer.KAFKA:
-        java_programs(peer)
+        from tools.peers.kafka_broker import prepared  # which builds on this module
+
+        prepared()
     elif peer is Peer.SPARK_CONNECTOR:
         jars(peer)
     else:

@@ -13,6 +13,7 @@ from typing import IO, NamedTuple
 
 from tools.peers import jvm
 from tools.peers.fetch import class_path
+from tools.peers.kafka_broker import class_archive_option
 from tools.peers.pins import Peer
 
 TOOL_SECONDS = 60.0
@@ -113,9 +114,8 @@ def tool_shell() -> Iterator[ToolShell]:
         config = jvm.write_log_config(Path(folder), "ERROR")
         token = Path(folder) / "token"
         readable = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={token.as_uri()}"
-        shell = jvm.command(
-            class_path(Peer.KAFKA), "ToolShell", heap="256m", options=[jvm.logging_to(config), readable]
-        )
+        options = [jvm.logging_to(config), readable, class_archive_option()]
+        shell = jvm.command(class_path(Peer.KAFKA), "ToolShell", heap="256m", options=options)
         with errors.open("wb") as sink:
             process = subprocess.Popen(
                 shell, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sink, bufsize=0
