@@ -51,6 +51,7 @@ WITH_SPARK = [
     "tests/unit/cli/test_spark.py",
     "tests/unit/cli/up/test_archive.py",
 ]
+WITH_ARROW = ["tests/unit/records/columns", "tests/unit/records/test_from_columns.py"]
 QUICK = ["tests/unit", "tests/scenario"]
 LIBRARY = [f"tests/unit/{part}" for part in ("broker", "client", "testing", "wire")]
 CORE = [
@@ -111,6 +112,10 @@ def run_tests(python: Path, *which: str) -> None:
     run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen, *which)
 
 
+def leaving_out(paths: list[str]) -> list[str]:
+    return [f"--ignore={path}" for path in paths]
+
+
 def wanted(version: str) -> str:
     python = interpreter(version)
     if python is None:
@@ -131,7 +136,7 @@ def test_a_claimed_version_of_python_compiles_all_and_passes_the_tests_of_the_li
     with_cache = ("-X", f"pycache_prefix={tmp_path}")
     run(python, "-W", "error", *with_cache, "-m", "compileall", "-q", "src")
     run(python, "-c", "import kohort.cli.main, kohort.testing.plugin; kohort.Consumer, kohort.Broker")
-    run_tests(python, *LIBRARY, *(CORE if version == NEWEST else ()))
+    run_tests(python, *leaving_out(WITH_ARROW), *LIBRARY, *(CORE if version == NEWEST else ()))
 
 
 @pytest.mark.soak
@@ -139,7 +144,7 @@ def test_a_claimed_version_of_python_compiles_all_and_passes_the_tests_of_the_li
 @others
 def test_a_claimed_version_of_python_passes_all_quick_tests_without_spark(version: str) -> None:
     python = environment(f"python-{version}-all", wanted(version), [*PACKAGES, *MORE_PACKAGES])
-    run_tests(python, "-n", "2", *(f"--ignore={path}" for path in WITH_SPARK), *QUICK)
+    run_tests(python, "-n", "2", *leaving_out(WITH_SPARK), *QUICK)
 
 
 def test_the_python_that_runs_the_tests_is_claimed() -> None:
