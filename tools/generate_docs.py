@@ -2,7 +2,7 @@
 
 docs/reference/apis.md        from the registry of handlers
 docs/reference/configs.md     from the table of configs
-docs/reference/group-states.md  from the transition table of classic groups and the states of members
+docs/reference/group-states.md  from tools/group_states.py and the transition table of classic groups
 docs/reference/spark-options.md  from the tables of options of the Spark source
 docs/reference/group-lake.md  from the tables and rules of the group lake
 docs/reference/cli.md         from the commands and their options
@@ -16,13 +16,12 @@ from pathlib import Path
 
 from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey
 from kohort.broker.handlers import SERVED
-from kohort.groups.classic.transitions import TRANSITIONS, as_mermaid
-from kohort.groups.consumer.assignment import MemberState
 from kohort.lake import expiry, findings, schemas, status
 from kohort.spark.option_table import ACCEPTED, OPTIONS, REFUSED, SETTINGS, Option
 from kohort.wire.apis import api_spec
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # `tools` is no installed package
+from tools.group_states import group_states
 from tools.reference_pages import cli, python_api
 
 PAGES = Path(__file__).parent.parent / "docs" / "reference"
@@ -86,59 +85,6 @@ def _row(key: ConfigKey, middle: str) -> str:
     effect = f"none: {key.effect}" if key.effect else "yes"
     return f"| `{key.name}` | `{key.default}` | {middle} | {effect} |"
 
-
-def group_states() -> str:
-    """The transition table that ``apply`` asserts, drawn."""
-    rows = [
-        f"| {transition.source.value} | {transition.target.value} | {'; '.join(transition.triggers)} |"
-        for transition in TRANSITIONS
-    ]
-    return "\n".join(
-        [
-            "# States of a group",
-            GENERATED,
-            "",
-            "## Classic groups",
-            "```mermaid",
-            as_mermaid().rstrip(),
-            "```",
-            "",
-            "| from | to | when |",
-            "|---|---|---|",
-            *rows,
-            "",
-            CONSUMER_STATES,
-            "| state of a member | code in its record | meaning |",
-            "|---|---|---|",
-            *(f"| {state.name} | {state.value} | {MEMBER_STATES[state]} |" for state in MemberState),
-            "",
-        ]
-    )
-
-
-CONSUMER_STATES = """\
-## Consumer groups
-A consumer group (KIP-848) has no phases that all members go through together. Its state is read from three
-epochs, that of the group, that of the target assignment and that of each member; the first line that is true
-counts:
-
-| state | when |
-|---|---|
-| Empty | there are no members; a static member that left for a while is one |
-| Assigning | the epoch of the group is above that of the target assignment |
-| Reconciling | a member has not reached the target assignment |
-| Stable | otherwise |
-
-Each member goes to the target assignment by itself. What every request gets in every state of a member is a
-table in `tests/scenario/groups/consumer/test_state_request_table.py`.
-"""
-
-MEMBER_STATES = {
-    MemberState.STABLE: "nothing is outstanding for the epoch that it is in",
-    MemberState.UNREVOKED_PARTITIONS: "it must give up partitions before it moves to the target epoch",
-    MemberState.UNRELEASED_PARTITIONS: "at the target epoch; others still own some of its partitions",
-    MemberState.UNKNOWN: "any other code in the log",
-}
 
 SPARK_WORDS = """\
 Those of Spark's own Kafka connector by the same names, in any case, with the same defaults: a job changes
@@ -296,7 +242,7 @@ def main() -> int:
     for name, text in {
         "apis.md": apis(),
         "configs.md": configs(),
-        "group-states.md": group_states(),
+        "group-states.md": group_states(GENERATED),
         "spark-options.md": spark_options(),
         "group-lake.md": group_lake(),
         "cli.md": "\n".join(["# Commands", GENERATED, "", cli()]),

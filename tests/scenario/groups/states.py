@@ -1,9 +1,12 @@
 """The six columns of the table "state x request": a group in each state, with the same cast everywhere."""
 
+from pathlib import Path
+
 from kohort.groups.classic.transitions import Phase
 from kohort.model.ids import Generation, InstanceId, MemberId
 from kohort.sim.driver import Scenario
 
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "group-states.md"
 LETTERS = {
     Phase.EMPTY: "E",
     Phase.PREPARING_REBALANCE: "P",
@@ -63,3 +66,11 @@ def id_or_any(scenario: Scenario, name: str) -> MemberId:
 def current_generation(scenario: Scenario) -> Generation:
     """The group's generation, so that only the state decides; 3 where there is no group."""
     return scenario.group.generation if scenario.exists else Generation(3)
+
+
+def table_of(heading: str) -> tuple[list[str], dict[str, list[str]]]:
+    """The table "state x request" of the page: its states, and the cells of each request."""
+    section = PAGE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    lines = section.partition("\n| request |")[2].partition("\n\n")[0].splitlines()
+    header, _, *rows = ([cell.strip() for cell in line.strip("| ").split("|")] for line in lines)
+    return header, {request: cells for request, *cells in rows}

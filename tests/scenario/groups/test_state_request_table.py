@@ -1,4 +1,7 @@
-"""The whole table "state x request" (classic-groups 2.3), cell by cell."""
+"""The table "state x request" of classic groups in docs/reference/group-states.md, cell by cell.
+
+(classic-groups 2.3)
+"""
 
 from collections.abc import Callable
 
@@ -10,6 +13,7 @@ from tests.scenario.groups.states import (
     id_or_any,
     in_state,
     state_letter,
+    table_of,
 )
 from tests.scenario.groups.story import beat, commit_error, refused_join, refused_sync
 
@@ -18,37 +22,7 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import GroupId, InstanceId, MemberId, ReplyTo
 from kohort.sim.driver import Scenario
 
-# Each cell: the error code, or "parked"; then the state the group is in afterwards. "-": cannot happen.
-TABLE = """
-row                               | ∅        | E        | P        | C        | S        | D
-join, new, v4                     | 79 E     | 79 E     | 79 P     | 79 C     | 79 S     | 15 D
-join, new, v9                     | 79 E     | 79 E     | 79 P     | 79 C     | 79 S     | 15 D
-join, new, v0                     | parked P | parked P | parked P | parked P | parked P | 15 D
-join, new, v3                     | parked P | parked P | parked P | parked P | parked P | 15 D
-join, new instance, v5            | parked P | parked P | parked P | parked P | parked P | 15 D
-join, known instance without id   | -        | -        | parked P | parked P | 0 S      | 15 D
-join, pending id                  | 25 ∅     | parked P | parked P | parked P | parked P | 15 D
-join, known follower, unchanged   | 25 ∅     | 25 E     | parked P | 0 C      | 0 S      | 15 D
-join, known follower, changed     | 25 ∅     | 25 E     | parked P | parked P | parked P | 15 D
-join, known leader, unchanged     | 25 ∅     | 25 E     | parked P | 0 C      | parked P | 15 D
-join, known leader, changed       | 25 ∅     | 25 E     | parked P | parked P | parked P | 15 D
-join, unknown id                  | 25 ∅     | 25 E     | 25 P     | 25 C     | 25 S     | 15 D
-sync, follower                    | 25 ∅     | 25 E     | 27 P     | parked C | 0 S      | 15 D
-sync, leader                      | 25 ∅     | 25 E     | 27 P     | 0 S      | 0 S      | 15 D
-heartbeat                         | 25 ∅     | 25 E     | 27 P     | 0 C      | 0 S      | 15 D
-heartbeat, as a command           | 25 ∅     | 25 E     | 27 P     | 0 C      | 0 S      | 15 D
-leave, follower                   | 25 ∅     | 25 E     | 0 P      | 0 P      | 0 P      | 15 D
-leave, leader                     | 25 ∅     | 25 E     | 0 P      | 0 P      | 0 P      | 15 D
-leave, instance                   | 25 ∅     | 25 E     | 0 P      | 0 P      | 0 P      | 15 D
-leave, pending id                 | 25 ∅     | 0 E      | 0 P      | 0 C      | 0 S      | 15 D
-leave, unknown id                 | 25 ∅     | 25 E     | 25 P     | 25 C     | 25 S     | 15 D
-commit, no identity               | 0 E      | 0 E      | 25 P     | 25 C     | 25 S     | 15 D
-commit, member, v8                | 22 ∅     | 25 E     | 0 P      | 27 C     | 0 S      | 15 D
-commit, member, v9                | 69 ∅     | 25 E     | 0 P      | 27 C     | 0 S      | 15 D
-delete group                      | 69 ∅     | 0 ∅      | 68 P     | 68 C     | 68 S     | 69 D
-delete offsets, subscribed topic  | 69 ∅     | 0 E      | 86 P     | 86 C     | 86 S     | 69 D
-delete offsets, other topic       | 69 ∅     | 0 E      | 0 P      | 0 C      | 0 S      | 69 D
-"""
+HEADER, ROWS = table_of("Classic groups")
 
 
 def _joining(name: str, version: int = 9, changed: bool = False) -> Callable[[Scenario], ReplyTo]:
@@ -112,12 +86,11 @@ REQUESTS: dict[str, Callable[[Scenario], ReplyTo]] = {
 
 
 def _cells() -> list[tuple[str, str, str]]:
-    header, *rows = ([cell.strip() for cell in line.split("|")] for line in TABLE.strip().splitlines())
-    assert "".join(header[1:]) == STATES
+    assert "".join(HEADER) == STATES
     return [
-        (row[0], state, cell)
-        for row in rows
-        for state, cell in zip(STATES, row[1:], strict=True)
+        (row, state, cell)
+        for row, cells in ROWS.items()
+        for state, cell in zip(STATES, cells, strict=True)
         if cell != "-"
     ]
 
@@ -127,9 +100,6 @@ def answer(scenario: Scenario, row: str) -> str:
     if row == "heartbeat":
         generation = current_generation(scenario)
         return str(int(scenario.heartbeat("b", member_id=id_or_any(scenario, "b"), generation=generation)))
-    if row == "heartbeat, as a command":
-        scenario.member("b").member_id = id_or_any(scenario, "b")
-        return str(int(beat(scenario, "b", current_generation(scenario))))
     request = REQUESTS[row](scenario)
     if scenario.is_parked(request):
         return "parked"
@@ -150,6 +120,15 @@ def test_every_request_gets_its_answer_in_every_state(row: str, state: str, cell
     """Table classic-groups 2.3: the answer, and the state afterwards."""
     scenario = in_state(state)
     assert f"{answer(scenario, row)} {state_letter(scenario)}" == cell
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_heartbeat_that_is_a_command_gets_the_same(state: str) -> None:
+    """Table classic-groups 2.3: a heartbeat is answered in place, or is a command like any other request."""
+    scenario = in_state(state)
+    scenario.member("b").member_id = id_or_any(scenario, "b")
+    code = int(beat(scenario, "b", current_generation(scenario)))
+    assert f"{code} {state_letter(scenario)}" == ROWS["heartbeat"][HEADER.index(state)]
 
 
 @pytest.mark.parametrize(("state", "offset"), [("∅", -1), ("E", 7), ("P", 7), ("C", -1), ("S", 7), ("D", -1)])
