@@ -2,7 +2,7 @@
 
 import json
 
-from tests.scenario.groups.consumer.test_migration import Mixed
+from tests.scenario.groups.consumer.mixed import Mixed
 from tests.unit.story.consumer_journal import ConsumerJournal
 from tests.unit.story.journal import tp
 

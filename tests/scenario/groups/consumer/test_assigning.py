@@ -1,7 +1,7 @@
 """The shell computes the targets of large groups: what happens meanwhile, and to an answer that is late."""
 
 import pytest
-from tests.scenario.groups.consumer.test_migration import Mixed
+from tests.scenario.groups.consumer.mixed import Mixed
 
 from kohort.groups.causes import TargetComputed
 from kohort.groups.commands import ComputeTarget, DeleteGroups, TargetReady

@@ -5,7 +5,7 @@ batch for its size. Here it is known before, so that no shard is loaded again fo
 """
 
 import pytest
-from tests.scenario.groups.consumer.test_migration import Mixed
+from tests.scenario.groups.consumer.mixed import Mixed
 
 from kohort.coordination.outcome import size_at_most
 from kohort.groups.commands import ExpressionsResolved, Leave, Leaver, ResolveExpressions
