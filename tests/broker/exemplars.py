@@ -59,6 +59,7 @@ from kohort.wire.messages import (
     share_fetch,
     share_group_describe,
     share_group_heartbeat,
+    update_features,
 )
 
 NAME = "t"
@@ -331,6 +332,9 @@ EXEMPLARS: dict[ApiKey, Callable[[bytes], Message]] = {
                 )
             ],
         )
+    ),
+    ApiKey.UPDATE_FEATURES: lambda _: update_features.UpdateFeaturesRequest(
+        feature_updates=[update_features.FeatureUpdateKey(feature="group.version", max_version_level=1)]
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _pages,
     ApiKey.DESCRIBE_PRODUCERS: lambda _: describe_producers.DescribeProducersRequest(

@@ -7,6 +7,7 @@ import pytest
 from tests.broker.sharing import Nodes, consume, numbers, play, produce
 from typer.testing import CliRunner
 
+from kohort.broker.features import GROUP_VERSION
 from kohort.broker.server import Server
 from kohort.broker.settings import Settings
 from kohort.cli.app import command_line
@@ -102,6 +103,8 @@ def test_acls_and_configs_that_one_node_changes_hold_on_the_others(cluster_url: 
         await nodes.until(lambda: second.broker.topics.get("t") is not None)
         await first.broker.catalog.set_broker_configs("", {"log.retention.ms": "5"})
         await nodes.until(lambda: second.broker.configs.number("log.retention.ms") == 5)
+        await first.broker.features.set(GROUP_VERSION, 0)
+        await nodes.until(lambda: not second.broker.features.has_consumer_groups)
         question = Question("User:ann", "127.0.0.1", Operation.READ, AclResourceType.TOPIC, "t")
         allow = (Operation.READ, Permission.ALLOW)
         rule = Acl(AclResourceType.TOPIC, "t", PatternType.LITERAL, "User:ann", "*", *allow)

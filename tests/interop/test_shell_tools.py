@@ -216,9 +216,18 @@ def test_the_feature_of_consumer_groups_is_described(desk: Desk) -> None:
         "SupportedMaxVersion: 1",
         "FinalizedVersionLevel: 1",
     ]
-    if desk.target.name == "kohort":
-        said = desk.fails(Tool.FEATURES, "downgrade", "--feature", "group.version=0")
-        assert "Could not downgrade group.version to 0. The node does not support UPDATE_FEATURES" in said
+
+
+def test_the_feature_of_consumer_groups_is_switched_off_and_on(desk: Desk) -> None:
+    changed = "group.version was {}graded to {}."
+    try:
+        lowered = desk.lines(Tool.FEATURES, "downgrade", "--feature", "group.version=0")
+        assert lowered == [changed.format("down", 0)]
+        (shown,) = [line for line in desk.lines(Tool.FEATURES, "describe") if "group.version" in line]
+        assert "FinalizedVersionLevel: 0" in shown
+    finally:
+        raised = desk.lines(Tool.FEATURES, "upgrade", "--feature", "group.version=1")
+    assert raised == [changed.format("up", 1)]
 
 
 def test_the_cluster_tool_prints_the_cluster_id(kafka_tools: ToolShell, target: Target) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kohort.broker.clock import Clock
 from kohort.broker.config_values import ConfigValues
 from kohort.broker.endpoints import Endpoint, is_authorizer_on
+from kohort.broker.features import Features
 from kohort.broker.fetch import FetchWaiters
 from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.following import Following
@@ -53,6 +54,7 @@ class BrokerState:
         self.deletion_time.at(clock.now())  # a jump of the wall clock is measured from here
         self.configs = ConfigValues(catalog, settings.overrides)
         check_broker_settings(self.configs)
+        self.features = Features(catalog, self.configs)
         self.topics = Topics(catalog, self.configs)
         self.fetch_sessions = FetchSessions(
             self.configs.number("max.incremental.fetch.session.cache.slots"), sessions_limit(self.configs)

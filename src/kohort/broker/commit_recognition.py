@@ -12,7 +12,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.broker.recognition import AFTER_ID, ID, Basis, SeenRequest
+from kohort.broker.recognition import AFTER_ID, ID, Grounds, SeenRequest
 from kohort.broker.topics import ServedTopic
 from kohort.codec.compiled import encode
 from kohort.groups.commands import CommitOffsets, CommitRow
@@ -21,6 +21,7 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import ReplyTo
 
 if TYPE_CHECKING:
+    from kohort.broker.coordinator import GroupCoordinator
     from kohort.wire.messages.offset_commit import OffsetCommitRequest
 
 LARGEST: Final = 8 * 1024  # bytes of a frame that is kept
@@ -92,17 +93,18 @@ class SeenCommit(SeenRequest[CommitReply]):
     ``topics`` says how each topic of the request is looked up, and what was found.
     """
 
-    __slots__ = ("_places", "_replies", "_rows", "_said", "_topics")
+    __slots__ = ("_coordinator", "_places", "_replies", "_rows", "_said", "_topics")
 
     def __init__(
         self,
         places: CommitFrameLayout,
         request: CommitOffsets,
         topics: list[FoundTopic],
-        basis: Basis,
+        basis: "tuple[GroupCoordinator, Grounds]",
         write: Callable[[CommitReply], bytes],
     ) -> None:
-        super().__init__(places.size, basis, write)
+        self._coordinator, grounds = basis
+        super().__init__(places.size, grounds, write)
         self._places = places
         self._said = request
         self._rows = [(row.topic, row.partition, row.metadata, row.topic_id) for row in request.rows]
@@ -132,7 +134,7 @@ class SeenCommit(SeenRequest[CommitReply]):
         def command(reply_to: ReplyTo) -> CommitOffsets:
             return CommitOffsets(reply_to, group_id, asked, generation, member, instance, retention, version)
 
-        return self.coordinator.ask(group_id, command, self)
+        return self._coordinator.ask(group_id, command, self)
 
     def parts_of(self, reply: CommitReply) -> tuple[bytes, bytes] | None:
         error = _common_error(reply)

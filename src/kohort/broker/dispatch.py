@@ -15,6 +15,7 @@ from kohort.broker.heavy_work import Turn
 from kohort.broker.memory_budget import SMALL
 from kohort.broker.recognition import Grounds, Validity
 from kohort.broker.reply_prices import LARGE_REPLY
+from kohort.cluster.view import ClusterSnapshot
 from kohort.codec.compiled import NO_LIMIT, DecodeError, TooManyElementsError, decode_request, encode_parts
 from kohort.codec.schema import Message
 from kohort.log.background import describe
@@ -172,6 +173,7 @@ class Dispatch:
         self._running: set[asyncio.Future[Any]] = set()
         self._interceptor: Interceptor | None = None
         self._validity = Validity()
+        broker.catalog.watch(self._view_changed)
 
     @property
     def interceptor(self) -> Interceptor | None:
@@ -183,8 +185,12 @@ class Dispatch:
         self._interceptor = interceptor
         self.forget_seen()
 
+    def _view_changed(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
+        if new.broker_configs is not old.broker_configs:
+            self.forget_seen()
+
     def forget_seen(self) -> None:
-        """Look at every frame again: what may be asked, or who looks at requests, has changed."""
+        """Look at every frame again: what is served, or who looks at requests, has changed."""
         self._validity.holds = False
         self._validity = Validity()
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from kohort.broker.config_values import ConfigValue, ConfigValues
 from kohort.broker.configs import ConfigKey, ConfigSource, ConfigType, number_between
 from kohort.model.errors import ErrorCode, KohortError, RefusedError
-from kohort.security.listeners import split_list
 
 SESSION_TIMEOUT = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
@@ -20,11 +19,6 @@ GROUP_CONFIGS: dict[str, ConfigKey] = {
     name: ConfigKey(name, ConfigType.INT, default, number_between(int, 1, _MOST), synonym=f"group.{name}")
     for name, default in ((SESSION_TIMEOUT, "45000"), (HEARTBEAT_INTERVAL, "5000"))
 }
-
-
-def is_enabled(configs: ConfigValues) -> bool:
-    """Whether this broker serves groups of the consumer protocol (KIP-848)."""
-    return "consumer" in split_list(configs.text("group.coordinator.rebalance.protocols"))
 
 
 def group_value(configs: ConfigValues, own: Mapping[str, str], name: str) -> ConfigValue:

@@ -15,16 +15,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from kohort.groups.commands import ConsumerHeartbeat
-from kohort.groups.replies import ConsumerHeartbeatReply
-from kohort.groups.translation.classic import heartbeat_subject
-from kohort.model.errors import ErrorCode
-from kohort.model.ids import ReplyTo
-
 if TYPE_CHECKING:
-    from kohort.broker.coordinator import GroupCoordinator
     from kohort.security.acls import Authorizer, Question
-    from kohort.wire.messages.heartbeat import HeartbeatRequest
 
 R = TypeVar("R")
 
@@ -67,21 +59,18 @@ class Grounds:
         return self._validity.holds and all(map(self._authorizer.may, self._questions))
 
 
-Basis = tuple["GroupCoordinator", Grounds]  # who decides, and why nothing has to be read again
-
-
 class SeenRequest(ABC, Generic[R]):
     """A request that a connection has sent. If its reply has to wait it is parked here, one at a time.
 
     ``write`` makes the whole frame of a reply.
     """
 
-    __slots__ = ("_grounds", "_number", "_unpark", "_write", "coordinator", "size", "used")
+    __slots__ = ("_grounds", "_number", "_unpark", "_write", "size", "used")
     held = 0  # bytes of a request that waits: none
 
-    def __init__(self, size: int, basis: Basis, write: Callable[[R], bytes]) -> None:
+    def __init__(self, size: int, grounds: Grounds, write: Callable[[R], bytes]) -> None:
         self.size = size  # of the whole frame
-        self.coordinator, self._grounds = basis
+        self._grounds = grounds
         self._write = write
         self._number = b""  # the correlation id of the one that is answered now
         self._unpark: Unpark | None = None
@@ -145,12 +134,22 @@ class SeenRequest(ABC, Generic[R]):
 
 
 class SameRequest(SeenRequest[R]):
-    """One that comes again byte by byte, but for its correlation id. The last reply is kept."""
+    """One that comes again byte by byte, but for its correlation id. The last reply is kept.
 
-    __slots__ = ("_end", "_last", "_start")
+    ``decide`` makes the reply, or returns the waiter it is given if the reply comes later.
+    """
 
-    def __init__(self, frame: bytes, basis: Basis, write: Callable[[R], bytes]) -> None:
-        super().__init__(4 + len(frame), basis, write)
+    __slots__ = ("_decide", "_end", "_last", "_start")
+
+    def __init__(
+        self,
+        frame: bytes,
+        grounds: Grounds,
+        decide: "Callable[[SameRequest[R]], object]",
+        write: Callable[[R], bytes],
+    ) -> None:
+        super().__init__(4 + len(frame), grounds, write)
+        self._decide = decide
         self._start = len(frame).to_bytes(4, "big") + frame[: ID - 4]
         self._end = frame[AFTER_ID - 4 :]
         self._last: tuple[R, tuple[bytes, bytes]] | None = None
@@ -158,47 +157,11 @@ class SameRequest(SeenRequest[R]):
     def recognise(self, data: bytes) -> object | None:
         return (data.startswith(self._end, AFTER_ID) and data.startswith(self._start)) or None
 
+    def ask(self, _asked: object) -> object:
+        return self._decide(self)
+
     def parts_of(self, reply: R) -> tuple[bytes, bytes] | None:
         return self._last[1] if self._last is not None and self._last[0] == reply else None
 
     def keep(self, reply: R, parts: tuple[bytes, bytes]) -> None:
         self._last = reply, parts
-
-
-class SeenHeartbeat(SameRequest[ErrorCode]):
-    """The heartbeat of a member of a classic group: it is answered at once."""
-
-    __slots__ = ("_said",)
-
-    def __init__(
-        self, frame: bytes, request: "HeartbeatRequest", basis: Basis, write: Callable[[ErrorCode], bytes]
-    ) -> None:
-        super().__init__(frame, basis, write)
-        self._said = heartbeat_subject(request)
-
-    def ask(self, _asked: object) -> ErrorCode:
-        return self.coordinator.heartbeat(*self._said)
-
-
-class SeenConsumerHeartbeat(SameRequest[ConsumerHeartbeatReply]):
-    """The heartbeat of a member of a consumer group that has nothing to say but that it is alive."""
-
-    __slots__ = ("_command", "_group", "_is_enabled")
-
-    def __init__(
-        self,
-        frame: bytes,
-        command: Callable[[ReplyTo], ConsumerHeartbeat],
-        basis: Basis,
-        is_enabled: Callable[[], bool],
-        write: Callable[[ConsumerHeartbeatReply], bytes],
-    ) -> None:
-        super().__init__(frame, basis, write)
-        self._group, self._command = command(ReplyTo(0)).group_id, command
-        self._is_enabled = is_enabled
-
-    def recognise(self, data: bytes) -> object | None:
-        return super().recognise(data) if self._is_enabled() else None
-
-    def ask(self, _asked: object) -> object:
-        return self.coordinator.ask(self._group, self._command, self)

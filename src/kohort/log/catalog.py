@@ -19,6 +19,9 @@ from kohort.security.scram import ScramCredential, ScramMechanism
 CLUSTER_DEFAULT = ""
 """The name under which ``broker_configs`` keeps what holds for every broker; others go by node id."""
 
+FEATURES = "features"
+"""The name under which ``broker_configs`` keeps the levels of features; no config is altered there."""
+
 
 UserKey = tuple[str, ScramMechanism]
 """A user has one credential for each mechanism."""

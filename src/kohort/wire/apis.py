@@ -56,6 +56,7 @@ class ApiKey(IntEnum):
     DESCRIBE_CLIENT_QUOTAS = 48
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
+    UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
@@ -162,6 +163,7 @@ APIS: Final[Mapping[int, ApiSpec]] = MappingProxyType(
             _spec(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, 1),
             _spec(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, 0),
             _spec(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, 0),
+            _spec(ApiKey.UPDATE_FEATURES, 0, 2, 0),
             _spec(ApiKey.DESCRIBE_CLUSTER, 0, 2, 0),
             _spec(ApiKey.DESCRIBE_PRODUCERS, 0, 0, 0),
             _spec(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, 0),

@@ -8,6 +8,7 @@ from tests.interop.scripts import (
     configs,
     consumer_admin,
     consumer_groups,
+    features,
     fetch,
     fetch_sessions,
     group_admin,
@@ -85,4 +86,6 @@ SCRIPTS: Final[dict[str, Script]] = {
     "consumer-upgrade-refused": consumer_admin.consumer_upgrade_refused,
     "consumer-interval": consumer_admin.consumer_interval,
     "group-configs": consumer_admin.group_configs,
+    "feature-refusals": features.feature_refusals,
+    "feature-levels": features.feature_levels,
 }

@@ -16,6 +16,7 @@ from tests.fault.arena import Arena, Peer
 from kohort.broker.commit_recognition import MOST_ROWS
 from kohort.broker.connection import BrokerConnection
 from kohort.broker.dispatch import Dispatch
+from kohort.broker.features import GROUP_VERSION
 from kohort.broker.partition_runtime import Status
 from kohort.codec.compiled import decode
 from kohort.codec.schema import Message
@@ -95,7 +96,13 @@ class Ruled(NamedTuple):
     denied: tuple[AclResourceType, Operation] | None
 
 
-Step = Said | Passed | Intercepted | Reloaded | Made | Dropped | Ruled
+class Switched(NamedTuple):
+    """Consumer groups are switched on or off."""
+
+    is_on: bool
+
+
+Step = Said | Passed | Intercepted | Reloaded | Made | Dropped | Ruled | Switched
 
 
 def member_id(number: int) -> str:
@@ -232,6 +239,7 @@ STEPS: st.SearchStrategy[Step] = st.one_of(
     st.builds(Reloaded),
     st.builds(Made, st.integers(1, 3)),
     st.builds(Dropped),
+    st.builds(Switched, st.booleans()),
     st.builds(Ruled, st.none() | st.tuples(st.sampled_from((TOPIC, GROUP)), st.just(Operation.READ))),
 )
 COMMIT = commit((1, 1), {0: 5}, -1, "", 0)
@@ -276,7 +284,7 @@ def set_rules(arena: Arena, denied: tuple[AclResourceType, Operation] | None) ->
     authorizer.changed(rules)
 
 
-async def take(step: Step, arena: Arena, group: str, peers: list[Peer]) -> None:
+async def take(step: Step, arena: Arena, group: str, peers: list[Peer]) -> None:  # noqa: C901 # one case each
     server = arena.server
     match step:
         case Said(connection, make, version, copies, cut):
@@ -298,6 +306,8 @@ async def take(step: Step, arena: Arena, group: str, peers: list[Peer]) -> None:
             await arena.ask(deletion(group), 6)
         case Ruled(denied):
             set_rules(arena, denied)
+        case Switched(is_on):
+            await server.broker.features.set(GROUP_VERSION, int(is_on))
 
 
 async def conversation(arena: Arena, group: str, steps: list[Step]) -> list[list[bytes]]:
@@ -312,6 +322,7 @@ async def conversation(arena: Arena, group: str, steps: list[Step]) -> list[list
         peer.hang_up()
     arena.server.dispatch.interceptor = None
     set_rules(arena, None)
+    await arena.server.broker.features.set(GROUP_VERSION, 1)
     await until_loaded(arena)
     return heard
 
@@ -369,6 +380,14 @@ def play(arena: Arena, group: str, steps: list[Step]) -> list[list[bytes]]:
 @example([Ruled((TOPIC, Operation.READ)), Said(0, COMMIT, 8), Ruled(None), Said(0, COMMIT, 8)])
 @example([Ruled((GROUP, Operation.READ)), Said(0, beat(1, "m1", ""), 1), Said(0, heartbeat(1, 1), 4)])
 @example([Said(1, beat(0, "m2", "names, none owned"), 1), *[Said(0, beat(1, "m1", ""), 1)] * 2])
+@example(
+    [
+        Switched(is_on=False),
+        Said(0, beat(1, "m1", ""), 1),
+        Switched(is_on=True),
+        Said(0, beat(1, "m1", ""), 1),
+    ]
+)
 @given(steps=st.lists(STEPS, max_size=25))
 def test_what_was_seen_before_is_answered_as_if_it_were_new(
     brokers: tuple[Arena, Arena], steps: list[Step]

@@ -4,11 +4,11 @@ import pytest
 
 from kohort.broker.config_values import ConfigValues
 from kohort.broker.configs import BROKER_CONFIGS
+from kohort.broker.features import Features
 from kohort.broker.group_configs import (
     GROUP_CONFIGS,
     check_broker_settings,
     check_group_configs,
-    is_enabled,
 )
 from kohort.model.errors import ErrorCode, KohortError, RefusedError
 
@@ -68,7 +68,8 @@ def test_a_group_may_have_what_lies_within_the_bounds_of_its_broker() -> None:
 
 @pytest.mark.parametrize(("protocols", "enabled"), [("classic", False), ("classic, consumer", True)])
 def test_the_consumer_protocol_is_served_where_it_is_named(protocols: str, enabled: bool) -> None:
-    assert is_enabled(started_with(coordinator_rebalance_protocols=protocols)) is enabled
+    configs = started_with(coordinator_rebalance_protocols=protocols)
+    assert Features(NoCatalog(), configs).has_consumer_groups is enabled  # type: ignore[arg-type] # as above
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,7 @@ SERVED: tuple[Served, ...] = (
     Served(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, "DESCRIBE_CONFIGS of the cluster"),
     Served(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, "DESCRIBE the cluster"),
     Served(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, "ALTER the cluster"),
+    Served(ApiKey.UPDATE_FEATURES, 0, 2, "ALTER the cluster"),
     _leaders(ApiKey.DESCRIBE_CLUSTER, 0, 2, "describe cluster"),
     _log(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "describe producers", price=prices.describe_producers),
     Served(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "describe transactions"),

@@ -9,7 +9,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
-from kohort.broker.group_configs import is_enabled
 from kohort.broker.handlers import SERVED
 from kohort.model.errors import ErrorCode
 from kohort.wire.apis import ApiKey
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from kohort.broker.broker import BrokerState
 
 _FIRST_VERSION_WITH_FEATURES_FROM_0 = 4  # older Java clients cannot read them
-_GROUP_VERSION = "group.version"  # 1: consumer groups (KIP-848)
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
 
@@ -48,14 +46,18 @@ def handle(broker: "BrokerState", request: ApiVersionsRequest, context: Context)
     ):
         return refuse(request, ErrorCode.INVALID_REQUEST)
     response = ApiVersionsResponse(api_keys=advertised())
-    if is_enabled(broker.configs):
-        response.finalized_features_epoch = 0
+    features = broker.features
+    if features.supported:
+        response.finalized_features_epoch = features.epoch
         response.finalized_features = [
-            FinalizedFeatureKey(name=_GROUP_VERSION, min_version_level=1, max_version_level=1)
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name in features.supported
+            if (level := features.level(name))  # 0 is said by leaving it out
         ]
         if context.version >= _FIRST_VERSION_WITH_FEATURES_FROM_0:
             response.supported_features = [
-                SupportedFeatureKey(name=_GROUP_VERSION, min_version=0, max_version=1)
+                SupportedFeatureKey(name=name, min_version=levels[0], max_version=levels[-1])
+                for name, levels in features.supported.items()
             ]
     return response
 

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
-from kohort.broker.group_configs import is_enabled
 from kohort.broker.handlers.describe_groups import ALL_GROUP_OPERATIONS
 from kohort.broker.heavy_work import WorkSlice
 from kohort.groups.replies import ConsumerDescribeReply
@@ -32,7 +31,7 @@ async def handle(
     broker: "BrokerState", request: ConsumerGroupDescribeRequest, _context: Context
 ) -> ConsumerGroupDescribeResponse:
     """A group that is named again is answered once: its members may be many."""
-    if not is_enabled(broker.configs):
+    if not broker.features.has_consumer_groups:
         return refuse(request, ErrorCode.UNSUPPORTED_VERSION)
     described = []
     slice_ = WorkSlice()

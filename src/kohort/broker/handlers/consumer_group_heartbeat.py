@@ -13,12 +13,13 @@ from uuid import uuid4
 
 from kohort.broker.context import Context, Response, Result
 from kohort.broker.expressions import wrong_with
-from kohort.broker.group_configs import is_enabled
 from kohort.broker.partition_runtime import then
-from kohort.broker.recognition import Grounds, SeenConsumerHeartbeat
+from kohort.broker.recognition import Grounds, SameRequest
+from kohort.groups.commands import ConsumerHeartbeat
+from kohort.groups.replies import ConsumerHeartbeatReply
 from kohort.groups.translation.consumer import ConsumerExtras, heartbeat_command, heartbeat_response
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import TopicId
+from kohort.model.ids import ReplyTo, TopicId
 from kohort.model.topics import show_topic_id
 from kohort.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -31,13 +32,13 @@ if TYPE_CHECKING:
 _MEMBER_BYTES = 2_000  # that a member takes apart from what it says
 _AT_ONCE = 1_000  # letters of an expression; a longer one is compiled in a thread
 _ONLY_CLASSIC = (
-    "This broker serves classic groups only: set group.protocol=classic, "
-    "or start it with group.coordinator.rebalance.protocols=classic,consumer."
+    "This broker serves classic groups only: set group.protocol=classic, or start it with "
+    "group.coordinator.rebalance.protocols=classic,consumer and raise the feature group.version to 1."
 )
 
 
 def handle(broker: "BrokerState", request: ConsumerGroupHeartbeatRequest, context: Context) -> Result:
-    if not is_enabled(broker.configs):
+    if not broker.features.has_consumer_groups:
         what = "groups of the consumer protocol (KIP-848)"
         broker.notices.refused(context, what, "set group.protocol=classic")
         return ConsumerGroupHeartbeatResponse(
@@ -79,19 +80,23 @@ def remember(
     context: Context,
     grounds: Grounds,
     write: Callable[[ConsumerGroupHeartbeatResponse], bytes],
-) -> SeenConsumerHeartbeat | None:
+) -> SameRequest[ConsumerHeartbeatReply] | None:
     """What is kept of a frame with the request in it, if that only says that a member is alive."""
     frame, _, request = read
     if request.member_epoch <= 0 or not request.member_id or request.subscribed_topic_regex is not None:
         return None
+    if not broker.features.has_consumer_groups:
+        return None
+    ask, group = broker.coordinator.ask, request.group_id
     extras = ConsumerExtras(principal=context.connection.principal)
-    return SeenConsumerHeartbeat(
-        frame,
-        lambda reply_to: heartbeat_command(request, context, reply_to, extras),
-        (broker.coordinator, grounds),
-        lambda: is_enabled(broker.configs),
-        lambda reply: write(heartbeat_response(reply)),
-    )
+
+    def command(reply_to: ReplyTo) -> ConsumerHeartbeat:
+        return heartbeat_command(request, context, reply_to, extras)
+
+    def decide(waiter: SameRequest[ConsumerHeartbeatReply]) -> object:
+        return ask(group, command, waiter)
+
+    return SameRequest(frame, grounds, decide, lambda reply: write(heartbeat_response(reply)))
 
 
 def refuse(_request: ConsumerGroupHeartbeatRequest, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:

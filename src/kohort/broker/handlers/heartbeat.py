@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
-from kohort.broker.recognition import Grounds, SeenHeartbeat
+from kohort.broker.recognition import Grounds, SameRequest
 from kohort.groups.translation.classic import heartbeat_subject
 from kohort.model.errors import ErrorCode
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -26,11 +26,13 @@ def remember(
     _context: Context,
     grounds: Grounds,
     write: Callable[[HeartbeatResponse], bytes],
-) -> SeenHeartbeat:
+) -> SameRequest[ErrorCode]:
     """What is kept of a frame with the request in it."""
     frame, _, request = read
-    basis = broker.coordinator, grounds
-    return SeenHeartbeat(frame, request, basis, lambda code: write(refuse(request, code)))
+    heartbeat, subject = broker.coordinator.heartbeat, heartbeat_subject(request)
+    return SameRequest(
+        frame, grounds, lambda _: heartbeat(*subject), lambda code: write(refuse(request, code))
+    )
 
 
 def refuse(_request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:
