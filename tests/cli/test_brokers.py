@@ -29,6 +29,8 @@ def test_the_apis_in_json_are_what_the_broker_advertises(kohort: Kohort) -> None
     keys = [api["key"] for api in found["apis"]]
     assert keys == sorted(keys)
     assert ApiKey.FETCH in keys
+    group_version = {"name": "group.version", "min_version": 0, "max_version": 1, "level": 1}
+    assert group_version in found["features"]
     assert found["apis"][0] == {"key": 0, "name": "Produce", "min_version": 0, "max_version": 13}
 
 

@@ -178,7 +178,11 @@ def _spoken(key: int, served: Versions) -> Versions | None:
 
 
 def _show_apis(connection: ClientConnection) -> None:
-    features = ", ".join(f"{name} {versions}" for name, versions in sorted(connection.features.items()))
+    levels = connection.feature_levels
+    features = ", ".join(
+        f"{name} {levels.get(name, 0)} of {versions}"
+        for name, versions in sorted(connection.features.items())
+    )
     facts = [("apis", str(len(connection.api_versions)))]
     if features:
         facts.append(("features", features))
@@ -199,7 +203,12 @@ def _apis_json(connection: ClientConnection) -> dict[str, object]:
             for key, served in sorted(connection.api_versions.items())
         ],
         "features": [
-            {"name": name, "min_version": versions.first, "max_version": versions.last}
+            {
+                "name": name,
+                "min_version": versions.first,
+                "max_version": versions.last,
+                "level": connection.feature_levels.get(name, 0),
+            }
             for name, versions in sorted(connection.features.items())
         ],
     }

@@ -62,6 +62,7 @@ class ClientConnection(asyncio.Protocol):
         self.address = address
         self.api_versions: dict[int, Versions] = {}
         self.features: dict[str, Versions] = {}  # supported by the broker, KIP-584
+        self.feature_levels: dict[str, int] = {}  # in force in the cluster; one that is off is left out
         self._options = options
         self._frames = FrameBuffer.for_replies()
         self._awaited: deque[_Awaited] = deque()
@@ -137,6 +138,7 @@ class ClientConnection(asyncio.Protocol):
             feature.name: Versions(feature.min_version, feature.max_version)
             for feature in response.supported_features
         }
+        self.feature_levels = {each.name: each.max_version_level for each in response.finalized_features}
 
     async def log_in(self, security: ClientSecurity) -> None:
         """Start a session, if the settings ask for one. Raises AuthenticationError."""

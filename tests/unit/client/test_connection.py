@@ -21,7 +21,12 @@ from kohort.client.settings import ClientOptions
 from kohort.codec.schema import Versions
 from kohort.model.errors import ErrorCode, ProtocolError
 from kohort.wire.apis import ApiKey
-from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
+from kohort.wire.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from kohort.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -76,9 +81,12 @@ async def test_an_older_broker_is_asked_again_in_its_own_version(highest: int) -
 async def test_features_of_the_broker_are_kept() -> None:
     brokers = ScriptedCluster()
     feature = SupportedFeatureKey(name="group.version", min_version=0, max_version=1)
-    brokers.on(ApiVersionsRequest, lambda _: ApiVersionsResponse(supported_features=[feature]))
+    level = FinalizedFeatureKey(name="group.version", min_version_level=1, max_version_level=1)
+    reply = ApiVersionsResponse(supported_features=[feature], finalized_features=[level])
+    brokers.on(ApiVersionsRequest, lambda _: reply)
     connection = await opened(brokers)
     assert connection.features == {"group.version": Versions(0, 1)}
+    assert connection.feature_levels == {"group.version": 1}
 
 
 @on_loop
