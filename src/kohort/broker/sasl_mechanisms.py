@@ -64,7 +64,8 @@ class Users:
         self._threads = Threads(_THREADS, "kohort-passwords")
         self._waiting = 0
         self._usual: dict[ScramMechanism, tuple[int, int]] = {}
-        self._usual_of = 0  # how many credentials that was counted over
+        self._usual_of_plain: ScramMechanism | None = None
+        self._usual_of = 0  # how many credentials these were counted over
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -84,9 +85,7 @@ class Users:
 
         Looked up again when there are more or fewer users, not for each log-in: that would take time.
         """
-        if len(self._credentials) != self._usual_of:
-            self._usual_of = len(self._credentials)
-            self._usual = {}
+        self._forget_what_was_usual()
         if mechanism not in self._usual:
             forms = Counter(
                 (len(one.salt), one.iterations)
@@ -96,6 +95,21 @@ class Users:
             self._usual[mechanism] = max(forms, key=forms.__getitem__, default=_OWN_FORM)
         return self._usual[mechanism]
 
+    def _usual_mechanism_of_plain(self) -> ScramMechanism:
+        """What most passwords in clear are checked with: the hashes differ in how long they take."""
+        self._forget_what_was_usual()
+        if self._usual_of_plain is None:
+            users = {user for user, _ in self._credentials}
+            with_512 = {user for user, kind in self._credentials if kind is ScramMechanism.SHA_512}
+            is_usual = 2 * len(with_512) >= len(users)
+            self._usual_of_plain = ScramMechanism.SHA_512 if is_usual else ScramMechanism.SHA_256
+        return self._usual_of_plain
+
+    def _forget_what_was_usual(self) -> None:
+        if len(self._credentials) != self._usual_of:
+            self._usual_of = len(self._credentials)
+            self._usual, self._usual_of_plain = {}, None
+
     async def check_password(self, user: str, password: str) -> bool:
         """Whether a password in clear is the user's; takes as long for a user who does not exist.
 
@@ -103,7 +117,7 @@ class Users:
         which clients try again: after SASL_AUTHENTICATION_FAILED they would give up.
         """
         kinds = [one for one in reversed(ScramMechanism) if (user, one) in self._credentials]
-        mechanism = kinds[0] if kinds else ScramMechanism.SHA_512
+        mechanism = kinds[0] if kinds else self._usual_mechanism_of_plain()
         credential = self.credential(mechanism, user)
         if self._waiting >= _MOST_WAITING:
             raise ProtocolError(f"{_MOST_WAITING} passwords wait to be checked")
