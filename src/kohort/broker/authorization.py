@@ -179,7 +179,7 @@ def _refuse_group(call: Call) -> Message:
 def _committed(call: Call, answered: Iterable[Any], *, everything: bool) -> list[Any]:
     shown = []
     for topic in answered:
-        name = call.topic_name(topic)
+        name = topic.name or call.topic_name(topic)  # by its id a topic may be gone by now
         if name is None or call.may(Operation.DESCRIBE, TOPIC, name, audited=not everything):
             shown.append(topic)
         elif not everything:

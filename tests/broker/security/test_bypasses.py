@@ -1,5 +1,7 @@
 """Ways around the rules that an attacker would try: names in replies, other users' sessions, repeats."""
 
+from typing import Any
+
 import pytest
 from tests.broker.asking import append, batch, create, fetch_request, part
 from tests.broker.exemplars import exemplar, versions
@@ -8,7 +10,10 @@ from tests.broker.raw import Raw, Reply
 from tests.broker.security.secured import USERS, Login, serving
 from tests.broker.security.test_acls import CLUSTER, GROUP, SETTINGS, Cluster, cluster, send
 
+from kohort.broker.broker import BrokerState
+from kohort.broker.handlers import offset_fetch
 from kohort.model.errors import ErrorCode
+from kohort.model.ids import TopicName
 from kohort.security.acls import Operation, PatternType, Permission
 from kohort.wire.apis import ApiKey
 from kohort.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -62,6 +67,29 @@ def test_a_group_that_is_asked_for_twice_shows_no_topic_that_is_hidden(
             for answer in reply.groups:
                 shown = [topic.name or topic.topic_id for topic in answer.topics]
                 assert shown in (["t"], [cluster.topic_id]), reply
+
+
+def test_a_topic_that_goes_while_its_offsets_are_written_stays_hidden(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = offset_fetch._by_topic
+
+    async def write_then_delete(broker: BrokerState, *given: Any) -> Any:  # noqa: ANN401 - passed on
+        written = await write(broker, *given)
+        hidden = broker.topics.get(TopicName("hidden"))
+        assert hidden is not None
+        await broker.topics.delete(hidden)
+        return written
+
+    with cluster.user("admin") as admin:
+        create(admin, "hidden")
+        commit(admin, "hidden")
+    cluster.allow(Operation.DESCRIBE, kind=GROUP, name="g")
+    monkeypatch.setattr(offset_fetch, "_by_topic", write_then_delete)
+    with cluster.user("alice") as alice:
+        everything = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+        (group,) = alice.send(everything, 10).groups
+        assert (group.error_code, group.topics) == (0, [])
 
 
 def session(
