@@ -28,6 +28,13 @@ def test_a_line_for_people_has_time_level_and_who_said_it() -> None:
     assert "\n" not in line
 
 
+def test_a_name_from_outside_forges_no_line_and_moves_no_cursor() -> None:
+    forged = record()
+    forged.args = ("CN=a\nb\r\x1b[2J\x9b\u2028\x7fü\té",)
+    line = HumanLines().format(forged)
+    assert line.endswith("closed CN=a\\nb\\r\\x1b[2J\\x9b\\u2028\\x7fü\té")
+
+
 def test_a_line_for_machines_is_one_json_object() -> None:
     line = JsonLines().format(record())
     assert json.loads(line) == {
