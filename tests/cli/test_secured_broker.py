@@ -109,6 +109,11 @@ def test_a_user_gets_in_and_does_what_the_rules_allow(secured: Secured) -> None:
         assert values == {b"SCRAM-SHA-256", b"PLAIN"}
     finally:
         consumer.close()
+    why = kohort("groups why g --command-config admin.properties")
+    assert "g: Empty, 0 members" in why
+    denied = kohort("groups why g --command-config alice.properties", code=1)
+    assert "'__kohort_journal'" in denied
+    assert "TOPIC_AUTHORIZATION_FAILED" in denied
     listed = kohort("acls list --topic orders --json --command-config admin.properties")
     assert listed.count("User:alice") == 2
     assert "removed 2 rules" in kohort(

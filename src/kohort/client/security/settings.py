@@ -100,6 +100,11 @@ class SecuritySettings:
     def uses_sasl(self) -> bool:
         return self.security_protocol.startswith("SASL_")
 
+    def security_arguments(self) -> SecurityOptions:
+        """What is not as it is by default, for another client of the same cluster."""
+        given = ((each.name, each.default, getattr(self, each.name)) for each in fields(SecuritySettings))
+        return {name: value for name, default, value in given if value != default}  # type: ignore[return-value]
+
     def secret(self, name: str) -> Secret | None:
         value = getattr(self, name)
         assert value is None or isinstance(value, Secret)

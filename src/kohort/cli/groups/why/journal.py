@@ -44,6 +44,7 @@ async def read_story(cluster: ClusterClient, group_id: str, last: int) -> Excerp
     ``None`` if there is no journal.
     """
     options = cluster.options
+    security = {} if options.security is None else options.security.settings.security_arguments()
     async with AsyncConsumer(
         bootstrap_servers=",".join(map(str, cluster.bootstrap)),
         client_id=options.client_id,
@@ -51,6 +52,7 @@ async def read_story(cluster: ClusterClient, group_id: str, last: int) -> Excerp
         allow_auto_create_topics=False,
         request_timeout_ms=options.request_timeout_ms,
         default_api_timeout_ms=options.api_timeout_ms,
+        **security,
     ) as consumer:
         try:
             # One, or one for each shard where several nodes coordinate groups.
