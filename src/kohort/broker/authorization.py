@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kohort.broker.dispatch import Handler
 
 _NOT_ASKED = -(2**31)
+_FIRST_JOIN_WITHOUT_PROTOCOL = 7
 
 
 def _transactional(call: Call) -> Message | None:
@@ -198,7 +199,21 @@ def _find_coordinator(call: Call) -> Result:
 
     if call.context.version < 4:
         return call.refuse(DENIED[kind]) if is_denied(call.request.key) else call.proceed()
-    return without(call, Entries("coordinator_keys", "coordinators"), is_denied, DENIED[kind])
+    place = {key: number for number, key in enumerate(call.request.coordinator_keys)}
+    return edited(
+        without(call, Entries("coordinator_keys", "coordinators"), is_denied, DENIED[kind]),
+        lambda response: response.coordinators.sort(key=lambda one: place.get(one.key, 0)),
+    )
+
+
+def _join_group(call: Call) -> Result:
+    if call.may(Operation.READ, GROUP, call.request.group_id):
+        return call.proceed()
+    refusal: Any = call.refuse(DENIED[GROUP])
+    refusal.member_id = ""
+    if call.context.version >= _FIRST_JOIN_WITHOUT_PROTOCOL:
+        refusal.protocol_name = None
+    return refusal  # type: ignore[no-any-return]  # it is of the API's own class
 
 
 def _describe_groups(asked: str) -> Rule:
@@ -402,6 +417,7 @@ RULES: dict[str, Rule] = {
     "offset commit": both(group(Operation.READ), topics(Operation.READ)),
     "offset fetch": _offset_fetch,
     "find coordinator": _find_coordinator,
+    "join group": _join_group,
     "READ the group": needs(Operation.READ, GROUP, "group_id"),
     "describe groups": _describe_groups("groups"),
     "list groups": _list_groups,

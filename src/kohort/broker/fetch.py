@@ -23,7 +23,11 @@ MOST_WAITING = 100_000
 """Partitions that Fetches with very many of them wait on together; another one is answered at once."""
 
 _NOTHING = Slice([], 0, Offset(0))
-_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_WITHOUT_TOPIC = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
 
 
 class FetchTerms(NamedTuple):
@@ -194,7 +198,7 @@ def _failed(part: Planned, code: ErrorCode) -> PartitionData:
         partition_index=part.key[1],
         error_code=code,
         high_watermark=-1,
-        aborted_transactions=[] if code in _UNKNOWN else None,  # as Kafka has it
+        aborted_transactions=[] if code in _WITHOUT_TOPIC else None,  # as Kafka has it
         records=b"",
         current_leader=leader and LeaderIdAndEpoch(leader_id=leader.node.node_id, leader_epoch=leader.epoch),
     )

@@ -7,6 +7,7 @@ import ssl
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from errno import ECONNRESET
 from pathlib import Path
 from typing import NamedTuple
 
@@ -308,6 +309,8 @@ def _with_file(text: str, use: Callable[[str], None]) -> None:
 
 def handshake_error(error: OSError) -> str:
     """Why a handshake failed, in words."""
+    if isinstance(error, ConnectionError) and error.errno in (None, ECONNRESET):
+        return "the peer closed the connection; it may not trust this broker's certificate"
     if not isinstance(error, ssl.SSLError):
         return (error.strerror or str(error) or type(error).__name__).lower()
     reason = error.reason or str(error)

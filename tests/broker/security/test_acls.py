@@ -447,15 +447,49 @@ def test_rules_survive_a_restart(tmp_path: Any) -> None:  # noqa: ANN401 - a Pat
 
 
 def test_everyone_may_use_what_has_no_rule_if_the_setting_says_so() -> None:
-    """Security scenario 48. See security 9."""
-    settings = SETTINGS | {"allow.everyone.if.no.acl.found": "true"}
-    with serving("SASL_PLAINTEXT", settings=settings) as running:
+    """Security scenario 48. A rule about a name, whoever it is for, ends that. Kafka 4.2 says the same."""
+    with serving("SASL_PLAINTEXT", settings=SETTINGS | OPEN) as running:
         cluster = Cluster(running)
         with cluster.user("alice") as alice, cluster.user("bob") as bob:
             assert produce(alice, "t", batch("x")).error_code == 0
             cluster.allow(Operation.READ, principal="User:bob")
             assert produce(alice, "t", batch("x")).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
             assert metadata(bob, "t").topics[0].error_code == 0
+        cluster.allow(Operation.READ, name="literal", principal="User:bob")
+        cluster.allow(Operation.READ, name="pre", pattern=PatternType.PREFIXED, principal="User:bob")
+        cluster.allow(Operation.READ, name="denied", principal="User:bob", permission=Permission.DENY)
+        cluster.allow(Operation.READ, name="host", host="10.0.0.1")
+        cluster.allow(Operation.READ, name="own")
+        cluster.allow(Operation.READ, kind=GROUP, name="*", principal="User:bob")
+        own = 1 << Operation.READ | 1 << Operation.DESCRIBE
+        everything = {"free": (3, 3_576), "p": (3, 3_576), "own": (3, own), "cluster": 8_096}
+        for name in ("literal", "pre-1", "denied", "host"):
+            everything[name] = HIDDEN
+        assert what_alice_may(cluster) == everything
+        cluster.allow(Operation.READ, name="*", principal="User:bob")
+        cluster.allow(Operation.ALTER, kind=CLUSTER, name="kafka-cluster", principal="User:bob")
+        assert what_alice_may(cluster) == dict.fromkeys(everything, HIDDEN) | {"own": (3, own), "cluster": 0}
+
+
+OPEN = {"allow.everyone.if.no.acl.found": "true"}
+HIDDEN = (int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), -(2**31))
+
+
+def what_alice_may(cluster: Cluster) -> dict[str, object]:
+    """The error and the bits of topics that do not exist, and the bits of the cluster."""
+    names = ("free", "p", "own", "literal", "pre-1", "denied", "host")
+    asked = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name) for name in names],
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=True,
+    )
+    with cluster.user("alice") as alice:
+        found: dict[str, object] = {
+            one.name: (one.error_code, one.topic_authorized_operations)
+            for one in alice.send(asked, 12).topics
+        }
+        shown = send(alice, DescribeClusterRequest(include_cluster_authorized_operations=True))
+        return found | {"cluster": shown.cluster_authorized_operations}
 
 
 def test_an_expression_gets_only_the_topics_that_its_member_may_describe(cluster: Cluster) -> None:

@@ -49,6 +49,7 @@ def challenged_client() -> ScramClient:
 
 
 def test_the_client_writes_the_bytes_of_rfc_7677() -> None:
+    """Security scenario 25. See security 9."""
     client = ScramClient(SHA_256, "user", CLIENT_NONCE)
     assert client.first() == CLIENT_FIRST
     client.challenge(SERVER_FIRST)

@@ -136,9 +136,7 @@ SERVED: tuple[Served, ...] = (
         source=AnswerSource.COORDINATORS,
     ),
     # A member's subscription under a handful of assignors; Kafka Streams adds its own state of some MB.
-    _groups(
-        ApiKey.JOIN_GROUP, 0, 9, "READ the group", max_bytes=8 * _MIB, max_elements=1_000, wait=Wait.LONG
-    ),
+    _groups(ApiKey.JOIN_GROUP, 0, 9, "join group", max_bytes=8 * _MIB, max_elements=1_000, wait=Wait.LONG),
     # 64 KiB: a few short strings and numbers, from many clients, often.
     _groups(ApiKey.HEARTBEAT, 0, 4, "READ the group", max_bytes=64 * _KIB),
     _groups(ApiKey.LEAVE_GROUP, 0, 5, "READ the group"),

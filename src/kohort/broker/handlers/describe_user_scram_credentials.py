@@ -49,8 +49,8 @@ def _describe(
 def refuse(
     request: DescribeUserScramCredentialsRequest, code: ErrorCode
 ) -> DescribeUserScramCredentialsResponse:
-    results = [
-        DescribeUserScramCredentialsResult(user=one.name, error_code=code, error_message=code.name)
-        for one in request.users or []
+    results = [  # as in Kafka, without their names
+        DescribeUserScramCredentialsResult(error_code=code, error_message=code.name)
+        for _ in request.users or []
     ]
     return DescribeUserScramCredentialsResponse(error_code=code, error_message=code.name, results=results)

@@ -7,6 +7,8 @@ from kohort.model.errors import ErrorCode
 from kohort.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
 
 if TYPE_CHECKING:
@@ -19,7 +21,14 @@ def handle(
     return ListPartitionReassignmentsResponse(error_message=None)
 
 
-def refuse(
-    _request: ListPartitionReassignmentsRequest, code: ErrorCode
-) -> ListPartitionReassignmentsResponse:
-    return ListPartitionReassignmentsResponse(error_code=code, error_message=code.name)
+def refuse(request: ListPartitionReassignmentsRequest, code: ErrorCode) -> ListPartitionReassignmentsResponse:
+    topics = [
+        OngoingTopicReassignment(
+            name=topic.name,
+            partitions=[
+                OngoingPartitionReassignment(partition_index=index) for index in topic.partition_indexes
+            ],
+        )
+        for topic in request.topics or []
+    ]
+    return ListPartitionReassignmentsResponse(error_code=code, error_message=code.name, topics=topics)

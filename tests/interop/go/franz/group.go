@@ -78,6 +78,16 @@ func (f *franz) commit(client *kgo.Client) error {
 	return nil
 }
 
+// denied is the first error that says that a right is missing; the client goes on after all others.
+func denied(fetches kgo.Fetches) error {
+	for _, each := range fetches.Errors() {
+		if errors.Is(each.Err, kerr.TopicAuthorizationFailed) || errors.Is(each.Err, kerr.GroupAuthorizationFailed) {
+			return each.Err
+		}
+	}
+	return nil
+}
+
 func (f *franz) group() error {
 	client, err := f.connection(f.membership()...)
 	if err != nil {
@@ -91,6 +101,9 @@ func (f *franz) group() error {
 	seen, wanted := 0, f.options.Number("records", 1<<30)
 	for seen < wanted && ctx.Err() == nil {
 		fetches := client.PollFetches(ctx)
+		if err := denied(fetches); err != nil {
+			return err
+		}
 		count := fetches.NumRecords()
 		fetches.EachRecord(show)
 		seen += count

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -57,7 +58,12 @@ func (s *sailor) send(config *sarama.Config, messages []*sarama.ProducerMessage)
 		return err
 	}
 	defer producer.Close()
-	return producer.SendMessages(messages)
+	err = producer.SendMessages(messages)
+	var refused sarama.ProducerErrors
+	if errors.As(err, &refused) && len(refused) > 0 {
+		return refused[0].Err // the error of all of them names no reason
+	}
+	return err
 }
 
 func (s *sailor) produce() error {

@@ -43,13 +43,17 @@ final class DataSteps {
     /** Spreads records over all partitions by key, for group tests. */
     static void spread(Options options) throws Exception {
         int count = options.number("count", 30);
+        var sent = new ArrayList<java.util.concurrent.Future<?>>();
         try (var producer =
                 new KafkaProducer<>(options.properties(), new StringSerializer(), new StringSerializer())) {
             int partitions = producer.partitionsFor(options.topic()).size();
             for (int i = 0; i < count; i++) {
-                producer.send(new ProducerRecord<>(options.topic(), i % partitions, "k" + i, "v" + i));
+                sent.add(producer.send(new ProducerRecord<>(options.topic(), i % partitions, "k" + i, "v" + i)));
             }
             producer.flush();
+        }
+        for (var each : sent) {
+            each.get();
         }
         Events.emit("spread", "count", count);
     }

@@ -67,6 +67,12 @@ final class Options {
         properties.put("security.protocol", "SASL_SSL");
         properties.put("sasl.mechanism", mechanism);
         String modules = "org.apache.kafka.common.security.";
+        if (mechanism.equals("OAUTHBEARER")) {
+            properties.put("sasl.login.callback.handler.class", TokenFromFile.class.getName());
+            properties.put("sasl.jaas.config", modules + "oauthbearer.OAuthBearerLoginModule required file=\""
+                + text("token", "") + "\";");
+            return;
+        }
         String module = mechanism.equals("PLAIN") ? "plain.PlainLoginModule" : "scram.ScramLoginModule";
         properties.put("sasl.jaas.config", modules + module + " required username=\"" + text("user", "")
             + "\" password=\"" + text("password", "") + "\";");
