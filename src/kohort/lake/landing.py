@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,7 +54,7 @@ class SourceCluster:
     """Brokers to read from; ``options`` are those of ``.format("kohort")`` that say how to reach them."""
 
     bootstrap: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # some are secrets
 
     def source_options(self, subscribed: Mapping[str, str]) -> SourceOptions:
         return parse_source_options(self.reading() | dict(subscribed), streaming=False)

@@ -57,6 +57,9 @@ class ClientInitial(NamedTuple):
     authzid: str
     token: str
 
+    def __repr__(self) -> str:
+        return f"ClientInitial({self.authzid!r})"
+
 
 class TokenRules(NamedTuple):
     """What a token must say to be accepted."""

@@ -140,6 +140,9 @@ class ServeOptions(NamedTuple):
     log_format: str
     log_level: str
 
+    def __repr__(self) -> str:
+        return f"ServeOptions({self.listen})"  # settings and URL may hold passwords
+
 
 class _Parser(argparse.ArgumentParser):
     """Reports errors as exceptions, so that all of them look alike."""
