@@ -179,8 +179,14 @@ class BrokerState:
 
 def _authorizer(settings: Settings, catalog: Catalog) -> Authorizer:
     users = settings.overrides.get("super.users", "").split(";")
-    return Authorizer(
+    is_open = settings.overrides.get("allow.everyone.if.no.acl.found", "").lower() == "true"
+    made = Authorizer(
         catalog.acls,
         super_users=[user.strip() for user in users if user.strip()],
-        allow_if_no_acl=settings.overrides.get("allow.everyone.if.no.acl.found", "").lower() == "true",
+        allow_if_no_acl=is_open,
     )
+    if not made.has_administrator and not is_open:
+        logging.getLogger("kohort.authorizer").warning(
+            "nobody may change the rules of the authorizer: name a user, super.users=User:NAME"
+        )
+    return made

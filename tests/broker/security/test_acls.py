@@ -36,6 +36,7 @@ SETTINGS = {
     "authorizer": "acl",
     "super.users": "User:admin; User:root",
 }
+OPEN = {"allow.everyone.if.no.acl.found": "true"}
 TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
 DENIALS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -408,6 +409,16 @@ def all_acls() -> DescribeAclsRequest:
     )
 
 
+@pytest.mark.parametrize(
+    ("more", "warns"), [({"super.users": ""}, True), ({}, False), ({"super.users": ""} | OPEN, False)]
+)
+def test_the_log_warns_at_the_start_if_nobody_may_change_the_rules(
+    more: dict[str, str], warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving("SASL_PLAINTEXT", settings=SETTINGS | more):
+        assert ("super.users=User:NAME" in caplog.text) == warns
+
+
 @pytest.mark.parametrize("super_users", ["", "User:root"])
 def test_the_log_warns_when_the_last_right_to_change_rules_is_removed(
     super_users: str, caplog: pytest.LogCaptureFixture
@@ -471,7 +482,6 @@ def test_everyone_may_use_what_has_no_rule_if_the_setting_says_so() -> None:
         assert what_alice_may(cluster) == dict.fromkeys(everything, HIDDEN) | {"own": (3, own), "cluster": 0}
 
 
-OPEN = {"allow.everyone.if.no.acl.found": "true"}
 HIDDEN = (int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), -(2**31))
 
 
