@@ -155,11 +155,17 @@ class JournalWriter:
         return None
 
     def _has_moved(self, partition: int) -> bool:
-        """Whether another node leads a partition, and with it the shard that it belongs to."""
-        topic = self._topics.get(JOURNAL)
-        if topic is None or self._session is None:
-            return topic is None
-        return topic.placed[partition].leader not in (None, self._session())
+        """Whether another node has the groups of a partition, and tells of them from now on.
+
+        Their shard says so: its partition of the journal follows it, but may be a moment behind.
+        """
+        is_deleted = self._topics.get(JOURNAL) is None
+        if is_deleted or self._session is None:
+            return is_deleted
+        shards = self._topics.get(CONSUMER_OFFSETS)
+        if shards is None or partition >= shards.partitions:
+            return True
+        return shards.placed[partition].leader not in (None, self._session())
 
     def _topic_name(self, topic_id: TopicId) -> str | None:
         topic = self._topics.by_id(topic_id)

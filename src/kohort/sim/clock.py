@@ -8,15 +8,16 @@ EPOCH = WallTime(1_700_000_000_000)  # what the wall shows when a simulation sta
 class SimulatedClock:
     """Milliseconds since the start of a simulation, and what the wall shows then."""
 
-    __slots__ = ("instant",)
+    __slots__ = ("ahead_ms", "instant")
 
     def __init__(self) -> None:
         self.instant = Instant(0)
+        self.ahead_ms = 0  # of the wall; another node has another clock
 
     @property
     def now(self) -> Now:
         """The time in both of its forms."""
-        return Now(self.instant, WallTime(EPOCH + self.instant))
+        return Now(self.instant, WallTime(EPOCH + self.ahead_ms + self.instant))
 
     def move_to(self, instant: Instant) -> None:
         """Let time pass until ``instant``; never backwards."""

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+import pytest
+
 from kohort.broker.broker import BrokerState
 from kohort.broker.clock import VirtualClock
 from kohort.broker.journal import JournalWriter
@@ -16,12 +18,11 @@ from kohort.cluster.lease import SessionId
 from kohort.groups.causes import CommitReceived, SessionExpired, TargetComputed
 from kohort.groups.consumer.events import TargetStored
 from kohort.groups.events import Event, MemberRemoved, OffsetRow, OffsetsCommitted
-from kohort.log.log import Append, Appended, Slice, Storage
+from kohort.log.log import Append, Appended, Log, Slice, Storage
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import (
     Generation,
     GroupId,
-    LeaderEpoch,
     MemberId,
     Offset,
     Partition,
@@ -29,7 +30,7 @@ from kohort.model.ids import (
     TopicName,
     WallTime,
 )
-from kohort.model.topics import JOURNAL, show_topic_id
+from kohort.model.topics import CONSUMER_OFFSETS, JOURNAL, show_topic_id
 from kohort.primitives.strings import partition_for
 from kohort.records.batch import batches, read_records
 
@@ -153,24 +154,33 @@ def test_one_partition_that_is_refused_costs_its_own_events_only() -> None:
     asyncio.run(run())
 
 
-def test_events_wait_for_a_partition_that_comes_back_to_this_node() -> None:
+async def node_with_a_shard(shard_leader: int, journal_leader: int) -> tuple[BrokerState, JournalWriter, Log]:
+    """A node, counted from 0 as the other one from 1, whose partition of the journal is not open yet."""
+    broker = await broker_with()
+    session = broker.catalog.session
+    topics = [await broker.topics.create(TopicToCreate(name, 1)) for name in (CONSUMER_OFFSETS, JOURNAL)]
+    for topic, leader in zip(topics, (shard_leader, journal_leader), strict=True):
+        topic.placed = [topic.placed[0]._replace(leader=SessionId(session + leader))]
+    writer = JournalWriter(broker.topics, broker.storage, broker.configs, broker.clock, lambda: session)
+    writer.start()
+    return broker, writer, topics[1].logs.pop(0)
+
+
+@pytest.mark.parametrize("journal_leader", [0, 1], ids=["led here", "still led elsewhere"])
+def test_events_of_a_shard_that_comes_to_this_node_wait_for_its_partition(journal_leader: int) -> None:
     async def run() -> None:
-        broker = await broker_with()
-        topic = await broker.topics.create(TopicToCreate(JOURNAL, 1))
-        session = broker.catalog.session
-        writer = JournalWriter(broker.topics, broker.storage, broker.configs, broker.clock, lambda: session)
-        log = topic.logs.pop(0)  # led here again, and not open yet
-        topic.lost[0] = LeaderEpoch(0)
-        writer.start()
+        broker, writer, log = await node_with_a_shard(0, journal_leader)
         writer.write([EXPIRED])
         await asyncio.sleep(0)
+        topic = broker.topics.get(JOURNAL)
+        assert topic is not None
         topic.logs[0] = log
         assert isinstance(broker.clock, VirtualClock)
-        while not written(broker):
+        for _ in range(50):
             broker.clock.advance(100)
             await asyncio.sleep(0)
-        assert [each["event"] for each in written(broker)] == ["MemberRemoved"]
         await writer.stop()
+        assert [each["event"] for each in written(broker)] == ["MemberRemoved"]
         await broker.stop()
 
     asyncio.run(run())
@@ -178,12 +188,7 @@ def test_events_wait_for_a_partition_that_comes_back_to_this_node() -> None:
 
 def test_events_of_a_shard_that_has_moved_are_left_to_its_new_node() -> None:
     async def run() -> None:
-        broker = await broker_with()
-        topic = await broker.topics.create(TopicToCreate(JOURNAL, 1))
-        other = SessionId(broker.catalog.session + 1)
-        writer = JournalWriter(broker.topics, broker.storage, broker.configs, broker.clock, lambda: other)
-        topic.logs.pop(0)
-        writer.start()
+        broker, writer, _ = await node_with_a_shard(1, 0)
         writer.write([EXPIRED])
         await writer.stop()
         await broker.stop()

@@ -30,10 +30,13 @@ def _is_due(group: ConsumerGroup, used: tuple[str, ...], out: Outcome) -> bool:
         return group.resolved_at is None or _age(group, out) > SHORTEST_PAUSE_MS
     newest = max(each.timestamp for each in group.expressions.values())
     age = out.now.wall - newest
-    if age <= SHORTEST_PAUSE_MS or (group.resolved_at is not None and _age(group, out) <= SHORTEST_PAUSE_MS):
+    is_of_another_clock = age < 0  # a node whose clock is ahead coordinated the group before
+    is_new = 0 <= age <= SHORTEST_PAUSE_MS
+    if is_new or (group.resolved_at is not None and _age(group, out) <= SHORTEST_PAUSE_MS):
         return False
     is_behind = any(group.expressions[each].version < out.state.topics.version for each in used)
-    return is_behind or age > out.state.settings.consumer_regex_refresh_interval_ms
+    is_old = age > out.state.settings.consumer_regex_refresh_interval_ms
+    return is_behind or is_old or is_of_another_clock
 
 
 def _age(group: ConsumerGroup, out: Outcome) -> int:

@@ -56,6 +56,23 @@ def test_new_topics_are_matched_after_a_while() -> None:
     assert group.beat("a").assignment == {"foo": [0], "foo2": [0]}
 
 
+@pytest.mark.parametrize("hours", [-12, 12])
+def test_new_topics_are_matched_by_a_coordinator_with_another_clock(hours: int) -> None:
+    """Nodes of a cluster have clocks of their own, and what was matched last has the time of its node."""
+    group = ConsumerScenario(foo=1)
+    group.join("a", expression="foo.*")
+    group.resolve()
+    group.beat("a")
+    group.node.clock.ahead_ms = hours * 3_600_000
+    group.node.restart()
+    group.node.put_topic("foo2", 1)
+    group.beat("a")
+    group.resolve()
+    assert group.beat("a").assignment == {"foo": [0], "foo2": [0]}
+    group.beat("a")
+    assert not group.node.effects, "what this node has matched has its own time"
+
+
 def test_an_expression_is_given_up() -> None:
     """Modern scenario 60. Given names [x] and `y.*` on one member, then both are assigned.
     Modern scenario 59. Given the expression "" then, a tombstone of type 16, a new epoch, and x alone."""
