@@ -54,19 +54,24 @@ def watch_of(lease_ms: int) -> int:
 
 
 class SeenSession(NamedTuple):
-    """Another session as a poll shows it. ``is_expired`` is by the clock of the database."""
+    """Another session as a poll shows it. ``rest_ms``: of its lease, by the clock of the database."""
 
     session: SessionId
     renewals: int
     lease_ms: int
-    is_expired: bool
+    rest_ms: int
+
+    @property
+    def is_expired(self) -> bool:
+        return self.rest_ms < 0
 
 
 class Watch(NamedTuple):
-    """A session has shown this number of renewals since then."""
+    """A session shows this number of renewals since then; if it shows no other, it is buried at ``due``."""
 
     renewals: int
     since: Instant
+    due: Instant
 
 
 Watches: TypeAlias = tuple[tuple[SessionId, Watch], ...]
@@ -153,6 +158,13 @@ class Lease:
             return self, []
         return replace(self, is_serving=may_answer), [Serving() if may_answer else Lapsed()]
 
+    def next_poll(self, begun: Instant) -> Instant:
+        """When to renew and look again after a poll that begun then: at once when a session may be buried."""
+        due = [
+            each.due for _, each in self.watches if self.polled_at is not None and each.due > self.polled_at
+        ]
+        return min([Instant(begun + self.times.renewal_ms), *due])
+
     def end(self) -> "Lease":
         """Nothing is answered any more."""
         return replace(self, sent_at=None, is_over=True, is_serving=False)
@@ -179,9 +191,10 @@ def watch(
     burials: list[Bury] = []
     for other in others:
         found = known.get(other.session)
-        if found is None or found.renewals != other.renewals:
-            found = Watch(other.renewals, now)
-        watches.append((other.session, found))
-        if other.is_expired and now - found.since >= watch_of(other.lease_ms):
+        since = found.since if found is not None and found.renewals == other.renewals else now
+        watched_until = since + watch_of(other.lease_ms)
+        due = Instant(max(watched_until, now + other.rest_ms + 1))
+        watches.append((other.session, Watch(other.renewals, since, due)))
+        if other.is_expired and now >= watched_until:
             burials.append(Bury(other.session, other.renewals))
     return tuple(watches), burials

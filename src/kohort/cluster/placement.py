@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import NamedTuple
 
 from kohort.cluster.lease import SessionId
 from kohort.cluster.view import ClusterSnapshot, PartitionId, PartitionKind, Placed, PlacedNode
 
 MOVES_AT_A_TIME = 5
-NEXT_RANK_AFTER_MS = 500  # the node that ranks second takes an orphan after this, the third after twice this
+NEXT_RANK_AFTER_MS = 500  # an orphan that is not taken: after this by the node that ranks second, and so on
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +65,21 @@ class _Load:
         self.of.update(each.leader for each in units if each.leader in self.of)
         self.cap = -(-len(units) // len(staying)) if staying else 0
 
+    def make_room_for(self, orphans: list[Placed]) -> None:
+        """Where some nodes have more than their part, as by hand, the others must have more room."""
+        while self.staying and sum(map(self.room, self.staying)) < len(orphans):
+            self.cap += 1
+
+    def room(self, node: PlacedNode) -> int:
+        return max(0, self.cap - self.of[node.session])
+
     def led_by(self, node: PlacedNode) -> list[Placed]:
         return [each for each in self.units if each.leader == node.session]
 
     def ranking(self, each: Placed) -> list[PlacedNode]:
         """The nodes in the order in which they should lead a partition; no other partition matters here."""
 
-        def rank(node: PlacedNode) -> tuple[bool, int]:
-            return node.node_id == each.assigned, _rendezvous(each.partition_id, node)
-
-        return sorted(self.staying, key=rank, reverse=True)
+        return sorted(self.staying, key=lambda node: _claim(each, node), reverse=True)
 
     def movable(self, node: PlacedNode) -> list[Placed]:
         """What a node leads and was not chosen for by hand."""
@@ -83,15 +89,36 @@ class _Load:
 def _take_orphans(
     load: _Load, me: PlacedNode, orphaned_ms: Callable[[PartitionId], int], moves: Moves
 ) -> None:
-    orphans = (each for each in load.units if load.view.leader_of(each) is None)
+    """At once what is this node's part, later also what others should have taken and have not."""
+    orphans = [each for each in load.units if load.view.leader_of(each) is None]
+    load.make_room_for(orphans)
+    mine = _part_of(load, me, orphans)
     for each in sorted(orphans, key=lambda each: _rendezvous(each.partition_id, me), reverse=True):
-        rank = load.ranking(each).index(me)
+        is_mine = each.partition_id in mine
         waited = orphaned_ms(each.partition_id)
+        rank = max(1, load.ranking(each).index(me))
         is_abandoned = waited >= len(load.staying) * NEXT_RANK_AFTER_MS  # all others are full, or stuck
-        has_room = load.of[me.session] < load.cap or each.assigned == me.node_id
-        if waited >= rank * NEXT_RANK_AFTER_MS and (has_room or is_abandoned):
+        has_room = load.room(me) > 0 or each.assigned == me.node_id
+        if is_mine or (waited >= rank * NEXT_RANK_AFTER_MS and has_room) or is_abandoned:
             moves.take.append(each.partition_id)
             load.of[me.session] += 1
+
+
+def _part_of(load: _Load, me: PlacedNode, orphans: list[Placed]) -> set[PartitionId]:
+    """The orphans that this node takes: each goes to the node with the best claim that has room for it.
+
+    The best claim of all is settled first, so what others have taken already changes nothing for the rest.
+    """
+    room = {node.session: load.room(node) for node in load.staying}
+    claims = [
+        (_claim(each, node), each.partition_id, node.session) for each in orphans for node in load.staying
+    ]
+    taker: dict[PartitionId, SessionId] = {}
+    for claim, partition_id, session in sorted(claims, reverse=True):
+        if partition_id not in taker and (room[session] > 0 or claim.is_assigned):
+            taker[partition_id] = session
+            room[session] -= 1
+    return {each for each, session in taker.items() if session == me.session}
 
 
 def _give_assigned(load: _Load, me: PlacedNode, moves: Moves) -> None:
@@ -153,6 +180,16 @@ def _add_companions(view: ClusterSnapshot, me: SessionId, moves: Moves) -> None:
             moves.give[each.partition_id] = moves.give[each.moves_with]
         elif each.moves_with in moves.take or is_left_behind:
             moves.take.append(each.partition_id)
+
+
+class _Claim(NamedTuple):
+    is_assigned: bool
+    hash: int
+
+
+def _claim(each: Placed, node: PlacedNode) -> _Claim:
+    """How much a node should lead a partition; no other partition matters here."""
+    return _Claim(node.node_id == each.assigned, _rendezvous(each.partition_id, node))
 
 
 def _preference(each: Placed, receiver: PlacedNode, giver: PlacedNode) -> int:

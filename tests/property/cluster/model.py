@@ -263,8 +263,8 @@ def _watcher_steps(state: State, rules: Rules) -> Iterator[tuple[str, Callable[[
 
 def _execute_poll(state: State) -> State:
     renewals = state.watcher_renewals + 1
-    is_expired = state.expires_at < state.database_now
-    seen = None if state.is_owner_dead else SeenSession(OWNER, state.renewals, TIMES.lease_ms, is_expired)
+    rest_ms = state.expires_at - state.database_now
+    seen = None if state.is_owner_dead else SeenSession(OWNER, state.renewals, TIMES.lease_ms, rest_ms)
     return state._replace(poll="done", watcher_renewals=renewals, poll_reply=(renewals, seen))
 
 

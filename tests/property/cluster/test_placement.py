@@ -131,6 +131,40 @@ def test_orphans_of_one_dead_node_are_taken_in_one_round_but_for_a_few(seed: int
     assert taken == 33
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_nodes_take_all_orphans_at_once_and_none_more_than_its_part(seed: int) -> None:
+    """Also those that a full node ranks first for; after one has taken its part, the rest is as before."""
+    nodes = [node(number) for number in range(4)]
+    partitions = {
+        PartitionId(number): Placed(PartitionId(number), PartitionKind.DATA, nodes[number % 4].session)
+        for number in range(seed * 1_000, seed * 1_000 + 100)
+    }
+    tables = Tables(ClusterSnapshot(0, {each.session: each for each in nodes[:3]}, partitions))
+    old = tables.view
+    taken = tables.carry_out(old, nodes[0].session, 0, is_settled=False)
+    taken += tables.carry_out(tables.view, nodes[1].session, 0, is_settled=False)
+    taken += tables.carry_out(old, nodes[2].session, 0, is_settled=False)
+    assert taken == 25
+    assert max(tables.counts(PartitionKind.DATA).values()) <= 34
+
+
+def test_orphans_are_taken_at_once_though_one_node_has_all_that_it_should_have_and_more() -> None:
+    nodes = [node(0), node(1)]
+    mine = [
+        Placed(PartitionId(number), PartitionKind.DATA, nodes[0].session, assigned=NodeId(0))
+        for number in range(8)
+    ]
+    orphans = [Placed(PartitionId(number), PartitionKind.DATA, None) for number in range(8, 16)]
+    tables = Tables(
+        ClusterSnapshot(
+            0, {each.session: each for each in nodes}, {each.partition_id: each for each in mine + orphans}
+        )
+    )
+    tables.carry_out(tables.view, nodes[0].session, 0)
+    tables.carry_out(tables.view, nodes[1].session, 0)
+    assert tables.counts(PartitionKind.DATA)[None] == 0
+
+
 def test_a_node_that_leaves_gives_everything_away_and_gets_nothing() -> None:
     nodes = [node(0, is_leaving=True), node(1), node(2)]
     partitions = {

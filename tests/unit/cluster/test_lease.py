@@ -22,7 +22,7 @@ TIMES = LeaseTimes(lease_ms=3_000, renewal_ms=500)
 
 
 def seen(renewals: int = 5, *, is_expired: bool = True, lease_ms: int = 3_000) -> SeenSession:
-    return SeenSession(OTHER, renewals, lease_ms, is_expired)
+    return SeenSession(OTHER, renewals, lease_ms, -1 if is_expired else 0)
 
 
 def poll(lease: Lease, at: int, *others: SeenSession) -> tuple[Lease, list[Effect]]:
@@ -113,6 +113,31 @@ def test_a_session_that_is_over_answers_nothing_any_more(renewals: int | None, e
     lease, effects = lease.send(Instant(500)).receive(renewals, (seen(),), Instant(500))
     assert effects == [effect]
     assert (lease.is_over, lease.may_answer(Instant(500)), lease.tick(Instant(9_000))[1]) == (True, False, [])
+
+
+@pytest.mark.parametrize("phase", [0, 1, 49, 250, 450, 499])
+def test_a_dead_session_is_buried_in_the_moment_its_lease_ends(phase: int) -> None:
+    """Whenever in the interval of its watcher it was renewed for the last time, which is at 10,000 here."""
+    lease, at, polls = Lease(TIMES), Instant(8_000 + phase), 0
+    while True:
+        last_renewal = min(10_000, at // 500 * 500)
+        shown = seen(last_renewal, is_expired=False)._replace(rest_ms=last_renewal + TIMES.lease_ms - at)
+        lease, effects = poll(lease, at, shown)
+        if Bury(OTHER, 10_000) in effects:
+            break
+        at, polls = lease.next_poll(at), polls + 1
+    assert 13_000 < at < 13_002
+    assert polls <= 5_000 // 500 + 1, "one poll beside those of every interval"
+
+
+def test_a_session_that_can_not_be_buried_is_not_looked_at_more_often() -> None:
+    lease, effects = Lease(TIMES), list[Effect]()
+    for at in range(0, 2_401, 400):
+        lease, effects = poll(lease, at, seen())
+    assert lease.next_poll(Instant(2_400)) == 2_450
+    lease, effects = poll(lease, 2_450, seen())
+    assert (effects, lease.next_poll(Instant(2_450))) == ([Bury(OTHER, 5)], 2_950)
+    assert lease.lose().next_poll(Instant(2_600)) == 3_100
 
 
 @pytest.mark.parametrize(("lease", "renewal"), [(2_500, 500), (3_000, 600), (3_000, 0)])

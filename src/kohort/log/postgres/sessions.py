@@ -192,7 +192,7 @@ class Session:
             return
         await self._do(self._tick())  # nor is one that closed while we waited for the reply
         others = [
-            SeenSession(row["session"], row["renewals"], row["ttl_ms"], row["expired"])
+            SeenSession(row["session"], row["renewals"], row["ttl_ms"], row["rest_ms"])
             for row in rows
             if row["session"] is not None and row["session"] != self.session
         ]
@@ -208,10 +208,12 @@ class Session:
             await self.step()
             if self.session != session:
                 continue  # a new one may answer after its first renewal
-            rest_ms = self._times.renewal_ms - (self._clock() - begun)
-            while rest_ms > 0:
-                await asyncio.sleep(rest_ms / 1_000)
-                rest_ms = self._times.renewal_ms - (self._clock() - begun)
+            at = self._lease.next_poll(begun)
+            while (rest_ms := at - self._clock()) > 0:
+                await self.pause(rest_ms)
+
+    async def pause(self, milliseconds: int) -> None:
+        await asyncio.sleep(milliseconds / 1_000)
 
     def _tick(self) -> list[Effect]:
         self._lease, effects = self._lease.tick(self._clock())

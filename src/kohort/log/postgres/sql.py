@@ -39,7 +39,8 @@ NEXT_VERSION = "UPDATE cluster SET version = version + 1 RETURNING version"
 NOTIFY = "SELECT pg_notify($1, $2)"
 LIVING_NODE_IDS = "SELECT node_id FROM sessions WHERE state <> 'dead'"
 LIVING_SESSION_OF = """
-SELECT session, renewals, ttl_ms, expires_at < clock_timestamp() FROM sessions WHERE node_id = $1 AND state <> 'dead'
+SELECT session, renewals, ttl_ms, floor(extract(epoch FROM expires_at - clock_timestamp()) * 1000)::bigint
+FROM sessions WHERE node_id = $1 AND state <> 'dead'
 """
 REGISTER = """
 INSERT INTO sessions (node_id, host, port, rack, code, ttl_ms, expires_at, version, listeners, release)
@@ -52,7 +53,7 @@ WITH mine AS (
   WHERE session = $1 AND state <> 'dead' RETURNING renewals)
 SELECT (SELECT renewals FROM mine) AS mine, (SELECT version FROM cluster) AS version,
        s.session, s.node_id, s.host, s.port, s.rack, s.state, s.ttl_ms, s.renewals,
-       s.expires_at < clock_timestamp() AS expired
+       floor(extract(epoch FROM s.expires_at - clock_timestamp()) * 1000)::bigint AS rest_ms
 FROM (SELECT 1) AS always LEFT JOIN sessions s ON s.state <> 'dead'
 """
 BURY = """

@@ -144,6 +144,34 @@ def test_a_paused_node_is_buried_and_finds_out_when_it_wakes(database: Database)
     in_a_world(database, story)
 
 
+class _BuriedError(Exception):
+    pass
+
+
+def test_a_dead_node_is_buried_as_soon_as_its_lease_is_over(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(world: World) -> None:
+        async def pause(_session: Session, milliseconds: int) -> None:
+            if len(await world.living()) == 1:
+                raise _BuriedError
+            world.now += milliseconds
+            await world.step_database_clock(milliseconds)
+
+        monkeypatch.setattr(Session, "pause", pause)
+        living, dead = await world.join(), await world.join()
+        await world.pass_time(1_000, living)
+        world.now += 170
+        await world.step_database_clock(170)
+        await dead.session.step()
+        last_renewal = world.now
+        with pytest.raises(_BuriedError):
+            await living.session.run()
+        assert world.now - last_renewal <= 3_002
+
+    in_a_world(database, story)
+
+
 def test_a_short_pause_costs_nothing_but_a_lapse(database: Database) -> None:
     async def story(world: World) -> None:
         living, paused = await world.join(), await world.join()
