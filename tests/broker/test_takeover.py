@@ -71,3 +71,29 @@ def test_a_move_and_a_death_of_the_coordinator_are_causes_in_the_story_of_a_grou
             await second.stop()
 
     play(cluster_url, story)
+
+
+def test_a_static_member_keeps_its_id_though_its_coordinator_dies(cluster_url: str) -> None:
+    """Its connection does not outlive the node; its id, its session and its generation do."""
+
+    async def story(nodes: Nodes) -> None:
+        first, second = await nodes.start(7, overrides=QUICK), await nodes.start(8, overrides=QUICK)
+        await produce(nodes, b"a")
+        async with AsyncConsumer(
+            "events", bootstrap_servers=nodes.bootstrap, group_id="g", group_instance_id="one"
+        ) as member:
+            while not member.assignment():
+                await member.poll(100)
+            await operating.move(Database.parse(cluster_url), 8, [], ["g"])
+            while not coordinates(second, "g"):
+                await member.poll(100)
+            before = member.group_metadata()
+            await die(second)
+            while not coordinates(first, "g"):
+                await member.poll(100)
+            await member.commit()
+            assert member.group_metadata() == before
+            nodes.servers.remove(second)
+            await second.stop()
+
+    play(cluster_url, story)

@@ -165,6 +165,19 @@ def test_the_status_says_that_the_database_forgot_what_it_had_confirmed(cluster_
     play(cluster_url, story)
 
 
+def test_the_status_names_the_cluster_and_the_oldest_transaction(cluster_url: str) -> None:
+    async def story(nodes: Nodes) -> None:
+        server = await nodes.start()
+        shown = await run("status", cluster_url)
+        assert shown.startswith(f"cluster {server.broker.catalog.cluster_id}\n")
+        async with connected(Database.parse(cluster_url)) as connection, connection.transaction():
+            await connection.execute("SELECT pg_sleep(0.001)")
+            found = json.loads(await run("status", cluster_url, "--json"))
+        assert found["oldest_transaction_s"] > 0
+
+    play(cluster_url, story)
+
+
 def test_a_mistyped_schema_is_refused_and_not_made(cluster_url: str) -> None:
     assert command("migrate", cluster_url).exit_code == 0
     mistyped = cluster_url + "x"

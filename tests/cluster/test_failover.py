@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from itertools import cycle, islice
+from operator import gt
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,22 @@ def restart_postgres(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoes
     cluster.postgres.restart()
 
 
+def stall_postgres(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoesOn) -> None:
+    """It says nothing to any node, for longer than their windows."""
+
+    def lapses() -> list[int]:
+        return [each.said().count("has lapsed") for each in cluster.nodes]
+
+    before = lapses()
+    for each in cluster.nodes:
+        assert each.database is not None
+        each.database.hold()
+    eventually("all nodes to lapse", lambda: all(map(gt, lapses(), before)))
+    for each in cluster.nodes:
+        assert each.database is not None
+        each.database.release()
+
+
 def grow_and_shrink(cluster: Cluster, node: ClusterNode, work_goes_on: WorkGoesOn) -> None:
     """A node is added, gets its share, gives it back and goes, all under load."""
     added = cluster.add_node()
@@ -123,6 +140,7 @@ FAULTS = (
     grow_and_shrink,
     restart_postgres,
     restart_all,
+    stall_postgres,
 )
 QUICKLY = 5  # of them
 HOUR_S = 3_600
