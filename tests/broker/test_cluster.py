@@ -156,7 +156,7 @@ def test_a_database_that_cannot_be_used_is_said_in_one_line(cluster_url: str) ->
 
     for url, text in [
         ("mysql://host/db", "mysql:// is not the address of a PostgreSQL"),
-        ("postgresql://postgres@127.0.0.1:1/db", "cannot be reached"),
+        ("postgresql://postgres@127.0.0.1:1/db", "cannot be reached: connection refused"),
         (cluster_url.replace("/postgres?", "/missing?"), 'database "missing" does not exist'),
     ]:
         with pytest.raises(KohortError) as caught:

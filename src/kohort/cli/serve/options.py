@@ -198,7 +198,10 @@ def cluster_url(text: str) -> str:
     try:
         return Path(text[1:]).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--cluster: {text[1:]} cannot be read: {error}") from None
+        reason = (
+            (error.strerror or str(error)).lower() if isinstance(error, OSError) else "it is not UTF-8 text"
+        )
+        raise UsageError(f"--cluster: {text[1:]} cannot be read: {reason}") from None
 
 
 def _node_id(text: str | None, *, is_shared: bool) -> int | None:

@@ -5,6 +5,7 @@ that is met later (cluster 6).
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -216,6 +217,8 @@ FAULTS = (
 
 def text_of(error: BaseException) -> str:
     """What an error says. Some say nothing, as a timeout: then its name."""
+    if (isinstance(error, ConnectionError) or type(error) is OSError) and (error.errno or 0) > 0:
+        return os.strerror(error.errno or 0).lower()  # not the number, and not what asyncio was doing
     return str(error) or type(error).__name__
 
 
