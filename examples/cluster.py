@@ -124,7 +124,7 @@ class Stage:
         table = Table(title=f"{len(self._cluster.nodes)} nodes, one PostgreSQL", title_justify="left")
         for title in ("node", "process", "address", "state", "leads", "loading"):
             table.add_column(title, justify="right" if title in ("node", "leads", "loading") else "left")
-        known = {each.node_id: each for each in found.nodes} if found is not None else {}
+        known = {each.node_id: each for each in found.nodes if each.is_alive} if found is not None else {}
         for node in self._cluster.nodes:
             seen = known.get(node.node_id)
             process = str(node.pid) if node.is_running else "-"
@@ -140,7 +140,7 @@ class Stage:
         node = self._cluster.node(node_id)
         if found is None:
             return Text("no database", "red")
-        seen = next((each for each in found.nodes if each.node_id == node_id), None)
+        seen = next((each for each in found.nodes if each.node_id == node_id and each.is_alive), None)
         if not node.is_running:
             return Text("dead" if seen is None else "killed, lease lasts", "red")
         if not node.answers:
