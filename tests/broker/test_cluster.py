@@ -1,9 +1,15 @@
 """Nodes of one cluster, each a whole broker, on a PostgreSQL; clients meet them over the wire."""
 
 import asyncio
+from typing import Any
 from urllib.parse import urlsplit
 
+import asyncpg
 import pytest
+from tests.broker.asking import batch, create, eventually, metadata, values
+from tests.broker.asking import produce as produced
+from tests.broker.grouping import alone, find, heartbeat_request
+from tests.broker.raw import Raw
 from tests.broker.sharing import Nodes, consume, numbers, play, produce
 from typer.testing import CliRunner
 
@@ -16,6 +22,7 @@ from kohort.client.admin.results import NewTopic
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.errors import BrokerError
 from kohort.log.postgres.catalog import PostgresCluster
+from kohort.log.postgres.connections import Purpose
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import TopicName
 from kohort.model.topics import CONSUMER_OFFSETS, JOURNAL
@@ -146,6 +153,49 @@ def test_a_node_that_was_declared_dead_begins_again_with_its_number(cluster_url:
         assert catalog.node_id == 0
         await produce(nodes, b"b")
         assert await consume(nodes, 2) == {b"a", b"b"}
+
+    play(cluster_url, story)
+
+
+def test_heartbeats_metadata_and_fetches_of_fresh_records_never_touch_the_database(
+    cluster_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[str] = []
+    connect = asyncpg.connect
+
+    async def noting(url: str, *, server_settings: dict[str, str], **more: Any) -> Any:  # noqa: ANN401 - as asyncpg's
+        connection = await connect(url, server_settings=server_settings, **more)
+        connection.add_query_logger(lambda _query: used.append(server_settings["application_name"]))
+        return connection
+
+    monkeypatch.setattr(asyncpg, "connect", noting)
+
+    def ask(raw: Raw, member: tuple[str, int]) -> None:
+        for _ in range(5):
+            assert raw.send(heartbeat_request(*member, group="g"), 4).error_code == 0
+            assert find(raw, "g").error_code == 0
+            assert metadata(raw, "t").topics[0].error_code == 0
+            assert values(raw, "t") == ["a"]
+
+    def begin(raw: Raw) -> tuple[str, int]:
+        create(raw, "t")
+        eventually(lambda: produced(raw, "t", batch("a")).error_code == 0)  # a node leads it by then
+        return alone(raw, group="g")
+
+    async def story(nodes: Nodes) -> None:
+        broker = (await nodes.start()).broker
+        with await asyncio.to_thread(Raw, nodes.bootstrap) as raw:
+            await produce(nodes, b"a")
+            await consume(nodes, 1)  # now the shard of the group is loaded
+            member = await asyncio.to_thread(begin, raw)
+            await broker.coordinator.journal.written()
+            await nodes.until(
+                lambda: not any(each.is_loading for each in broker.catalog.view.partitions.values())
+            )
+            assert Purpose.LANE.value in used
+            used.clear()
+            await asyncio.to_thread(ask, raw, member)
+            assert set(used) <= {Purpose.LEASE.value, Purpose.MAINTENANCE.value}
 
     play(cluster_url, story)
 
