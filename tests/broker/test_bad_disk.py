@@ -21,6 +21,7 @@ from tests.broker.grouping import commit_request, find
 from tests.broker.raw import Raw
 
 from kohort.broker.clock import VirtualClock
+from kohort.broker.notices import WINDOW_MS
 from kohort.broker.server import Server
 from kohort.broker.settings import Settings
 from kohort.log.background import Threads
@@ -111,6 +112,21 @@ def test_a_full_disk_refuses_and_forgives() -> None:
         patient.disk.capacity = None
         append(raw, "t", batch("b"))
         assert values(raw, "t") == ["a", "b"]
+
+
+def test_faults_that_requests_meet_are_logged_once_a_minute_and_a_few_in_all(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with started(SyncPolicy.INTERVAL) as (patient, raw):
+        create(raw, "t", partitions=25)
+        patient.disk.capacity = patient.disk.used() + 200
+        produce(raw, "t", batch("x" * 1_000))
+        produce(raw, "t", *[batch("x" * 1_000)] * 25)
+        patient.advance(WINDOW_MS)
+        lines = [line.getMessage() for line in caplog.records if line.name == "kohort.storage"]
+    assert [line.split()[0] for line in lines[:-1]] == [f"t-{number}" for number in range(20)]
+    assert lines[-1].startswith("faults of the storage: 6 more in the last minute")
+    assert "the last: t-24 could not be written" in lines[-1]
 
 
 def test_a_topic_that_cannot_be_written_down_does_not_exist() -> None:

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from kohort.broker.coordinator import GroupCoordinator
     from kohort.broker.sasl_mechanisms import Users
 
-logger = logging.getLogger("kohort.memory")
+_of_memory = logging.getLogger("kohort.memory")
+_of_storage = logging.getLogger("kohort.storage")
+_FAULTS_LOGGED = 20  # in a minute: a disk that fails may hold thousands of partitions
 
 
 class BrokerState:
@@ -66,7 +68,7 @@ class BrokerState:
             request_limit(self.configs),
             patience_s,
             asyncio.get_running_loop(),
-            partial(self.notices.warn, logger, "requests that are not read at once", reason="full"),
+            partial(self.notices.warn, _of_memory, "requests that are not read at once", reason="full"),
         )
         self.heavy_work = HeavyWork(executor)
         self.endpoints = tuple(Endpoint(one, settings.overrides, self.budget) for one in settings.endpoints())
@@ -74,6 +76,8 @@ class BrokerState:
         self.authorizer = _authorizer(settings, catalog) if is_authorizer_on(settings.overrides) else None
         storage.on_advance(self.fetch_waiters.look_again)
         storage.on_reopen(self.topics.replace_log)
+        faults = partial(self.notices.warn, _of_storage, "faults of the storage", at_most=_FAULTS_LOGGED)
+        storage.on_fault(faults)
         self.following = self.topics.following = Following(self)
         if self.authorizer is not None:
             authorizer = self.authorizer

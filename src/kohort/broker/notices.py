@@ -23,6 +23,7 @@ class _Window:
     level: int
     logged: set[str] = field(default_factory=set)
     left_out: int = 0
+    last: str = ""  # of those left out
 
 
 class Notices:
@@ -59,6 +60,7 @@ class Notices:
             logger.log(level, "%s", text)
         else:
             window.left_out += 1
+            window.last = text
 
     def refused(self, context: "Context", feature: str, advice: str) -> None:
         """A client asked for a feature that is not there."""
@@ -74,8 +76,8 @@ class Notices:
     def _close(self, about: str) -> None:
         window = self._windows.pop(about, None)
         if window is not None and window.left_out:
-            text = "%s: %d more in the last minute, not logged one by one"
-            window.logger.log(window.level, text, about, window.left_out)
+            text = "%s: %d more in the last minute, not logged one by one; the last: %s"
+            window.logger.log(window.level, text, about, window.left_out, window.last)
 
 
 def warn_internal(context: "Context", topic: str | None, change: str) -> None:

@@ -125,6 +125,9 @@ AdvanceListener = Callable[[TopicPartition], None]
 ReopenListener = Callable[["Log"], None]
 """Called on the loop with the log that takes the place of one that had failed."""
 
+FaultListener = Callable[[str], None]
+"""Called on the loop with what is wrong, in one line."""
+
 
 class Upkeep(NamedTuple):
     """What a backend needs of its node to keep its logs in order."""
@@ -246,6 +249,10 @@ class Storage(Protocol):
     def on_advance(self, listener: AdvanceListener) -> None: ...
 
     def on_reopen(self, listener: ReopenListener) -> None: ...
+
+    def on_fault(self, listener: FaultListener) -> None:
+        """Tell it of the faults that requests meet, as often as they do; without one they are logged."""
+        ...
 
     async def maintain(self, upkeep: Upkeep) -> None:
         """Retention, compaction, snapshots, reopening of what has failed; goes on until it is cancelled."""

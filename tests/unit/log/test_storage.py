@@ -22,7 +22,6 @@ from tests.unit.log.bench import (
 )
 
 from kohort.log.files.compaction import Work
-from kohort.log.files.faults import StorageFaults
 from kohort.log.files.leftovers import SWAP
 from kohort.log.log import LogConfig, LogSpec
 from kohort.model.errors import ErrorCode, RefusedError
@@ -467,18 +466,3 @@ def test_a_log_is_deleted_released_or_closed_when_its_compaction_has_ended(end: 
         bench.die()
         bench.open()
         assert bench.values() == [b"%d" % number for number in range(5)]
-
-
-def test_faults_that_requests_meet_are_logged_once_a_minute_and_a_few_in_all(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    now = 1_000.0
-    monkeypatch.setattr("kohort.log.files.faults.time.monotonic", lambda: now)
-    faults = StorageFaults()
-    for number in [0, *range(25)]:
-        assert faults.refused(f"t-{number:02}").code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert caplog.messages == [f"t-{number:02}" for number in range(20)]
-    caplog.clear()
-    now += 60
-    faults.refused("t-00")
-    assert caplog.messages == ["5 faults were not logged one by one, such as: t-20", "t-00"]

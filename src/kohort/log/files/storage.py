@@ -22,6 +22,7 @@ from kohort.log.files.segmented import Means, SegmentedLog
 from kohort.log.log import (
     AdvanceListener,
     Append,
+    FaultListener,
     Log,
     LogSpec,
     ReopenListener,
@@ -79,7 +80,8 @@ class LogStorage:
         self._noted = dict(directory.inventory.logs)  # what a clean stop has noted of each partition
         self._searching = asyncio.Lock()  # one look at a time: each may need much memory
         self._searches: Executor = Threads(1, "kohort-search")
-        means = Means(self._look, self.checkpoint, ProducerRoom(), StorageFaults())
+        self._faults = StorageFaults()
+        means = Means(self._look, self.checkpoint, ProducerRoom(), self._faults)
         self._files = LogFiles(directory, settings, means)
 
     # -- logs ------------------------------------------------------------------------------------------
@@ -234,6 +236,9 @@ class LogStorage:
 
     def on_reopen(self, listener: ReopenListener) -> None:
         self._reopen_listeners.append(listener)
+
+    def on_fault(self, listener: FaultListener) -> None:
+        self._faults.warn = listener
 
     def reports(self) -> list[Repair]:
         repairs, self._repairs = self._repairs, []

@@ -80,6 +80,7 @@ class LaneOwner(NamedTuple):
     may_wait: Callable[[], bool]  # whether PostgreSQL was in touch lately: clients can be answered in time
     led: Callable[[], Iterable[Led]]
     lost: Callable[[list[PartitionId]], None]  # the database has forgotten something of these
+    warn: Callable[[str], None]  # the operator
     timeout_s: float = 5.0  # of a connection or a statement on a link that says nothing
 
 
@@ -157,14 +158,14 @@ class Lane:
             except FAULTS as error:
                 fault = fault_of(error)
                 if fault is TransactionFault.REFUSED:
-                    logger.error("PostgreSQL refuses an append: %s", error)
+                    self._owner.warn(f"PostgreSQL refuses an append: {text_of(error)}")
                 if fault is TransactionFault.REFUSED or not self._owner.may_wait():
                     self._refuse(proposals, Refused(False, f"PostgreSQL: {text_of(error)}"))
                     return
                 if fault is TransactionFault.UNKNOWN:
                     proposals = await self._resolve(proposals, error)
                 elif fault is TransactionFault.OVERLOADED:
-                    logger.warning("an append is tried again: %s", error)
+                    self._owner.warn(f"an append is tried again: {text_of(error)}")
                     await asyncio.sleep(backoff_s)
                     backoff_s = min(2 * backoff_s, _LONGEST_BACKOFF_S)
                 continue

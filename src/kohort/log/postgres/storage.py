@@ -11,7 +11,17 @@ from kohort.cluster.lease import SessionId
 from kohort.cluster.view import PartitionId
 from kohort.log.background import report
 from kohort.log.epochs import LeaderEpochs
-from kohort.log.log import AdvanceListener, Append, Appended, Log, LogSpec, ReopenListener, Repair, Upkeep
+from kohort.log.log import (
+    AdvanceListener,
+    Append,
+    Appended,
+    FaultListener,
+    Log,
+    LogSpec,
+    ReopenListener,
+    Repair,
+    Upkeep,
+)
 from kohort.log.postgres import sql
 from kohort.log.postgres.cache import DEFAULT_BUDGET, TailCache
 from kohort.log.postgres.connections import FAULTS, Connection, Database, Purpose, Slot, text_of
@@ -76,12 +86,14 @@ class RowStorage:
         self._readers = Readers(database, node.read_connections)
         self._slot = Slot(database, Purpose.MAINTENANCE, timeout_s=60.0)
         self._failed: set[RowLog] = set()
+        self._warn: FaultListener = partial(logger.warning, "%s")
         owner = LaneOwner(
             node.session,
             lambda: database.connect(Purpose.LANE),
             node.is_in_touch,
             self._led,
             self._lost,
+            lambda reason: self._warn(reason),
             node.append_timeout_s,
         )
         self._lanes = {is_internal: Lane(owner) for is_internal in (True, False)}
@@ -225,6 +237,9 @@ class RowStorage:
 
     def on_reopen(self, listener: ReopenListener) -> None:
         """A log that failed is led at a higher epoch then: who follows the view opens it."""
+
+    def on_fault(self, listener: FaultListener) -> None:
+        self._warn = listener
 
     def _notify(self, log: RowLog) -> None:
         for listener in self._listeners:

@@ -203,9 +203,15 @@ class Bench:
         self.may_wait = True
         self.led: list[Led] = []
         self.lost: list[PartitionId] = []
+        self.warnings: list[str] = []
         self.find_led: Callable[[], list[Led]] = lambda: self.led
         owner = LaneOwner(
-            lambda: session, connect, lambda: self.may_wait, lambda: self.find_led(), self.lost.extend
+            lambda: session,
+            connect,
+            lambda: self.may_wait,
+            lambda: self.find_led(),
+            self.lost.extend,
+            self.warnings.append,
         )
         self.lane = Lane(owner)
 
