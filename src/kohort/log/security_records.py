@@ -1,6 +1,6 @@
 """Users and ACLs as JSON, as every catalog stores them."""
 
-from base64 import b64decode, b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -8,7 +8,7 @@ from kohort.log.catalog import UserKey
 from kohort.security.acls import Acl, AclResourceType, Operation, PatternType, Permission
 from kohort.security.scram import ScramCredential, ScramMechanism
 
-_KEYS = ("salt", "stored_key", "server_key")
+_MECHANISMS = {mechanism.value: mechanism for mechanism in ScramMechanism}
 
 
 def credentials_record(
@@ -19,8 +19,14 @@ def credentials_record(
         "type": "scram",
         "removed": [[user, mechanism.value] for user, mechanism in removed],
         "stored": [
-            {"user": user, "mechanism": mechanism.value, "iterations": one.iterations}
-            | {key: b64encode(getattr(one, key)).decode() for key in _KEYS}
+            {
+                "user": user,
+                "mechanism": mechanism.value,
+                "iterations": one.iterations,
+                "salt": _text(one.salt),
+                "stored_key": _text(one.stored_key),
+                "server_key": _text(one.server_key),
+            }
             for (user, mechanism), one in stored.items()
         ],
     }
@@ -33,9 +39,17 @@ def acls_record(removed: Iterable[Acl], added: Iterable[Acl]) -> Mapping[str, An
 
 def read_credential(fields: Mapping[str, Any]) -> tuple[UserKey, ScramCredential]:
     """One of ``stored`` in a record of credentials."""
-    salt, stored_key, server_key = (b64decode(fields[key]) for key in _KEYS)
-    credential = ScramCredential(salt, stored_key, server_key, fields["iterations"])
-    return (fields["user"], ScramMechanism(fields["mechanism"])), credential
+    credential = ScramCredential(
+        a2b_base64(fields["salt"]),
+        a2b_base64(fields["stored_key"]),
+        a2b_base64(fields["server_key"]),
+        fields["iterations"],
+    )
+    return (fields["user"], _MECHANISMS[fields["mechanism"]]), credential
+
+
+def _text(key: bytes) -> str:
+    return b2a_base64(key, newline=False).decode()
 
 
 def read_acl(fields: list[Any]) -> Acl:

@@ -17,7 +17,8 @@ from kohort.log.files.memory import Immediately
 from kohort.model.errors import ErrorCode, RefusedError
 from kohort.model.ids import LeaderEpoch, NodeId, Partition, TopicId, TopicName
 from kohort.model.topics import CONSUMER_OFFSETS, Topic, TopicPartition, show_topic_id
-from kohort.testing.faults import FakeDisk, Fault, Kind, Outage, Survival
+from kohort.security.acls import Acl, AclResourceType, Operation, PatternType, Permission
+from kohort.testing.faults import FakeDisk, Fault, FaultyExecutor, Kind, Outage, Survival
 
 T = TypeVar("T")
 ORDERS = TopicName("orders")
@@ -33,12 +34,13 @@ class Node:
 
     def __init__(self, disk: FakeDisk | None = None) -> None:
         self.disk = disk or FakeDisk()
+        self.executor = FaultyExecutor()
         self.start()
 
     def start(self, cluster_id: str = "cluster") -> None:
         self.directory = DataDirectory(self.disk, "data")
         identity = Identity(cluster_id, NodeId(1))
-        self.catalog = asyncio.run(FileCatalog.open(self.directory, identity, Immediately()))
+        self.catalog = asyncio.run(FileCatalog.open(self.directory, identity, self.executor))
 
     def restart(self) -> None:
         self.directory.close(clean=True)
@@ -365,3 +367,28 @@ def test_a_catalog_that_cannot_be_written_is_one_line_in_the_log_until_it_can(
         (line,) = caplog.messages
         assert line.startswith("data/kohort.catalog could not be written: ")
         node.do(node.catalog.create_topic(topic(f"orders{number}", number)))
+
+
+@pytest.mark.parametrize("kind", [Kind.THREAD, Kind.MEMORY])
+def test_a_change_of_thousands_of_rules_needs_a_thread_and_is_refused_without_one(
+    node: Node, kind: Kind
+) -> None:
+    rules = [
+        Acl(
+            AclResourceType.TOPIC,
+            f"t-{number}",
+            PatternType.LITERAL,
+            "User:a",
+            "*",
+            Operation.READ,
+            Permission.ALLOW,
+        )
+        for number in range(1_001)
+    ]
+    node.executor.suffer(Outage(kind, 1))
+    assert node.refuse(node.catalog.change_acls((), rules)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not node.catalog.acls
+    node.executor.suffer(None)
+    node.do(node.catalog.change_acls((), rules))
+    node.restart()
+    assert list(node.catalog.acls) == rules

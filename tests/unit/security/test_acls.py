@@ -10,6 +10,7 @@ from tests.rounds import ROUNDS
 from kohort.security.acls import (
     Acl,
     AclFilter,
+    AclIndex,
     AclResourceType,
     Authorizer,
     Operation,
@@ -39,6 +40,16 @@ ASKED = (  # of a question
     (Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
     (TOPIC,),
     ("a", "ab", "abc", "abcd", "b", "c", "*x", "*"),
+)
+FILTERS = st.builds(
+    AclFilter,
+    st.sampled_from([AclResourceType.ANY, TOPIC]),
+    st.sampled_from([None, "a", "ab", "abcd", "*", "*xy"]),
+    st.sampled_from([PatternType.ANY, PatternType.MATCH, LITERAL, PREFIXED]),
+    st.sampled_from([None, "User:a", "User:c"]),
+    st.sampled_from([None, "*", "1.1.1.1"]),
+    st.sampled_from([Operation.ANY, Operation.READ]),
+    st.sampled_from([Permission.ANY, Permission.DENY]),
 )
 ACLS = st.builds(Acl, *map(st.sampled_from, FIELDS))
 QUESTIONS = st.builds(Question, *map(st.sampled_from, ASKED))
@@ -136,6 +147,16 @@ def test_filters_find_what_kafkas_find(
 ) -> None:
     wanted = AclFilter(1, name, pattern, None, None, 1, 1)
     assert [(one.name, one.pattern) for one in RULES if wanted.matches(one)] == found
+
+
+@given(st.lists(ACLS, max_size=12), st.lists(FILTERS, max_size=12))
+def test_many_filters_find_what_each_finds_alone(acls: list[Acl], filters: list[AclFilter]) -> None:
+    index = AclIndex()
+    for acl in acls:
+        index.add(acl)
+    for one in filters:
+        found = filter(one.matches, index.candidates(one))
+        assert sorted(found) == sorted(filter(one.matches, acls))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
 from kohort.broker.handlers.describe_acls import NO_AUTHORIZER
+from kohort.broker.heavy_work import WorkSlice
 from kohort.model.errors import ErrorCode, ProtocolError, RefusedError
 from kohort.security.acls import (
     ANY_HOST,
@@ -26,6 +27,7 @@ from kohort.wire.messages.create_acls import (
 if TYPE_CHECKING:
     from kohort.broker.broker import BrokerState
 
+_PRICE = 5  # of a rule
 _STORABLE = {
     AclResourceType: range(2, 8),
     PatternType: range(3, 5),
@@ -42,7 +44,9 @@ async def handle(broker: "BrokerState", request: CreateAclsRequest, context: Con
             raise ProtocolError(f"{context} has a rule with an UNKNOWN element")
     added: dict[Acl, None] = {}
     results = []
+    slice_ = WorkSlice()
     for one in request.creations:
+        await slice_.spend(_PRICE)
         try:
             acl = _acl(one)
         except RefusedError as error:

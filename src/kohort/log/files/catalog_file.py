@@ -33,6 +33,7 @@ logger = logging.getLogger("kohort.catalog")
 
 PRODUCER_ID_BLOCK = 1_000
 _MOST_HISTORY = 1_000
+_MOST_AT_ONCE = 1_000  # entries of a change that is put into bytes without a thread
 _FIRST_EPOCH = LeaderEpoch(0)
 _NO_ROW = PartitionId(-1)
 
@@ -328,7 +329,7 @@ class FileCatalog:
         async with self._changing:
             await self._recover()
             record = decide()
-            await self._write(encode(record))
+            await self._write(record)
             changed = self._state.topics_of(record)
             self._state.apply(record)
             self._look_at(changed, record["type"])
@@ -338,6 +339,13 @@ class FileCatalog:
             # Both are kept by a rewriting, which must leave less than what would cause the next one.
             if self._lines > _MOST_HISTORY + 2 * (len(self._state.topics) + len(self._state.deleted)):
                 await self._rewrite()
+
+    async def _line_of(self, record: Record) -> bytes:
+        """One that changes thousands of users or rules is written in a thread."""
+        rows = sum(len(value) for value in record.values() if isinstance(value, list))
+        if rows > _MOST_AT_ONCE:
+            return await in_thread(self._executor, partial(encode, record))
+        return encode(record)
 
     async def _note_offsets_partitions(self) -> None:
         """Also where a loss of the catalog does not reach. If that fails, the next start does it."""
@@ -350,8 +358,9 @@ class FileCatalog:
                 "%s/%s could not be written: %s", self._directory.path, META_PROPERTIES, describe(error)
             )
 
-    async def _write(self, line: bytes) -> None:
+    async def _write(self, record: Record) -> None:
         try:
+            line = await self._line_of(record)
             write_all(self._file, line, self._size)
         except (OSError, MemoryError) as error:
             self._cut_back()
@@ -392,17 +401,22 @@ class FileCatalog:
 
         If it fails before the new file has its name, nothing is lost.
         """
-        disk, lines = self._directory.disk, [encode(record) for record in self._state.records()]
-        content = b"".join(lines)
-        self._lines = len(lines)
+        disk, records = self._directory.disk, list(self._state.records())
+        self._lines = len(records)
+
+        def write() -> int:
+            content = b"".join(map(encode, records))
+            write_aside(disk, self._path, content)
+            return len(content)
+
         try:
-            await in_thread(self._executor, lambda: write_aside(disk, self._path, content))
+            size = await in_thread(self._executor, write)
         except Exception as error:
             self._say(f"{self._path} could not be written again: {describe(error)}")
             return False
         try:
             disk.rename(self._path + ".tmp", self._path)
-            self._file, self._size = disk.open(self._path), len(content)
+            self._file, self._size = disk.open(self._path), size
             await in_thread(self._executor, lambda: disk.sync_directory(self._directory.path))
         except Exception as error:
             self._fail(f"{self._path} could not be renamed: {describe(error)}")
