@@ -7,16 +7,21 @@ from functools import partial
 import pytest
 from tests.broker.asking import metadata_request
 from tests.broker.grouping import commit_request, heartbeat_request
-from tests.fault.arena import Arena, ClosedError, Peer, is_unknown
+from tests.fault.arena import GUARDED, Arena, ClosedError, Peer, is_unknown
 from tests.fault.largest import ROWS, largest
 
 from kohort.broker import dispatch, heavy_work
-from kohort.broker.handlers import DEFAULT_ELEMENTS, SERVED, Served
+from kohort.broker.handlers import DEFAULT_ELEMENTS, SERVED, Served, delete_acls
 from kohort.broker.handlers import fetch as fetch_handler
 from kohort.broker.heavy_work import WorkSlice
 from kohort.codec.compiled import encode
+from kohort.groups.replies import FetchReply
 from kohort.model.errors import ErrorCode
+from kohort.security.acls import AclResourceType, Operation, PatternType, Permission
 from kohort.wire.apis import ApiKey
+from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from kohort.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from kohort.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
 ELEMENTS_SENT = 60
 PRICE_OF_A_SLICE = 10  # here; entries cost 2 and more
@@ -85,6 +90,62 @@ def test_a_request_with_many_entries_is_handled_in_slices_or_has_few_enough(
             assert reply is None or not is_unknown(arena.read(api.key, version, reply))
         assert counted.full >= 2 * ELEMENTS_SENT // PRICE_OF_A_SLICE or not (is_sliced and requests), version
         assert arena.bugs() == []
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_a_refused_offset_fetch_is_answered_in_slices(
+    arena: Arena, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = FetchReply(error=ErrorCode.NOT_COORDINATOR)
+    monkeypatch.setattr(arena.server.broker.coordinator, "ask", lambda *_: lost)
+    counted = Counted(monkeypatch)
+    wanted = OffsetFetchRequestTopic(name="t", partition_indexes=list(range(ELEMENTS_SENT)))
+    reply = arena.run(partial(arena.ask, OffsetFetchRequest(group_id="g", topics=[wanted]), version))
+    codes = [part.error_code for part in reply.topics[0].partitions]
+    assert codes == [ErrorCode.NOT_COORDINATOR] * ELEMENTS_SENT
+    assert counted.full >= 2 * ELEMENTS_SENT // PRICE_OF_A_SLICE
+
+
+def test_rules_are_made_and_looked_for_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = [
+        AclCreation(
+            resource_type=AclResourceType.TOPIC,
+            resource_name=f"t-{number}",
+            resource_pattern_type=PatternType.LITERAL,
+            principal="User:alice",
+            host="*",
+            operation=Operation.READ,
+            permission_type=Permission.ALLOW,
+        )
+        for number in range(ELEMENTS_SENT)
+    ]
+    everybody, *nobody = (
+        DeleteAclsFilter(
+            resource_type_filter=AclResourceType.ANY,
+            resource_name_filter=None,
+            pattern_type_filter=PatternType.ANY,
+            principal_filter=principal,
+            host_filter=None,
+            operation=Operation.ANY,
+            permission_type=Permission.ANY,
+        )
+        for principal in (None, *(f"User:{number}" for number in range(ELEMENTS_SENT)))
+    )
+    with Arena(**GUARDED) as arena:
+        counted = Counted(monkeypatch)
+        monkeypatch.setattr(delete_acls, "_MOST_REMOVED", ELEMENTS_SENT)
+        arena.run(partial(arena.ask, CreateAclsRequest(creations=rules), 3))
+        assert counted.full >= 2 * ELEMENTS_SENT // PRICE_OF_A_SLICE
+
+        counted.full = 0
+        arena.run(partial(arena.ask, DeleteAclsRequest(filters=nobody), 3))
+        assert counted.full >= 2 * ELEMENTS_SENT // PRICE_OF_A_SLICE
+
+        # What two filters find is in the reply twice: a small request must not make a large one.
+        twice = arena.run(partial(arena.ask, DeleteAclsRequest(filters=[everybody] * 2), 3))
+        assert {one.error_code for one in twice.filter_results} == {ErrorCode.INVALID_REQUEST}
+        once = arena.run(partial(arena.ask, DeleteAclsRequest(filters=[everybody]), 3))
+        assert len(once.filter_results[0].matching_acls) == ELEMENTS_SENT
 
 
 def test_others_are_answered_while_a_large_request_is_handled(

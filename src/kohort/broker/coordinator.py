@@ -334,8 +334,7 @@ class GroupCoordinator:
         for name in {name for _, names in matches for name in names}:
             question = Question(asked.principal, host, Operation.DESCRIBE, AclResourceType.TOPIC, name)
             allowed[name] = authorizer.may(question)
-            if slice_.is_full(_QUESTION_PRICE):
-                await asyncio.sleep(0)
+            await slice_.spend(_QUESTION_PRICE)
         return tuple((expression, tuple(filter(allowed.get, names))) for expression, names in matches)
 
     def settings(self, max_batch_bytes: int = 0) -> GroupSettings:

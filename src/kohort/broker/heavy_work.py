@@ -28,7 +28,7 @@ IN_A_SLICE = 10_000  # microseconds, about: what is done for one request before 
 class WorkSlice:
     """Counts what a request has cost since others had their turn.
 
-    ``if slice_.is_full(price): yield None`` in steps, or ``await asyncio.sleep(0)`` in a coroutine. Prices
+    ``if slice_.is_full(price): yield None`` in steps, or ``await slice_.spend(price)`` in a coroutine. Prices
     are about microseconds, and counted, not measured: a request is cut at the same places every time.
     """
 
@@ -44,6 +44,11 @@ class WorkSlice:
             return False
         self._left = IN_A_SLICE
         return True
+
+    async def spend(self, price: int) -> None:
+        """Let others have their turn when it is time to give way."""
+        if self.is_full(price):
+            await asyncio.sleep(0)
 
 
 class Turn:

@@ -3,7 +3,6 @@
 v2: flexible.
 """
 
-import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -32,8 +31,7 @@ async def handle(
     results = []
     slice_ = WorkSlice()
     for resource in request.resources:
-        if slice_.is_full(_RESOURCE_PRICE + _CONFIG_PRICE * len(resource.configs)):
-            await asyncio.sleep(0)
+        await slice_.spend(_RESOURCE_PRICE + _CONFIG_PRICE * len(resource.configs))
         if resource.resource_type == ConfigResourceType.TOPIC and not request.validate_only:
             warn_internal(context, resource.resource_name, "alters configs of")
         if asked[resource.resource_type, resource.resource_name] > 1:

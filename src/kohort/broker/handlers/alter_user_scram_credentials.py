@@ -3,7 +3,6 @@
 The request carries the salted password, which is as good as the password; only keys made of it are stored.
 """
 
-import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -48,8 +47,7 @@ async def handle(
     refused: dict[str, RefusedError] = {}
     slice_ = WorkSlice()
     for change in changes:
-        if slice_.is_full(_PRICE):
-            await asyncio.sleep(0)
+        await slice_.spend(_PRICE)
         try:
             if times[change.name] > 1:
                 text = "A user credential cannot be altered twice in the same request"

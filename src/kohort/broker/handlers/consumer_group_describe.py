@@ -4,7 +4,6 @@ v1: the kind of each member. A group of another kind is GROUP_ID_NOT_FOUND: admi
 DescribeGroups.
 """
 
-import asyncio
 from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -40,8 +39,7 @@ async def handle(
         if request.include_authorized_operations and not group.error_code:
             group.authorized_operations = ALL_GROUP_OPERATIONS
         described.append(group)
-        if slice_.is_full(_GROUP_PRICE + _MEMBER_PRICE * len(group.members)):
-            await asyncio.sleep(0)
+        await slice_.spend(_GROUP_PRICE + _MEMBER_PRICE * len(group.members))
     return ConsumerGroupDescribeResponse(groups=described)
 
 

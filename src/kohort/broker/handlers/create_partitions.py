@@ -1,6 +1,5 @@
 """CreatePartitions (37): raise the number of partitions of topics. v2: flexible; v3: throttling errors."""
 
-import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -30,8 +29,7 @@ async def handle(
     results = []
     slice_ = WorkSlice()
     for wanted in {topic.name: topic for topic in request.topics}.values():
-        if slice_.is_full(_PRICE):
-            await asyncio.sleep(0)
+        await slice_.spend(_PRICE)
         try:
             if asked[wanted.name] > 1:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")

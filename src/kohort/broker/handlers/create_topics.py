@@ -4,7 +4,6 @@ v4: -1 for the broker's defaults; v5: flexible, and the reply says what the topi
 v7: topic ids.
 """
 
-import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -36,8 +35,7 @@ async def handle(
     results = []
     slice_ = WorkSlice()
     for topic in {topic.name: topic for topic in request.topics}.values():
-        if slice_.is_full(_PRICE):
-            await asyncio.sleep(0)
+        await slice_.spend(_PRICE)
         if asked[topic.name] > 1:
             results.append(_refused(topic, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
             continue

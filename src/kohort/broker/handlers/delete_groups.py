@@ -1,6 +1,5 @@
 """DeleteGroups (42): remove empty groups with their offsets. v2: flexible."""
 
-import asyncio
 from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -30,8 +29,7 @@ async def handle(
     slice_ = WorkSlice()
     for group in dict.fromkeys(request.groups_names):
         response.results.append(await _delete(broker, group))
-        if slice_.is_full(_PRICE):
-            await asyncio.sleep(0)
+        await slice_.spend(_PRICE)
     return response
 
 

@@ -1,6 +1,5 @@
 """DeleteTopics (20): by name, or (v6) by id. v4: flexible; v5: error messages."""
 
-import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -32,8 +31,7 @@ async def handle(
     slice_ = WorkSlice()
     for topic in wanted:
         repeated.append(await _delete(broker, topic, context))
-        if slice_.is_full(_PRICE):
-            await asyncio.sleep(0)
+        await slice_.spend(_PRICE)
     return DeleteTopicsResponse(responses=repeated)
 
 

@@ -4,7 +4,6 @@ v1: throttle time; v3: authorized operations; v4: instance ids; v5: flexible;
 v6: GROUP_ID_NOT_FOUND, error messages.
 """
 
-import asyncio
 from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -36,8 +35,7 @@ async def handle(
     slice_ = WorkSlice()
     for name in dict.fromkeys(request.groups):
         described.append(await _describe(broker, name, context.version))
-        if slice_.is_full(_GROUP_PRICE + _MEMBER_PRICE * len(described[-1].members)):
-            await asyncio.sleep(0)
+        await slice_.spend(_GROUP_PRICE + _MEMBER_PRICE * len(described[-1].members))
     if request.include_authorized_operations:
         for group in described:
             if not group.error_code:

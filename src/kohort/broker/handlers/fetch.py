@@ -123,8 +123,7 @@ async def _answer_in_slices(
         found: list[Planned] = []
         for part in plan(broker, opened.wanted, terms):
             found.append(part)
-            if slice_.is_full(_PRICE):
-                await asyncio.sleep(0)
+            await slice_.spend(_PRICE)
         return found
 
     async def answered(parts: list[Planned]) -> FetchResponse:

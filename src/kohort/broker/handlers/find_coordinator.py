@@ -3,7 +3,6 @@
 v1: key types, error messages; v3: flexible; v4: several keys; v5: TRANSACTION_ABORTABLE; v6: share groups.
 """
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from kohort.broker.context import Context
@@ -50,8 +49,7 @@ async def handle(
     found = []
     slice_ = WorkSlice()
     for key in request.coordinator_keys:
-        if slice_.is_full(_PRICE):
-            await asyncio.sleep(0)
+        await slice_.spend(_PRICE)
         entry = Coordinator(key=key, node_id=-1, port=-1, error_message="")
         _fill_in(broker, key, entry, context)
         found.append(entry)

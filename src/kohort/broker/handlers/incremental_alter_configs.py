@@ -1,6 +1,5 @@
 """IncrementalAlterConfigs (44): set, delete, append to or subtract from single configs. v1: flexible."""
 
-import asyncio
 from collections import Counter
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -46,8 +45,7 @@ async def handle(
     results = []
     slice_ = WorkSlice()
     for resource in request.resources:
-        if slice_.is_full(_RESOURCE_PRICE + _CONFIG_PRICE * len(resource.configs)):
-            await asyncio.sleep(0)
+        await slice_.spend(_RESOURCE_PRICE + _CONFIG_PRICE * len(resource.configs))
         if resource.resource_type == ConfigResourceType.TOPIC and not request.validate_only:
             warn_internal(context, resource.resource_name, "alters configs of")
         try:

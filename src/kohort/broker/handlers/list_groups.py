@@ -1,6 +1,5 @@
 """ListGroups (16): the groups of this broker. v1: throttle time; v3: flexible; v4: states; v5: types."""
 
-import asyncio
 from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,8 +26,7 @@ async def handle(broker: "BrokerState", request: ListGroupsRequest, _context: Co
         if reply.error:
             return refuse(request, reply.error)  # a part of the groups is not an answer
         response.groups += map(listed_group, reply.groups)
-        if slice_.is_full(_SHARD_PRICE + _GROUP_PRICE * len(reply.groups)):
-            await asyncio.sleep(0)
+        await slice_.spend(_SHARD_PRICE + _GROUP_PRICE * len(reply.groups))
     return response
 
 

@@ -4,10 +4,9 @@ v2: null for all topics, an error for the group; v3: throttle time; v5: leader e
 v7: require stable; v8: several groups; v9: member id and epoch; v10: topic ids.
 """
 
-import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kohort.broker.context import Context
 from kohort.broker.heavy_work import WorkSlice
@@ -18,6 +17,7 @@ from kohort.groups.translation.offsets import (
     fetch_command,
     fetched_partition,
     nothing_fetched,
+    nothing_fetched_of_only_group,
     of_only_group,
     only_group,
 )
@@ -28,6 +28,7 @@ from kohort.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
@@ -45,6 +46,9 @@ _REPEATED_FOR_PARTITIONS = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 }
+
+SingleRows: TypeAlias = tuple[str, Iterable[OffsetFetchResponsePartition]]
+"""A topic with its partitions, before v8."""
 
 
 class AskedTopics(NamedTuple):
@@ -71,19 +75,15 @@ async def handle(broker: "BrokerState", request: OffsetFetchRequest, context: Co
         response.groups.append(
             await _fetch(broker, group, context.version, slice_, stable=request.require_stable)
         )
-        if slice_.is_full(_GROUP_PRICE):
-            await asyncio.sleep(0)
+        await slice_.spend(_GROUP_PRICE)
     return response
 
 
 def refuse(request: OffsetFetchRequest, code: ErrorCode) -> OffsetFetchResponse:
-    topics = _refused(request, code) if code in _REPEATED_FOR_PARTITIONS else []
+    topics = _refused(request, code) if code in _REPEATED_FOR_PARTITIONS else ()
     return OffsetFetchResponse(
         error_code=code,
-        topics=[
-            OffsetFetchResponseTopic(name=topic.name, partitions=list(map(of_only_group, topic.partitions)))
-            for topic in topics
-        ],
+        topics=[OffsetFetchResponseTopic(name=name, partitions=list(rows)) for name, rows in topics],
         groups=[
             OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in request.groups
         ],
@@ -138,8 +138,7 @@ async def _by_topic(
 ) -> list[OffsetFetchResponseTopics]:
     topics: dict[TopicName, OffsetFetchResponseTopics] = {}
     for row in rows:
-        if slice_.is_full(_ROW_PRICE):
-            await asyncio.sleep(0)
+        await slice_.spend(_ROW_PRICE)
         entry = topics.get(row.topic)
         if entry is None:
             served = broker.topics.get(row.topic)
@@ -157,24 +156,22 @@ async def _as_single(
 ) -> OffsetFetchResponse:
     """The same for one group; v1 has no place for its error but every partition asked for."""
     code = ErrorCode(group.error_code)
+    topics: Iterable[SingleRows]
     if code and (version < _FIRST_VERSION_WITH_GROUP_ERROR or code in _REPEATED_FOR_PARTITIONS):
-        group.topics = _refused(request, code)
-    response = OffsetFetchResponse(error_code=group.error_code)
-    for topic in group.topics:
-        entry = OffsetFetchResponseTopic(name=topic.name)
+        topics = _refused(request, code)
+    else:
+        topics = ((topic.name, map(of_only_group, topic.partitions)) for topic in group.topics)
+    response = OffsetFetchResponse(error_code=code)
+    for name, rows in topics:
+        entry = OffsetFetchResponseTopic(name=name)
         response.topics.append(entry)
-        for part in topic.partitions:
-            if slice_.is_full(_ROW_PRICE):
-                await asyncio.sleep(0)
-            entry.partitions.append(of_only_group(part))
+        for row in rows:
+            await slice_.spend(_ROW_PRICE)
+            entry.partitions.append(row)
     return response
 
 
-def _refused(request: OffsetFetchRequest, code: ErrorCode) -> list[OffsetFetchResponseTopics]:
-    """The error for each partition asked for."""
-    return [
-        OffsetFetchResponseTopics(
-            name=topic.name, partitions=[nothing_fetched(index, code) for index in topic.partition_indexes]
-        )
-        for topic in request.topics or []
-    ]
+def _refused(request: OffsetFetchRequest, code: ErrorCode) -> Iterator[SingleRows]:
+    """The error for each partition asked for; a row is made when it is asked for."""
+    for topic in request.topics or ():
+        yield topic.name, (nothing_fetched_of_only_group(index, code) for index in topic.partition_indexes)

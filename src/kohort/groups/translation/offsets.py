@@ -140,6 +140,11 @@ def of_only_group(part: OffsetFetchResponsePartitions) -> OffsetFetchResponsePar
     )
 
 
+def nothing_fetched_of_only_group(partition: int, code: ErrorCode) -> OffsetFetchResponsePartition:
+    """The same as ``nothing_fetched``, as versions before 8 answer it."""
+    return OffsetFetchResponsePartition(partition_index=partition, committed_offset=-1, error_code=code)
+
+
 def partitions_to_delete(request: OffsetDeleteRequest) -> list[NamedPartition]:
     return [
         (TopicName(topic.name), Partition(part.partition_index))
