@@ -56,6 +56,11 @@ class Peer(asyncio.Transport):
     def send(self, content: bytes) -> None:
         self._connection.data_received(content)
 
+    @property
+    def is_served(self) -> bool:
+        """Whether a request is worked on, or waits; else the broker has none, or a part of one."""
+        return self._connection._waits
+
     def take(self) -> bytes:
         """What has come since the last call."""
         taken = bytes(self.received)
@@ -200,6 +205,8 @@ class Arena:
                 for _ in range(_TURNS):
                     if peer.news.is_set():
                         break
+                    if not peer.is_served:
+                        return None
                     await asyncio.sleep(0)
                 else:
                     return None

@@ -13,8 +13,9 @@ from random import Random
 import pytest
 from tests.broker.asking import TOPIC
 from tests.broker.grouping import commit_request
+from tests.fault.day import CONFIGS, PATIENCE_MS, Day
 from tests.fault.log.test_any_damage import WAYS, all_files, content_of, damage, kind_of
-from tests.fault.outages import CONFIGS, PATIENCE_MS, Day, Noise
+from tests.fault.outages import Noise
 
 from kohort.log.files.catalog_state import CATALOG
 from kohort.log.files.checkpoints import META_PROPERTIES
