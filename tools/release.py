@@ -39,7 +39,7 @@ def section(version: str, day: str, news: dict[str, str]) -> str:
     lines = [f"## {version} - {day}"]
     for kind, title in KINDS.items():
         by_area: dict[str, list[str]] = {area: [] for area in (*AREAS.values(), _OTHER)}
-        for name, text in sorted(news.items()):
+        for name, text in sorted(news.items(), key=_topic):  # "broker" comes before "broker-data"
             if name.split(".")[-2] == kind:
                 area = AREAS.get(re.split(r"[-.]", name)[0], _OTHER)
                 by_area[area].append(" ".join(text.split()))
@@ -49,6 +49,10 @@ def section(version: str, day: str, news: dict[str, str]) -> str:
             if texts:
                 lines += ["", f"#### {area}", *(f"- {text}" for text in texts)]
     return "\n".join(lines) + "\n"
+
+
+def _topic(news: tuple[str, str]) -> str:
+    return news[0].partition(".")[0]
 
 
 def release(root: Path, version: str, day: str) -> str:

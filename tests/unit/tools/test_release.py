@@ -26,6 +26,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "changes").mkdir()
     (tmp_path / "changes/groups.fixed.md").write_text("A group is\nfixed.\n")
     (tmp_path / "changes/cli-topics.added.md").write_text("Topics.\n")
+    (tmp_path / "changes/cli.added.md").write_text("Commands.\n")
     (tmp_path / "changes/any.added.md").write_text("More.\n")
     git(tmp_path, "init", "--quiet", "--initial-branch=main")
     git(tmp_path, "add", "--all")
@@ -37,7 +38,7 @@ def test_a_release_gathers_the_news_sets_the_version_and_tags(checkout: Path) ->
     assert release(checkout, "0.2.0", "2026-01-02") == "v0.2.0"
     assert (
         "gathered here at a release.\n\n"
-        "## 0.2.0 - 2026-01-02\n\n### Added\n\n#### Command line\n- Topics.\n\n#### Other\n- More.\n\n"
+        "## 0.2.0 - 2026-01-02\n\n### Added\n\n#### Command line\n- Commands.\n- Topics.\n\n#### Other\n- More.\n\n"
         "### Fixed\n\n#### Groups\n- A group is fixed.\n"
     ) in (checkout / "CHANGELOG.md").read_text()
     assert (checkout / "src/kohort/__init__.py").read_text() == '__version__ = "0.2.0"\n'
