@@ -1,7 +1,6 @@
 """The archive beside the broker: ``kohort pipeline archive`` over all topics."""
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,14 +25,7 @@ class ArchiveService(ChildService[ArchiveView]):
     """The pipeline over all topics, into a directory of its own."""
 
     name = "archive"
-
-    def __init__(
-        self,
-        data: Path,
-        bootstrap: Callable[[], str],
-        changed: Callable[[ArchiveView], None] = lambda _: None,
-    ) -> None:
-        super().__init__(archive_directory(data), ArchiveView(), bootstrap, changed)
+    title = "The topics as Parquet tables, for any tool"
 
     def command(self) -> Sequence[str]:
         options = {
@@ -46,19 +38,17 @@ class ArchiveService(ChildService[ArchiveView]):
         }
         return own_process(["pipeline", "archive"], options)
 
-    def suggestions(self) -> list[str]:
-        if self.view.phase is ChildPhase.OFF:
-            return []
-        where = os.path.relpath(self.directory)
-        return [
-            "",
-            "The topics as Parquet tables, for any tool:",
-            f"  {own_command()} pipeline status --to {where}",
-            f"  {self.query()}",
-        ]
+    def examples(self) -> list[str]:
+        return [f"{own_command()} pipeline status --to {self.where}", self.query()]
 
     def query(self) -> str:
-        return f'{own_command()} pipeline sql --to {os.path.relpath(self.directory)} "select * from orders"'
+        return f'{own_command()} pipeline sql --to {self.where} "select * from orders"'
+
+    def _first_view(self) -> ArchiveView:
+        return ArchiveView()
+
+    def _directory(self, data: Path) -> Path:
+        return archive_directory(data)
 
     def _heard(self, event: dict[str, object]) -> None:
         match event:

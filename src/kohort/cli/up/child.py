@@ -55,14 +55,18 @@ class ChildService(ABC, Generic[View]):
     """A child that writes to a directory of its own and says in lines of JSON what it does."""
 
     name: ClassVar[str]
+    title: ClassVar[str]  # what is in the directory
     begins: ClassVar[str] = "Spark is starting"
     stop_seconds: ClassVar[float] = 6.0
 
     def __init__(
-        self, directory: Path, view: View, bootstrap: Callable[[], str], changed: Callable[[View], None]
+        self,
+        data: Path,
+        bootstrap: Callable[[], str],
+        changed: Callable[[View], None] = lambda _: None,
     ) -> None:
-        self.directory = directory
-        self.view = view
+        self.directory = self._directory(data)
+        self.view = self._first_view()
         self._bootstrap = bootstrap
         self._changed = changed
         self._watching: asyncio.Task[None] | None = None
@@ -77,11 +81,28 @@ class ChildService(ABC, Generic[View]):
         """A command that reads what the child has written."""
 
     @abstractmethod
-    def suggestions(self) -> list[str]: ...
+    def examples(self) -> list[str]:
+        """Commands to try, with the query."""
+
+    @abstractmethod
+    def _first_view(self) -> View: ...
 
     @abstractmethod
     def _heard(self, event: dict[str, object]) -> None:
         """Take note of a line of the child."""
+
+    def _directory(self, data: Path) -> Path:
+        return directory_beside(data, self.name)
+
+    def suggestions(self) -> list[str]:
+        if self.view.phase is ChildPhase.OFF:
+            return []
+        return ["", f"{self.title}:", *(f"  {example}" for example in self.examples())]
+
+    @property
+    def where(self) -> str:
+        """The directory as it is typed."""
+        return os.path.relpath(self.directory)
 
     async def _until_needed(self) -> None:
         """Return when the child has something to do."""

@@ -1,14 +1,12 @@
 """The group lake beside the broker: ``kohort lake run`` from the broker's own groups."""
 
 import asyncio
-import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from kohort.cli.screen import note
-from kohort.cli.up.child import ChildPhase, ChildService, ChildView, directory_beside, own_process
+from kohort.cli.up.child import ChildPhase, ChildService, ChildView, own_process
 from kohort.cli.up.services import CLIENT, own_command
 from kohort.client.admin import AsyncAdmin
 from kohort.model.errors import KohortError
@@ -33,16 +31,9 @@ class LakeService(ChildService[LakeView]):
     """
 
     name = "lake"
+    title = "The history of groups, in SQL and as a page"
     begins = "Spark starts with the first group"
     stop_seconds = 20.0  # it makes its tables a last time: without that they lack the last minute
-
-    def __init__(
-        self,
-        data: Path,
-        bootstrap: Callable[[], str],
-        changed: Callable[[LakeView], None] = lambda _: None,
-    ) -> None:
-        super().__init__(directory_beside(data, "lake"), LakeView(), bootstrap, changed)
 
     def command(self) -> Sequence[str]:
         options = {
@@ -53,16 +44,8 @@ class LakeService(ChildService[LakeView]):
         }
         return own_process(["lake", "run"], options)
 
-    def suggestions(self) -> list[str]:
-        if self.view.phase is ChildPhase.OFF:
-            return []
-        where = os.path.relpath(self.directory)
-        return [
-            "",
-            "The history of groups, in SQL and as a page:",
-            f"  {self.query()}",
-            f"  {own_command()} lake report --to {where}",
-        ]
+    def examples(self) -> list[str]:
+        return [self.query(), f"{own_command()} lake report --to {self.where}"]
 
     async def stop(self) -> None:
         if self.view.phase is ChildPhase.RUNNING:
@@ -70,8 +53,10 @@ class LakeService(ChildService[LakeView]):
         await super().stop()
 
     def query(self) -> str:
-        where = os.path.relpath(self.directory)
-        return f'{own_command()} lake query --to {where} "select * from rebalances"'
+        return f'{own_command()} lake query --to {self.where} "select * from rebalances"'
+
+    def _first_view(self) -> LakeView:
+        return LakeView()
 
     async def _until_needed(self) -> None:
         self._show(ChildPhase.WAITING)
