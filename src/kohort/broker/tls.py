@@ -11,7 +11,7 @@ from errno import ECONNRESET
 from pathlib import Path
 from typing import NamedTuple
 
-from kohort.model.errors import KohortError
+from kohort.model.errors import KohortError, reason_of
 from kohort.security.ciphers import openssl_ciphers
 from kohort.security.listeners import Listener, SecurityProtocol, find_setting
 from kohort.security.principals import ANONYMOUS, PrincipalMapper
@@ -246,7 +246,7 @@ class ListenerTls:
         try:
             return Path(path).read_text(errors="replace")
         except OSError as error:
-            raise self._wrong(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+            raise self._wrong(f"{path} cannot be read: {reason_of(error)}") from None
 
     def _blocks(self, text: str, kind: str, path: str = "") -> str:
         """The PEM blocks of a kind, with their line breaks repaired: property files turn them into spaces."""
@@ -312,7 +312,7 @@ def handshake_error(error: OSError) -> str:
     if isinstance(error, ConnectionError) and error.errno in (None, ECONNRESET):
         return "the peer closed the connection; it may not trust this broker's certificate"
     if not isinstance(error, ssl.SSLError):
-        return (error.strerror or str(error) or type(error).__name__).lower()
+        return reason_of(error)
     reason = error.reason or str(error)
     if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):
         return "it does not speak TLS (set security.protocol of the client)"

@@ -19,7 +19,7 @@ from kohort.log.files.quarantine import QUARANTINE
 from kohort.log.files.repair import repair
 from kohort.log.files.sweep import is_partition_directory
 from kohort.log.log import Repair
-from kohort.model.errors import KohortError
+from kohort.model.errors import KohortError, reason_of
 
 app = typer.Typer(no_args_is_help=True, help="Check and repair a data directory.")
 
@@ -112,7 +112,11 @@ def _checked(directory: str) -> Report:
     except KohortError as error:
         raise typer.Exit(report(error, USAGE)) from error
     except OSError as error:
-        raise typer.Exit(report(KohortError(f"cannot read {directory!r}: {error}"), USAGE)) from error
+        raise typer.Exit(
+            report(
+                KohortError(f"cannot read {str(error.filename or directory)!r}: {reason_of(error)}"), USAGE
+            )
+        ) from error
     _end_progress()
     return found
 

@@ -27,7 +27,7 @@ from kohort.client.security.sasl import SaslSession
 from kohort.client.settings import DEFAULTS, ClientOptions
 from kohort.codec.compiled import decode, encode_parts
 from kohort.codec.schema import Message, Versions
-from kohort.model.errors import ErrorCode, KohortError, ProtocolError
+from kohort.model.errors import ErrorCode, KohortError, ProtocolError, reason_of
 from kohort.wire.apis import APIS, ApiKey, ApiSpec
 from kohort.wire.framing import FrameBuffer
 from kohort.wire.headers import RequestHeader, read_response_header, request_header
@@ -332,7 +332,7 @@ async def _connected(address: Address, options: ClientOptions, dial: Dial) -> Cl
         explained = None if options.security is None else options.security.explained(error, address)
         if explained is not None:
             raise explained from error
-        raise _unreachable(address, _reason(error)) from error
+        raise _unreachable(address, reason_of(error)) from error
     return connection
 
 
@@ -340,9 +340,3 @@ def _unreachable(address: Address, reason: str) -> ConnectError:
     return ConnectError(
         f"cannot connect to {address}: {reason}", hint="is a broker running there, and is the port right?"
     )
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, ConnectionRefusedError):
-        return "connection refused"
-    return (error.strerror or str(error) or type(error).__name__).lower()

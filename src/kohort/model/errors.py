@@ -150,6 +150,13 @@ _RETRIABLE = frozenset(
 _LONGEST_MESSAGE = 1_000
 
 
+def reason_of(error: OSError) -> str:
+    """Why the system refused, in words: no number, and no address (callers name it)."""
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    return (error.strerror or str(error)).lower() or type(error).__name__
+
+
 class KohortError(Exception):
     """A caller's error: what happened, to what, and (``hint``) what to do about it."""
 

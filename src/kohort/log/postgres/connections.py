@@ -5,7 +5,6 @@ that is met later (cluster 6).
 """
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit, url
 import asyncpg
 
 from kohort.log.postgres import sql
-from kohort.model.errors import KohortError
+from kohort.model.errors import KohortError, reason_of
 
 DEFAULT_SCHEMA = "kohort"
 _CONNECTIONS_BESIDE_READS = 5  # lease, two lanes, maintenance, catalog
@@ -98,7 +97,7 @@ class Database:
             raise _unreadable_url() from None  # the error may repeat a password
         if parts.scheme not in ("postgresql", "postgres"):
             raise ClusterUrlError(
-                f"--cluster: {parts.scheme or 'nothing'}:// is not the address of a PostgreSQL",
+                "the URL of the cluster does not begin with postgresql://",
                 hint="write postgresql://user@host/database?schema=kohort",
             )
         query = parse_qsl(parts.query, keep_blank_values=True)
@@ -217,9 +216,7 @@ FAULTS = (
 
 def text_of(error: BaseException) -> str:
     """What an error says. Some say nothing, as a timeout: then its name."""
-    if (isinstance(error, ConnectionError) or type(error) is OSError) and (error.errno or 0) > 0:
-        return os.strerror(error.errno or 0).lower()  # not the number, and not what asyncio was doing
-    return str(error) or type(error).__name__
+    return reason_of(error) if isinstance(error, OSError) else str(error) or type(error).__name__
 
 
 class Slot:
