@@ -7,13 +7,14 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 Json = dict[str, object] | list[object]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _BETWEEN = 3  # characters between the columns of a drawn table
 _USUAL_WIDTH = 80  # of a terminal that does not say how wide it is
+_ID_END = 4  # characters of the end of an id that is shortened
 _TEXT = 16  # a longer text may be broken into lines of this length
 
 
@@ -23,6 +24,7 @@ class Column(NamedTuple):
     title: str
     is_number: bool = False
     rank: int = 0  # 0 is always shown
+    is_id: bool = False  # is shortened rather than broken into lines: its end tells it from others
 
 
 class TextTable(NamedTuple):
@@ -99,15 +101,42 @@ def plain_lines(table: TextTable) -> Iterable[str]:
 
 def width_of(table: TextTable, *, longest: int | None = None) -> int:
     """How wide a table is when it is drawn; texts count with ``longest`` characters at most."""
-    return sum(_width(table, index, longest) for index in range(len(table.columns)))
+    return sum(_widths(table, longest)) + _around(table)
 
 
-def _width(table: TextTable, index: int, longest: int | None) -> int:
-    title, is_number, _ = table.columns[index]
-    widest = max((len(row[index]) for row in table.rows), default=0)
-    if longest is not None and not is_number:
-        widest = min(widest, longest)
-    return max(len(title), widest) + _BETWEEN
+def _widths(table: TextTable, longest: int | None = None) -> list[int]:
+    """How wide each column wants to be: no title and no number is broken."""
+    widths = []
+    for index, column in enumerate(table.columns):
+        widest = max((len(row[index]) for row in table.rows), default=0)
+        if longest is not None and not column.is_number:
+            widest = min(widest, longest)
+        widths.append(max(len(column.title), widest))
+    return widths
+
+
+def _around(table: TextTable) -> int:
+    """What is drawn besides the cells: between the columns, and a space at each edge."""
+    return _BETWEEN * len(table.columns) - 1
+
+
+def column_widths(table: TextTable, width: int) -> list[int]:
+    """The widths that fill a line of ``width``: the widest texts give way first, titles and numbers never."""
+    widths, least = _widths(table), _widths(table, longest=0)
+    for _ in range(sum(widths) + _around(table) - width):
+        wide = [index for index, one in enumerate(widths) if one > least[index]]
+        if not wide:
+            break
+        widths[max(wide, key=lambda index: widths[index])] -= 1
+    return widths
+
+
+def shortened(name: str, width: int) -> str:
+    """An id in ``width`` characters: its beginning, and the end that tells it from others."""
+    if len(name) <= width:
+        return name
+    end = name[name.rfind("…") :] if "…" in name else f"…{name[-_ID_END:]}"
+    return name[: max(0, width - len(end))] + end
 
 
 def fitted(table: TextTable, width: int) -> tuple[TextTable, list[str]]:
@@ -129,17 +158,16 @@ def _draw(table: TextTable) -> None:
 
     console = Console()
     table, left_out = fitted(table, console.width)
-    has_room = width_of(table, longest=0) <= console.width
+    widths = column_widths(table, console.width)
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for index, (title, is_number, _) in enumerate(table.columns):
-        # A number in two lines is two numbers to the eye; nor is a title broken if that can be helped.
-        least = len(title) if has_room else 0
-        if is_number:
-            least = max(least, *(len(row[index]) for row in table.rows))
-        drawn.add_column(title, justify="right" if is_number else "left", overflow="fold", min_width=least)
+    for column, width in zip(table.columns, widths, strict=True):
+        justify: Literal["left", "right"] = "right" if column.is_number else "left"
+        drawn.add_column(column.title, justify=justify, overflow="fold", width=width)
     for row in table.rows:
-        drawn.add_row(*(Text(cell) for cell in row))
-    console.print(drawn)
+        cells = zip(row, table.columns, widths, strict=True)
+        drawn.add_row(*(Text(shortened(cell, width) if one.is_id else cell) for cell, one, width in cells))
+    # A line that is too long for the terminal is broken by it: no column is lost.
+    console.print(drawn, width=max(console.width, sum(widths) + _around(table)), no_wrap=True)
     if left_out:
         note(f"no room for: {', '.join(left_out)} (a wider terminal or --json shows them)")
 

@@ -10,8 +10,10 @@ from kohort.cli.screen import (
     Column,
     TextTable,
     broken,
+    column_widths,
     fitted,
     plain_lines,
+    shortened,
     show_bytes,
     show_facts,
     show_json,
@@ -82,6 +84,49 @@ def test_a_narrow_terminal_leaves_out_the_highest_ranks_and_names_them(
     assert heads == [column.title for column in WIDE.columns if column.title not in left_out]
     assert max(map(len, lines)) <= width
     assert f"no room for: {', '.join(left_out)} " in capsys.readouterr().err or not left_out
+
+
+STATE = TextTable(
+    [
+        Column("group"),
+        Column("coordinator (id)"),
+        Column("assignment-strategy"),
+        Column("state"),
+        Column("#members", True),
+    ],
+    [("billing-service-production", "127.0.0.1:19211 (1)", "cooperative-sticky", "Stable", "12")],
+)
+
+
+@pytest.mark.parametrize("width", [20, 70, 80, 200])
+def test_no_title_and_no_number_is_broken_and_the_widest_text_gives_way_first(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("LINES", "24")
+    monkeypatch.setenv("TERM", "dumb")
+    terminal = on_terminal(monkeypatch)
+    show_table(STATE, empty="")
+    text = terminal.getvalue()
+    assert [title for title in (one.title for one in STATE.columns) if title in text] == [
+        one.title for one in STATE.columns
+    ]
+    assert "12" in text.split()
+    widths = column_widths(STATE, width)
+    assert widths[0] == {20: 5, 70: 7, 80: 16, 200: 26}[width]
+    assert widths[4] == len("#members")
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "short"),
+    [
+        ("billing-1", 9, "billing-1"),
+        ("billing-worker-1-5f3c77ab", 12, "billing…77ab"),
+        ("billing-worker-1-…77ab", 12, "billing…77ab"),
+    ],
+)
+def test_an_id_keeps_the_end_that_tells_it_from_others(name: str, width: int, short: str) -> None:
+    assert shortened(name, width) == short
 
 
 @pytest.mark.parametrize("width", range(20, 80, 7))

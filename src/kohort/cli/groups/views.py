@@ -91,7 +91,7 @@ def _lag_table(
         Column("current-offset", True, rank=1),
         Column("log-end-offset", True, rank=2),
         Column("lag", True),
-        Column("consumer-id"),
+        Column("consumer-id", is_id=True),
         Column("host", rank=4),
         Column("client-id", rank=5),
     )
@@ -208,7 +208,7 @@ def members_table(group: GroupInfo, *, verbose: bool, columns: int | None = None
 
 def _members_table(group: GroupInfo, verbose: bool, names: Mapping[str, str]) -> TextTable:
     columns = [
-        Column("consumer-id"),
+        Column("consumer-id", is_id=True),
         Column("instance", rank=2),
         Column("host", rank=1),
         Column("client-id", rank=3),
@@ -275,8 +275,8 @@ def members_json(group: GroupInfo) -> Json:
 def state_table(group: GroupInfo) -> TextTable:
     columns = (
         Column("group"),
-        Column("coordinator (id)"),
-        Column("assignment-strategy", rank=1),
+        Column("coordinator (id)", rank=1),
+        Column("assignment-strategy", rank=2),
         Column("state"),
         Column("#members", True),
         *((Column("epoch", True), Column("target-epoch", True)) if group.epoch is not None else ()),
