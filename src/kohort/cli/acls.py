@@ -4,10 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
-from kohort.cli.command_config import CommandConfig, Properties
 from kohort.cli.running import OK
 from kohort.cli.screen import Column, TextTable, say, show_json, show_table
-from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, talk
+from kohort.cli.session import AsJson, ClusterOptions, on_cluster, refuse, talk
 from kohort.client.admin import AsyncAdmin
 from kohort.client.cluster import Role
 from kohort.client.errors import BrokerError
@@ -54,7 +53,9 @@ Deny = Annotated[bool, typer.Option("--deny", help="Deny it. A deny rule is stro
 
 
 @app.command()
+@on_cluster
 def add(
+    where: ClusterOptions,
     principal: Principal = None,
     operation: Operations = None,
     topic: Topic = None,
@@ -64,9 +65,6 @@ def add(
     prefix: Prefix = False,
     host: Host = None,
     deny: Deny = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
 ) -> None:
     """Allow a user an operation, or deny it. A rule that exists already stays as it is."""
     if principal is None or not operation:
@@ -100,19 +98,18 @@ def add(
             say(f"added: {_show(rule)}")
         return OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 @app.command(name="list")
+@on_cluster
 def list_acls(
+    where: ClusterOptions,
     principal: Principal = None,
     topic: Topic = None,
     group: Group = None,
     transactional_id: TransactionalId = None,
     cluster: OnCluster = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """List the rules, or those that have an effect on a resource."""
@@ -133,11 +130,13 @@ def list_acls(
             show_table(TextTable(columns, rows), empty="there are no ACLs")
         return OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 @app.command()
+@on_cluster
 def remove(
+    where: ClusterOptions,
     principal: Principal = None,
     operation: Operations = None,
     topic: Topic = None,
@@ -147,9 +146,6 @@ def remove(
     prefix: Prefix = False,
     host: Host = None,
     deny: Deny = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
 ) -> None:
     """Remove the rules that were added with these options; what is not given matches every rule."""
     resource = _resource(topic, group, transactional_id, cluster)
@@ -171,7 +167,7 @@ def remove(
         say(f"removed {counted(removed, 'rule')}")
         return OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 async def _described(admin: AsyncAdmin, wanted: AclFilter) -> list[Acl]:

@@ -43,6 +43,9 @@ _COMMANDS = {
 }
 
 
+_KAFKAS_NAMES = {"bootstrap-server": "bootstrap"}
+"""How options are called by Kafka's tools; they are understood, too."""
+
 _SLIP: type[Any] = typer.BadParameter.__mro__[1]  # Typer has had its UsageError in several modules
 
 
@@ -97,7 +100,10 @@ def command_line(names: Iterable[str] = _COMMANDS) -> typer.Typer:
         cls=InOrder,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["--help", "-h"]},
+        context_settings={
+            "help_option_names": ["--help", "-h"],
+            "token_normalize_func": lambda name: _KAFKAS_NAMES.get(name, name),
+        },
     )
     app.callback()(about)
     for name in names:

@@ -4,10 +4,9 @@ from typing import Annotated
 
 import typer
 
-from kohort.cli.command_config import CommandConfig, Properties
 from kohort.cli.running import OK
 from kohort.cli.screen import Column, TextTable, show_bytes, show_facts, show_json, show_table
-from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, talk
+from kohort.cli.session import AsJson, ClusterOptions, on_cluster, talk
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import ClusterInfo, LogDir
 from kohort.client.cluster import Role
@@ -45,12 +44,7 @@ _OTHER_NAMES = {
 }
 
 
-def cluster(
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
-    as_json: AsJson = False,
-) -> None:
+def cluster(where: ClusterOptions, as_json: bool) -> None:
     """Show the brokers of the cluster, its controller, and their disks."""
 
     async def command(admin: AsyncAdmin) -> int:
@@ -62,7 +56,7 @@ def cluster(
             _show_cluster(found, directories)
         return OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 async def _log_dirs(admin: AsyncAdmin) -> list[LogDir]:
@@ -133,13 +127,12 @@ def _cluster_json(found: ClusterInfo, directories: list[LogDir]) -> dict[str, ob
     }
 
 
+@on_cluster
 def apis(
+    where: ClusterOptions,
     node: Annotated[
         int | None, typer.Option("--node", "-n", help="Which broker; any one if not given.")
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Show which APIs a broker serves, and in which versions."""
@@ -155,7 +148,7 @@ def apis(
             _show_apis(connection)
         return OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 def _name(key: int) -> str:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from kohort.cli.brokers import cluster as show_brokers
-from kohort.cli.command_config import CommandConfig, Properties
 from kohort.cli.groups.topic_partitions import parse_topic_parts
 from kohort.cli.running import FAILED, OK
 from kohort.cli.screen import Column, TextTable, note, say, show_facts, show_json, show_table
 from kohort.cli.serve.options import cluster_url
-from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, run_command
+from kohort.cli.session import AsJson, ClusterOptions, on_cluster, refuse, run_command
 from kohort.model.errors import KohortError
 from kohort.model.ids import TopicName
 from kohort.model.topics import TopicPartition
@@ -43,15 +42,14 @@ Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="Ho
 
 
 @app.callback()
+@on_cluster
 def cluster(
+    where: ClusterOptions,
     context: typer.Context,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     if context.invoked_subcommand is None:
-        show_brokers(bootstrap, command_config, properties, as_json)
+        show_brokers(where, as_json)
 
 
 @app.command()

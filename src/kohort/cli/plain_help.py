@@ -20,6 +20,11 @@ class PlainHelp:
                 one.metavar = "" if one.is_flag else plain_type(one.display_type(ctx))
         return list(params)
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401 - as above
+        """``TOPIC``, where Typer writes ``{TOPIC}``."""
+        pieces = super().collect_usage_pieces(ctx)  # type: ignore[misc]  # of the class it is mixed into
+        return [re.sub(r"[{}]", "", piece) for piece in pieces]
+
 
 def plain_type(shown: str) -> str:
     """``<list[int]>`` is ``N``: that an option may be repeated is said by its help."""

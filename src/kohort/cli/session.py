@@ -1,14 +1,16 @@
 """What all commands that talk to a broker share: their options, one loop, errors in one line."""
 
 import asyncio
+import inspect
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import typer
 
-from kohort.cli.command_config import client_options
+from kohort.cli.command_config import CommandConfig, Properties, client_options
 from kohort.cli.running import FAILED, OK, USAGE, report
 from kohort.cli.screen import say, show_json, stop_printing
 from kohort.client.addresses import AddressError
@@ -38,28 +40,63 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no prog
 PATIENCE = ClientOptions(client_id="kohort-cli", connect_timeout_ms=5_000, api_timeout_ms=10_000)
 
 _Name = TypeVar("_Name", bound=str)
+_P = ParamSpec("_P")
 Command = Callable[[AsyncAdmin], Coroutine[None, None, int]]
 
 
-def talk(
-    bootstrap: str,
-    command: Command,
-    config: Path | None,
-    properties: Sequence[str] | None = None,
-    *,
-    security: Mapping[str, object] | None = None,
-) -> None:
-    """Run a command with an AsyncAdmin that has the settings of ``config`` and ``-X``; exit with its code.
+class ClusterOptions(NamedTuple):
+    """Which cluster a command talks to, and with which settings."""
+
+    bootstrap: str
+    config: Path | None = None
+    properties: Sequence[str] | None = None
+
+
+_OPTIONS = [
+    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    for name, default, annotation in (
+        ("bootstrap", DEFAULT_BOOTSTRAP, Bootstrap),
+        ("command_config", None, CommandConfig),
+        ("properties", None, Properties),
+    )
+]
+
+
+def on_cluster(command: Callable[Concatenate[ClusterOptions, _P], None]) -> Callable[..., None]:
+    """Give a command --bootstrap, --command-config and -X; they are its first argument."""
+
+    @wraps(command)
+    def with_options(
+        bootstrap: str,
+        command_config: Path | None,
+        properties: list[str] | None,
+        **own: Any,  # noqa: ANN401 - what the command takes
+    ) -> None:
+        command(ClusterOptions(bootstrap, command_config, properties), **own)  # type: ignore[call-arg]  # Typer checks
+
+    _, *own = inspect.signature(command).parameters.values()
+    before_json = next((at for at, one in enumerate(own) if one.name == "as_json"), len(own))
+    parameters = [*own[:before_json], *_OPTIONS, *own[before_json:]]  # in the order of the help
+    with_options.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # as Typer reads it
+        [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    )
+    with_options.__annotations__ = {}
+    return with_options
+
+
+def talk(where: ClusterOptions, command: Command, *, security: Mapping[str, object] | None = None) -> None:
+    """Run a command with an AsyncAdmin of this cluster; exit with its code.
 
     ``security`` has settings that were parsed before.
     """
     try:
-        options = secured(client_options(config, PATIENCE, properties), security or {}, is_text=False)
+        options = client_options(where.config, PATIENCE, where.properties)
+        options = secured(options, security or {}, is_text=False)
     except KohortError as error:
         raise refuse(str(error.args[0]), error.hint) from None
 
     async def connected() -> int:
-        async with AsyncAdmin(bootstrap, options) as admin:
+        async with AsyncAdmin(where.bootstrap, options) as admin:
             return await command(admin)
 
     raise typer.Exit(run_command(connected))

@@ -7,16 +7,15 @@ from typing import Annotated
 import typer
 
 from kohort.cli import topic_views
-from kohort.cli.command_config import CommandConfig, Properties
 from kohort.cli.running import FAILED, OK
 from kohort.cli.screen import note, say, show_json
 from kohort.cli.session import (
-    DEFAULT_BOOTSTRAP,
     AsJson,
-    Bootstrap,
+    ClusterOptions,
     Yes,
     confirm,
     nothing_listed,
+    on_cluster,
     refuse,
     show_deleted,
     talk,
@@ -43,11 +42,10 @@ Configs = Annotated[
 
 
 @app.command("list")
+@on_cluster
 def list_(
+    where: ClusterOptions,
     internal: Annotated[bool, typer.Option("--internal", help="Show internal topics too.")] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """List topics with their partitions, records and size."""
@@ -63,18 +61,17 @@ def list_(
             topic_views.show_list(topics, empty=nothing_listed(admin, "topics", hint))
         return OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 @app.command()
+@on_cluster
 def describe(
+    where: ClusterOptions,
     names: Names,
     all_configs: Annotated[
         bool, typer.Option("--all-configs", help="Show configs that have their default, too.")
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Show leaders, replicas, offsets, sizes and configs of topics."""
@@ -93,11 +90,13 @@ def describe(
             note(f"kohort: error: {error}")
         return FAILED if missing else OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 @app.command()
+@on_cluster
 def create(
+    where: ClusterOptions,
     name: Name,
     partitions: Annotated[
         int, typer.Option("--partitions", "-p", help="How many partitions.", show_default="num.partitions")
@@ -112,9 +111,6 @@ def create(
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="Succeed if the topic is there already.")
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a topic."""
@@ -142,7 +138,7 @@ def create(
             _show_created(result, as_json, created=True)
         return OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 def _show_created(topic: CreatedTopic, as_json: bool, *, created: bool) -> None:
@@ -162,7 +158,9 @@ def _show_created(topic: CreatedTopic, as_json: bool, *, created: bool) -> None:
 
 
 @app.command()
+@on_cluster
 def alter(
+    where: ClusterOptions,
     name: Name,
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", help="The new number of partitions.")
@@ -174,9 +172,6 @@ def alter(
             "--delete-config", "-d", metavar="NAME", help="Go back to the default; may be repeated."
         ),
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Add partitions to a topic, set configs, or put them back to their defaults."""
@@ -199,7 +194,7 @@ def alter(
             say(f"altered topic {name}: {topic_views.one_line(topic)}")
         return OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 async def describe_grown(admin: AsyncAdmin, name: str, partitions: int) -> TopicInfo:
@@ -220,12 +215,11 @@ async def _alter_configs(admin: AsyncAdmin, name: str, changes: Mapping[str, str
 
 
 @app.command()
+@on_cluster
 def delete(
+    where: ClusterOptions,
     names: Names,
     yes: Yes = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete topics with everything in them. Asks first when typed at a terminal."""
@@ -239,7 +233,7 @@ def delete(
             note(f"kohort: error: {error}")
         return FAILED if failed else OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from kohort.cli.command_config import CommandConfig, Properties
 from kohort.cli.running import OK
 from kohort.cli.screen import Column, TextTable, note, say, show_json, show_table
-from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, talk
+from kohort.cli.session import AsJson, ClusterOptions, on_cluster, refuse, talk
 from kohort.client.admin import AsyncAdmin
 from kohort.client.cluster import Role
 from kohort.client.errors import BrokerError
@@ -43,7 +42,9 @@ Mechanisms = Annotated[
 
 
 @app.command()
+@on_cluster
 def add(
+    where: ClusterOptions,
     name: Name,
     password: Annotated[
         str, typer.Option("--password", metavar="@FILE", help="A file that has the password, or env:NAME.")
@@ -59,9 +60,6 @@ def add(
             help="Iterations of the hash: more make guessing the password slower.",
         ),
     ] = LEAST_ITERATIONS,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
 ) -> None:
     """Add a user, or give a user a new password.
 
@@ -84,16 +82,15 @@ def add(
         say(f"user {name} can log in with {' and '.join(kind.value for kind in kinds)}")
         return OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 @app.command()
+@on_cluster
 def remove(
+    where: ClusterOptions,
     name: Name,
     mechanism: Mechanisms = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
 ) -> None:
     """Remove a user. Connections that are open stay open until they have to log in again."""
     kinds = _mechanisms(mechanism)
@@ -112,14 +109,13 @@ def remove(
         say(f"removed user {name}")
         return OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 @app.command(name="list")
+@on_cluster
 def list_users(
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
+    where: ClusterOptions,
     as_json: AsJson = False,
 ) -> None:
     """List the users with their mechanisms."""
@@ -141,7 +137,7 @@ def list_users(
             )
         return OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 async def _users(admin: AsyncAdmin) -> list[DescribeUserScramCredentialsResult]:

@@ -168,6 +168,16 @@ def test_help_names_no_type_of_python(command: str) -> None:
     assert re.findall(r"<[^>]*>", help_of(command)) == []
 
 
+def test_the_usage_names_arguments_as_they_are() -> None:
+    assert "Usage: kohort topics create [OPTIONS] TOPIC " in help_of("topics create")
+    assert "Usage: kohort produce [OPTIONS] TOPIC [VALUE]... " in help_of("produce")
+
+
+def test_kafkas_name_of_the_address_is_understood() -> None:
+    result = CliRunner().invoke(app, ["groups", "list", "--bootstrap-server", "nowhere:x"])
+    assert (result.exit_code, result.stderr[:29]) == (2, "kohort: error: --bootstrap: '")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_breaks_no_word_of_80_columns(command: str) -> None:
     """Each line of a table begins and ends with whole words, also in the column of the values."""

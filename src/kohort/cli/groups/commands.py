@@ -2,12 +2,10 @@
 
 import shutil
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
-from kohort.cli.command_config import CommandConfig, Properties
 from kohort.cli.groups import views
 from kohort.cli.groups.lookup import (
     GroupHasMembersError,
@@ -23,13 +21,13 @@ from kohort.cli.groups.why.command import why
 from kohort.cli.running import FAILED, OK
 from kohort.cli.screen import TextTable, is_terminal, note, say, show_json, show_json_line, show_table
 from kohort.cli.session import (
-    DEFAULT_BOOTSTRAP,
     AsJson,
-    Bootstrap,
+    ClusterOptions,
     Command,
     Yes,
     confirm,
     nothing_listed,
+    on_cluster,
     refuse,
     show_deleted,
     talk,
@@ -64,7 +62,9 @@ def _state(typed: str) -> str:
 
 
 @app.command("list", cls=WatchCommand)
+@on_cluster
 def list_(
+    where: ClusterOptions,
     state: Annotated[
         list[str] | None,
         typer.Option(
@@ -75,9 +75,6 @@ def list_(
         ),
     ] = None,
     watch: Watch = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """List groups with their state, their type, how many members they have, and how far behind they are."""
@@ -91,19 +88,12 @@ def list_(
         )
         return OK
 
-    _talk_on(bootstrap, command, watch, as_json, command_config, properties)
+    _talk_on(where, command, watch, as_json)
 
 
-def _talk_on(
-    bootstrap: str,
-    command: Command,
-    watch: float | None,
-    as_json: bool,
-    config: Path | None,
-    properties: list[str] | None,
-) -> None:
+def _talk_on(where: ClusterOptions, command: Command, watch: float | None, as_json: bool) -> None:
     """As ``talk``; with ``--watch`` again and again."""
-    talk(bootstrap, lambda admin: repeat(lambda: command(admin), watch, as_json), config, properties)
+    talk(where, lambda admin: repeat(lambda: command(admin), watch, as_json))
 
 
 class _Style(NamedTuple):
@@ -129,13 +119,12 @@ def _show(document: object, table: TextTable, style: _Style) -> None:
 
 
 @app.command(cls=WatchCommand)
+@on_cluster
 def describe(
+    where: ClusterOptions,
     names: Annotated[list[str] | None, typer.Argument(metavar="GROUP", help="Ids of groups.")] = None,
     all_groups: Annotated[bool, typer.Option("--all-groups", help="Show every group there is.")] = False,
     watch: Watch = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Show every partition of groups: what is committed, how far behind it is, and whose it is."""
@@ -159,7 +148,7 @@ def describe(
             note(f"kohort: error: {error}")
         return FAILED if missing else OK
 
-    _talk_on(bootstrap, command, watch, as_json, command_config, properties)
+    _talk_on(where, command, watch, as_json)
 
 
 async def _find(admin: AsyncAdmin, names: Sequence[str]) -> tuple[list[GroupInfo], list[KohortError]]:
@@ -183,13 +172,12 @@ def _note_states(groups: list[GroupInfo]) -> None:
 
 
 @app.command(cls=WatchCommand)
+@on_cluster
 def members(
+    where: ClusterOptions,
     name: Name,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show which partitions each has.")] = False,
     watch: Watch = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the members of a group, their hosts, and how many partitions each has."""
@@ -201,15 +189,14 @@ def members(
         _show(views.members_json(group), table, _Style(as_json, watch is not None, empty))
         return OK
 
-    _talk_on(bootstrap, command, watch, as_json, command_config, properties)
+    _talk_on(where, command, watch, as_json)
 
 
 @app.command()
+@on_cluster
 def offsets(
+    where: ClusterOptions,
     name: Name,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a group has committed, with the metadata, and where the logs begin and end."""
@@ -225,16 +212,15 @@ def offsets(
         )
         return OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 @app.command(cls=WatchCommand)
+@on_cluster
 def state(
+    where: ClusterOptions,
     name: Name,
     watch: Watch = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a group's coordinator, assignor, state and size."""
@@ -244,7 +230,7 @@ def state(
         _show(views.state_json(group), views.state_table(group), _Style(as_json, watch is not None, ""))
         return OK
 
-    _talk_on(bootstrap, command, watch, as_json, command_config, properties)
+    _talk_on(where, command, watch, as_json)
 
 
 app.command("why")(why)
@@ -252,12 +238,11 @@ app.command("reset-offsets")(reset_offsets)
 
 
 @app.command()
+@on_cluster
 def delete(
+    where: ClusterOptions,
     names: Names,
     yes: Yes = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete groups with all their offsets. Asks first when typed at a terminal."""
@@ -271,7 +256,7 @@ def delete(
                 note(f"kohort: error: {await _explained(admin, group, error)}")
         return FAILED if any(results.values()) else OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 async def _explained(admin: AsyncAdmin, group: GroupId, error: BrokerError) -> KohortError:
@@ -286,7 +271,9 @@ async def _explained(admin: AsyncAdmin, group: GroupId, error: BrokerError) -> K
 
 
 @app.command("delete-offsets")
+@on_cluster
 def delete_offsets(
+    where: ClusterOptions,
     name: Name,
     topic: Annotated[
         list[str],
@@ -297,9 +284,6 @@ def delete_offsets(
             help="A topic, or some of its partitions; may be repeated.",
         ),
     ],
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete what a group has committed for topics or partitions that no member subscribes to."""
@@ -320,7 +304,7 @@ def delete_offsets(
                 say(f"deleted the offset of {name} for {one}: it was {_offset(committed.get(one))}")
         return FAILED if any(results.values()) else OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 def _offset(committed: CommittedOffset | None) -> object:

@@ -7,7 +7,6 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from kohort.cli.command_config import CommandConfig, Properties
 from kohort.cli.groups.lookup import GroupHasMembersError, UnknownGroupError, find_group, log_ranges
 from kohort.cli.groups.reset_plan import (
     Facts,
@@ -26,7 +25,7 @@ from kohort.cli.groups.topic_partitions import TopicParts, parse_topic_parts
 from kohort.cli.records.record_text import show_time
 from kohort.cli.running import FAILED, OK
 from kohort.cli.screen import Column, TextTable, note, say, show_json, show_table
-from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse, talk
+from kohort.cli.session import AsJson, ClusterOptions, on_cluster, refuse, talk
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import CommittedOffset
 from kohort.client.errors import BrokerError
@@ -40,7 +39,9 @@ _WHAT = "What"
 _THEN = "And then"
 
 
+@on_cluster
 def reset_offsets(
+    where: ClusterOptions,
     name: Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group.")],
     topic: Annotated[
         list[str] | None,
@@ -119,9 +120,6 @@ def reset_offsets(
     export: Annotated[
         bool, typer.Option("--export", help="Only print it as CSV.", rich_help_panel=_THEN)
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Set a group's offsets. A dry run unless --execute is given; the group must have no members."""
@@ -162,7 +160,7 @@ def reset_offsets(
             note(f"kohort: error: {error}")
         return FAILED if any(results.values()) else OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 class _Order(NamedTuple):

@@ -16,7 +16,7 @@ from kohort.cli.records.produce_input import Pace, Synthetic, chunks_of, records
 from kohort.cli.records.produce_receipts import ProduceReceipts
 from kohort.cli.records.record_input import Input, InputRecord, InputStyle, parse_header, parse_record
 from kohort.cli.running import OK
-from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Quiet, refuse, talk
+from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, ClusterOptions, Quiet, refuse, talk
 from kohort.cli.settings_text import InputError, parse_settings
 from kohort.client.admin import AsyncAdmin
 from kohort.client.producer import ProducerSettings
@@ -227,7 +227,7 @@ def produce(
 
     # The producer has the other settings of the file.
     security = {name: value for name, value in chosen.items() if is_security_name(name)}
-    talk(bootstrap, command, None, security=security)
+    talk(ClusterOptions(bootstrap), command, security=security)
 
 
 def _check_one_source(given: Sequence[InputRecord], file: Path | None, made_up: int | None) -> None:

@@ -4,25 +4,23 @@ from typing import Annotated
 
 import typer
 
-from kohort.cli.command_config import CommandConfig, Properties
 from kohort.cli.groups.lookup import UnknownGroupError, find_group
 from kohort.cli.running import OK
 from kohort.cli.screen import show_json
-from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, talk
+from kohort.cli.session import AsJson, ClusterOptions, on_cluster, talk
 from kohort.client.admin import AsyncAdmin
 from kohort.client.admin.results import GroupInfo
 
 DEFAULT_LAST = 5
 
 
+@on_cluster
 def why(
+    where: ClusterOptions,
     name: Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group, even of one that is gone.")],
     last: Annotated[
         int, typer.Option("--last", "-n", metavar="N", min=1, help="How many rebalances to show.")
     ] = DEFAULT_LAST,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    command_config: CommandConfig = None,
-    properties: Properties = None,
     as_json: AsJson = False,
 ) -> None:
     """Show why a group rebalanced: what started it, who came when, how long it took, what moved."""
@@ -48,7 +46,7 @@ def why(
             show_story(story, group, is_all=found.is_all and story is found.story)
         return OK
 
-    talk(bootstrap, command, command_config, properties)
+    talk(where, command)
 
 
 async def _present(admin: AsyncAdmin, name: str) -> GroupInfo | None:
