@@ -166,8 +166,11 @@ def _draw(table: TextTable) -> None:
     for row in table.rows:
         cells = zip(row, table.columns, widths, strict=True)
         drawn.add_row(*(Text(shortened(cell, width) if one.is_id else cell) for cell, one, width in cells))
-    # A line that is too long for the terminal is broken by it: no column is lost.
-    console.print(drawn, width=max(console.width, sum(widths) + _around(table)), no_wrap=True)
+    if (needed := sum(widths) + _around(table)) > console.width:
+        console = Console(
+            width=needed
+        )  # Rich would leave out the last columns; the terminal breaks the lines
+    console.print(drawn)
     if left_out:
         note(f"no room for: {', '.join(left_out)} (a wider terminal or --json shows them)")
 

@@ -38,7 +38,8 @@ def test_a_release_gathers_the_news_sets_the_version_and_tags(checkout: Path) ->
     assert release(checkout, "0.2.0", "2026-01-02") == "v0.2.0"
     assert (
         "gathered here at a release.\n\n"
-        "## 0.2.0 - 2026-01-02\n\n### Added\n\n#### Command line\n- Commands.\n- Topics.\n\n#### Other\n- More.\n\n"
+        "## 0.2.0 - 2026-01-02\n\n### Added\n\n#### Command line\n- Commands.\n- Topics.\n\n"
+        "#### Other\n- More.\n\n"
         "### Fixed\n\n#### Groups\n- A group is fixed.\n"
     ) in (checkout / "CHANGELOG.md").read_text()
     assert (checkout / "src/kohort/__init__.py").read_text() == '__version__ = "0.2.0"\n'
