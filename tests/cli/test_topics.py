@@ -120,7 +120,7 @@ def test_usage_errors_are_found_before_anything_is_sent() -> None:
         (("topics", "alter", "t"), "nothing to alter"),
         (("topics", "alter", "t", "-c", "novalue"), "is not NAME=VALUE"),
         (("topics", "create", "t", "-c", "novalue"), "is not NAME=VALUE"),
-        (("topics", "list", "--bootstrap", "h:x"), "--bootstrap: 'h:x' is no address"),
+        (("topics", "list", "--bootstrap", "h:x"), "--bootstrap: 'h:x' is not an address"),
     ):
         result = nowhere(*arguments)
         assert result.exit_code == 2

@@ -71,7 +71,7 @@ def _in_one_line() -> Iterator[None]:
     except _SLIP as error:
         if error.ctx is None or type(error).__name__ == "NoArgsIsHelpError":  # it shows the help
             raise
-        hint = f"`{error.ctx.command_path} --help` lists what there is"
+        hint = f"`{error.ctx.command_path} --help` shows the usage"
         variable = getattr(getattr(error, "param", None), "envvar", None)
         if variable and type(error).__name__ == "MissingParameter":
             hint = f"or set {variable}; {hint}"

@@ -147,7 +147,7 @@ def _show_report(found: Report, *, remedies: bool = False) -> None:
     )
     damages = [finding for finding in found.findings if finding.is_damage]
     harmless = [finding for finding in found.findings if not finding.is_damage]
-    for title, findings in (("Damaged", damages), ("Left by a crash, mended by the next start", harmless)):
+    for title, findings in (("Damaged", damages), ("Left by a crash, repaired by the next start", harmless)):
         if findings:
             say(f"\n{title}:")
             _show_findings(findings, remedies=remedies)

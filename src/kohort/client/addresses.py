@@ -22,7 +22,7 @@ class AddressError(KohortError):
 
     def __init__(self, text: str, wrong: str) -> None:
         super().__init__(
-            f"{text!r} is no address: {wrong}", hint="write HOST:PORT, for example 127.0.0.1:9092"
+            f"{text!r} is not an address: {wrong}", hint="write HOST:PORT, for example 127.0.0.1:9092"
         )
 
 
@@ -47,7 +47,7 @@ def parse_address(text: str, default_port: int = DEFAULT_PORT) -> Address:
 
 def _parse_port(text: str, port: str) -> int:
     if not port.isascii() or not port.isdigit() or int(port) > 0xFFFF:
-        raise AddressError(text, f"{port!r} is no port, which is a number up to 65535")
+        raise AddressError(text, f"{port!r} is not a port, which is a number up to 65535")
     return int(port)
 
 

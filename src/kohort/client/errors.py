@@ -39,7 +39,7 @@ from kohort.model.topics import TopicPartition
 from kohort.wire.apis import ApiSpec
 
 _HINTS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`kohort topics list` shows what there is",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`kohort topics list` shows the topics",
     ErrorCode.TOPIC_ALREADY_EXISTS: "choose another name, or alter the topic that is there",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "a name has 1 to 249 of a-z A-Z 0-9 . _ - and is not internal",
     ErrorCode.INVALID_REPLICATION_FACTOR: "it must be between 1 and the number of brokers",

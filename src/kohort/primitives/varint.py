@@ -81,21 +81,21 @@ def _cut_off(position: int) -> VarintError:
 def write_uvarint(out: bytearray, value: int) -> None:
     """Append an unsigned integer of at most 32 bits."""
     if not 0 <= value <= 0xFFFFFFFF:
-        raise VarintRangeError(f"{value} is no unsigned 32-bit integer")
+        raise VarintRangeError(f"{value} is not an unsigned 32-bit integer")
     _write_groups(out, value)
 
 
 def write_varint(out: bytearray, value: int) -> None:
     """Append a signed 32-bit integer, zig-zag."""
     if not -0x80000000 <= value <= 0x7FFFFFFF:
-        raise VarintRangeError(f"{value} is no signed 32-bit integer")
+        raise VarintRangeError(f"{value} is not a signed 32-bit integer")
     _write_groups(out, value << 1 if value >= 0 else ~(value << 1))
 
 
 def write_varlong(out: bytearray, value: int) -> None:
     """Append a signed 64-bit integer, zig-zag."""
     if not -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
-        raise VarintRangeError(f"{value} is no signed 64-bit integer")
+        raise VarintRangeError(f"{value} is not a signed 64-bit integer")
     _write_groups(out, value << 1 if value >= 0 else ~(value << 1))
 
 

@@ -57,7 +57,7 @@ def take_commits(
     try:
         position = _take(payload, header, places, other)
     except (IndexError, VarintError) as error:
-        raise CorruptBatchError("a record is cut off, or is no record") from error
+        raise CorruptBatchError("a record is cut off, or is not a record") from error
     if position != len(payload):
         raise CorruptBatchError(
             f"{len(payload) - position} bytes are left after {header.records_count} records"

@@ -116,7 +116,7 @@ def _cut_off(buffer: Buffer, position: int) -> CorruptBatchError:
     # An old message can be shorter than the header of a new one, and deserves its own answer.
     if len(buffer) - position > MAGIC_AT and buffer[position + MAGIC_AT] < MAGIC:
         return _other_magic(buffer[position + MAGIC_AT], position)
-    return CorruptBatchError(f"{len(buffer) - position} bytes at byte {position} are no batch header")
+    return CorruptBatchError(f"{len(buffer) - position} bytes at byte {position} are not a batch header")
 
 
 def _other_magic(magic: int, position: int) -> CorruptBatchError:

@@ -114,7 +114,7 @@ def decode_records(payload: bytes, header: BatchHeader) -> list[Record]:
     try:
         records, position = _decode(payload, header)
     except (IndexError, VarintError) as error:
-        raise CorruptBatchError("a record is cut off, or is no record") from error
+        raise CorruptBatchError("a record is cut off, or is not a record") from error
     if position != len(payload):
         raise CorruptBatchError(f"{len(payload) - position} bytes are left after {len(records)} records")
     return records

@@ -26,7 +26,7 @@ def walk_records(payload: bytes, header: BatchHeader) -> Walk:
     try:
         walk, position = _walk(payload, header)
     except (IndexError, VarintError) as error:
-        raise CorruptBatchError("a record is cut off, or is no record") from error
+        raise CorruptBatchError("a record is cut off, or is not a record") from error
     if position != len(payload):
         raise CorruptBatchError(
             f"{len(payload) - position} bytes are left after {header.records_count} records"

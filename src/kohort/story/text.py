@@ -247,7 +247,7 @@ class _Block:
         if rebalance.end is not End.STABLE and not (rebalance.kind is GroupKind.CONSUMER and rebalance.moves):
             return []
         if not rebalance.is_readable:
-            return ["this is no group of consumers: its assignments cannot be read"]
+            return ["this is not a group of consumers: its assignments cannot be read"]
         if not rebalance.is_assignment_known:
             return ["the assignment before is not in the journal: what moved is unknown"]
         if not rebalance.moves:

@@ -266,14 +266,13 @@ def test_the_shell_can_complete_commands_options_and_choices(words: str, offered
     [
         (
             ["groups", "lst"],
-            "No such command 'lst'. Did you mean 'list'? (`kohort groups --help` lists what there is)",
+            "No such command 'lst'. Did you mean 'list'? (`kohort groups --help` shows the usage)",
         ),
         (
             ["cluster", "status"],
-            "Missing argument 'URL' (or set KOHORT_CLUSTER;"
-            " `kohort cluster status --help` lists what there is)",
+            "Missing argument 'URL' (or set KOHORT_CLUSTER; `kohort cluster status --help` shows the usage)",
         ),
-        (["nope"], "No such command 'nope' (`kohort --help` lists what there is)"),
+        (["nope"], "No such command 'nope' (`kohort --help` shows the usage)"),
     ],
 )
 def test_a_usage_error_is_one_line_like_any_other_error(arguments: list[str], line: str) -> None:

@@ -23,9 +23,9 @@ def test_an_address_is_a_host_and_perhaps_a_port(text: str, address: Address) ->
     ("text", "wrong"),
     [
         (":9092", "no host"),
-        ("host:port", "'port' is no port"),
-        ("host:70000", "'70000' is no port"),
-        ("host:-1", "'-1' is no port"),
+        ("host:port", "'port' is not a port"),
+        ("host:70000", "'70000' is not a port"),
+        ("host:-1", "'-1' is not a port"),
         ("::1", "stands in brackets"),
         ("[::1", "is not closed"),
         ("[::1]9092", "is not closed"),

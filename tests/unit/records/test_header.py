@@ -76,7 +76,7 @@ def test_the_attributes_of_a_cleaned_batch_hold_its_horizon() -> None:
 
 @pytest.mark.parametrize("length", [0, 16, 17, 60])
 def test_a_header_that_is_cut_off_is_corrupt(length: int) -> None:
-    with pytest.raises(CorruptBatchError, match=f"{length} bytes at byte 0 are no batch header"):
+    with pytest.raises(CorruptBatchError, match=f"{length} bytes at byte 0 are not a batch header"):
         read_header(BATCH[:length])
 
 

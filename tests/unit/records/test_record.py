@@ -60,7 +60,7 @@ def test_the_append_time_counts_where_it_is_set() -> None:
         ("0c000000030100", "length before byte 5 is negative"),
         ("0c000000010300", "length before byte 6 is negative"),
         ("0c000000017e00", "cut off"),
-        ("0c00000001ffffffffffff", "cut off, or is no record"),
+        ("0c00000001ffffffffffff", "cut off, or is not a record"),
         ("0c000000010101", "0 bytes cannot hold the declared headers"),
         ("0c000000010102", "0 bytes cannot hold the declared headers"),
         ("10000000010102 0101", "has no key"),

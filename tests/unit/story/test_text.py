@@ -237,7 +237,7 @@ def test_what_is_not_known_of_partitions_is_said() -> None:
     assert line("partitions", STABLE) == "all 1 stayed where they were"
     assert line("partitions", replace(STABLE, stayed=0)) == "none are assigned"
     assert line("partitions", replace(STABLE, is_readable=False)) == (
-        "this is no group of consumers: its assignments cannot be read"
+        "this is not a group of consumers: its assignments cannot be read"
     )
     assert line("partitions", replace(STABLE, is_assignment_known=False)) == (
         "the assignment before is not in the journal: what moved is unknown"

@@ -15,7 +15,7 @@ from kohort.model.topics import TopicPartition
 
 _AT_ONCE = 50  # descriptions in flight: a listing of thousands should neither crawl nor flood
 _MOST_NAMED = 3
-_SEE_LIST = "`kohort groups list` shows what there is"
+_SEE_LIST = "`kohort groups list` shows the groups"
 DEAD = "Dead"
 
 

@@ -259,7 +259,7 @@ def _check_topics(topics: Sequence[str] | None, pattern: str | None) -> str | No
     if bool(topics) == (pattern is not None):
         raise InputError(
             "name topics or a --pattern, not both" if topics else "nothing to read",
-            hint="`kohort consume TOPIC`; `kohort topics list` shows what there is",
+            hint="`kohort consume TOPIC`; `kohort topics list` shows the topics",
         )
     try:
         re.compile(pattern or "")

@@ -110,7 +110,7 @@ class Consuming:
         if not found and not self._wish.is_member:
             raise KohortError(
                 f"no topic matches {self._wish.pattern!r}",
-                hint="it must match the whole name; `kohort topics list` shows what there is",
+                hint="it must match the whole name; `kohort topics list` shows the topics",
             )
         return found
 

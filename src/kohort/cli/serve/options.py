@@ -150,7 +150,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         words = message.replace("unrecognized arguments:", "No such option:").removeprefix("argument ")
-        raise UsageError(words, hint="`kohort serve --help` lists what there is")
+        raise UsageError(words, hint="`kohort serve --help` shows the usage")
 
 
 def parse(arguments: Sequence[str]) -> ServeOptions:

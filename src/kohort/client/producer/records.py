@@ -44,7 +44,7 @@ def header_list(headers: Headers) -> Sequence[Header]:
             case (str(name), bytes() | None) if _is_encodable(name):
                 continue
             case _:
-                raise KohortError(f"{pair!r} is no header", hint="a name in text with bytes or None")
+                raise KohortError(f"{pair!r} is not a header", hint="a name in text with bytes or None")
     return pairs
 
 
@@ -59,7 +59,7 @@ def _is_encodable(name: str) -> bool:
 def check_timestamp(given: int) -> int:
     """Milliseconds since 1970, as a record can have them; raises KohortError for anything else."""
     if not isinstance(given, int) or not 0 <= given <= _LAST_TIMESTAMP:
-        raise KohortError(f"{given!r} is no timestamp", hint="timestamp_ms is in milliseconds since 1970")
+        raise KohortError(f"{given!r} is not a timestamp", hint="timestamp_ms is in milliseconds since 1970")
     return given
 
 

@@ -108,4 +108,4 @@ def _number(text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise CorruptCheckpointError(f"{text!r} is no number") from error
+        raise CorruptCheckpointError(f"{text!r} is not a number") from error

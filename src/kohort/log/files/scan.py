@@ -187,7 +187,7 @@ def _checked(chunk: bytes, at: int, position: int) -> BatchHeader:
     try:
         header = read_header(chunk, at)
     except LegacyFormatError as error:
-        raise CorruptBatchError(f"what is at byte {position} is no batch") from error
+        raise CorruptBatchError(f"what is at byte {position} is not a batch") from error
     check_crc(chunk, at, header)
     return header
 

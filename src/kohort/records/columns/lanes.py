@@ -186,7 +186,7 @@ def _step(data: memoryview, position: int, count: int) -> list[int]:
                 position += length >> 1
             append(position)
     except (IndexError, VarintError) as error:
-        raise CorruptBatchError("a record is cut off, or is no record") from error
+        raise CorruptBatchError("a record is cut off, or is not a record") from error
     return ends
 
 

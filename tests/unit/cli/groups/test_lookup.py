@@ -63,7 +63,7 @@ def test_a_part_of_a_name_is_enough_to_be_reminded_of_it() -> None:
 
 
 def test_where_nothing_is_called_alike_the_list_is_named() -> None:
-    with pytest.raises(UnknownGroupError, match="`kohort groups list` shows what there is"):
+    with pytest.raises(UnknownGroupError, match="`kohort groups list` shows the groups"):
         asyncio.run(find_group(Groups(zoo=group("zoo")).admin(), "billing"))
 
 

@@ -85,9 +85,9 @@ def test_several_listeners_have_their_own_protocol_and_advertised_address() -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--listen", "host:x"], "--listen: 'host:x' is no address"),
+        (["--listen", "host:x"], "--listen: 'host:x' is not an address"),
         (["--listen", "TLS://host:1"], "listener TLS has no security protocol"),
-        (["--advertise", ":1"], "--advertise: ':1' is no address"),
+        (["--advertise", ":1"], "--advertise: ':1' is not an address"),
         (["--memory", "--data", "d"], "exclude each other"),
         (["--fsync", "sometimes"], "invalid choice: 'sometimes'"),
         (["--fsync-interval-ms", "0"], "at least 1"),
@@ -104,7 +104,7 @@ def test_several_listeners_have_their_own_protocol_and_advertised_address() -> N
         (["--set", "log.dirs=/x"], "use --data"),
         (["--set", "listeners=x"], "use --listen"),
         (["--lis", "h:1"], "No such option: --lis h:1"),
-        (["--bogus"], "`kohort serve --help` lists what there is"),
+        (["--bogus"], "`kohort serve --help` shows the usage"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_what_to_do(arguments: list[str], message: str) -> None:

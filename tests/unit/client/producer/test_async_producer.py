@@ -309,9 +309,9 @@ async def test_only_so_many_requests_are_in_flight_on_a_connection() -> None:
 async def test_a_timestamp_or_header_no_record_can_have_is_refused_before_it_is_sent() -> None:
     scripted = brokers()
     async with scripted.client() as cluster, quick(cluster) as producer:
-        with pytest.raises(KohortError, match="-1 is no timestamp"):
+        with pytest.raises(KohortError, match="-1 is not a timestamp"):
             await producer.send("orders", b"v", timestamp_ms=-1)
-        with pytest.raises(KohortError, match="is no header"):
+        with pytest.raises(KohortError, match="is not a header"):
             await producer.send("orders", b"v", headers={"\ud800": b""})
 
     assert sent(scripted) == []

@@ -45,7 +45,7 @@ def test_headers_come_as_pairs_or_as_a_mapping() -> None:
 
 @pytest.mark.parametrize("wrong", [[("a", "1")], [(b"a", b"1")], [("a", b"1", 5)], "ab", [5]])
 def test_what_is_no_header_is_refused(wrong: Any) -> None:  # noqa: ANN401 (wrong on purpose)
-    with pytest.raises(KohortError, match="is no header"):
+    with pytest.raises(KohortError, match="is not a header"):
         header_list(wrong)
 
 

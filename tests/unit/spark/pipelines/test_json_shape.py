@@ -76,7 +76,7 @@ def test_nothing_can_be_inferred_without_an_object() -> None:
     [
         (b"{", "not JSON: "),
         (b"\xff", "not UTF-8 at byte 0"),
-        (b'{"n": NaN}', "not JSON: NaN is no number"),
+        (b'{"n": NaN}', "not JSON: NaN is not a number"),
         (b'{"n": [-1e400]}', "not JSON: -1e400 is too large"),
         (b'{"n": ' + b"9" * 400 + b".0}", "not JSON: " + "9" * 40 + " is too large"),
         (b"[1]", "an array, not an object"),
