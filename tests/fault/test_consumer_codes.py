@@ -21,7 +21,7 @@ from kohort.client.errors import (
     RebalanceInProgressError,
     TopicAuthorizationFailedError,
 )
-from kohort.client.membership.reactions import REACTIONS, MembershipLoss, Reaction, Then, reaction_to
+from kohort.client.membership.reactions import REACTIONS, MembershipLoss, NextStep, Reaction, reaction_to
 from kohort.client.membership.state import MemberGeneration
 from kohort.client.subscription import OffsetAndMetadata, Partitions
 from kohort.model.errors import ErrorCode
@@ -175,7 +175,7 @@ async def test_joining_recovers_or_says_where_to_look(
         diary = Diary()
         consumer.subscribe(["t"], listener=diary)
         rule = once(stage, asked, code)
-        if reaction.then is Then.RAISE:
+        if reaction.then is NextStep.RAISE:
             with pytest.raises(BrokerError, match=WHERE_TO_LOOK[code]) as refused:
                 await read(consumer, 3)
             assert refused.value.code == code
@@ -195,7 +195,7 @@ async def until(consumer: AsyncConsumer, holds: Callable[[], bool]) -> None:
 
 async def hears(consumer: AsyncConsumer, rule: Rule, reaction: Reaction, before: MemberGeneration) -> None:
     """Poll until the heartbeat was answered, and the member is in a generation again."""
-    if reaction.then is Then.RAISE:
+    if reaction.then is NextStep.RAISE:
         with pytest.raises(FencedInstanceIdError, match=r"another consumer.*group\.instance\.id of its own"):
             await until(consumer, lambda: False)
     await until(consumer, lambda: bool(rule.seen))
@@ -232,11 +232,11 @@ async def test_a_heartbeat_that_is_refused_costs_what_the_table_says(
             assert diary.heard[1:] == []
 
 
-REFUSED: dict[Then, tuple[type[Exception], str]] = {
-    Then.FAIL_TOPICS: (TopicAuthorizationFailedError, "not allowed for t"),
-    Then.FAIL_EXPELLED: (CommitFailedError, r"max\.poll\.interval\.ms.*max\.poll\.records"),
-    Then.FAIL_FENCED: (FencedInstanceIdError, r"group\.instance\.id"),
-    Then.FAIL_REBALANCING: (RebalanceInProgressError, r"call poll\(\)"),
+REFUSED: dict[NextStep, tuple[type[Exception], str]] = {
+    NextStep.FAIL_TOPICS: (TopicAuthorizationFailedError, "not allowed for t"),
+    NextStep.FAIL_EXPELLED: (CommitFailedError, r"max\.poll\.interval\.ms.*max\.poll\.records"),
+    NextStep.FAIL_FENCED: (FencedInstanceIdError, r"group\.instance\.id"),
+    NextStep.FAIL_REBALANCING: (RebalanceInProgressError, r"call poll\(\)"),
 }
 
 
@@ -249,7 +249,7 @@ async def test_a_commit_is_repeated_or_fails_with_a_text_that_helps(
         await read(consumer, 3)
         before = consumer.group_metadata()
         rule = once(stage, asked, code)
-        if reaction.then not in (Then.RETRY, Then.FAIL_STALE):
+        if reaction.then not in (NextStep.RETRY, NextStep.FAIL_STALE):
             kind, text = REFUSED.get(reaction.then, (BrokerError, WHERE_TO_LOOK.get(code, "unexpected")))
             with pytest.raises(kind, match=text):
                 await consumer.commit()
@@ -283,10 +283,10 @@ async def test_asking_where_to_begin_is_repeated_or_raised(
 ) -> None:
     async with stage.reader("t", group_id="g") as consumer:
         rule = once(stage, asked, code)
-        if reaction.then is not Then.RETRY:
+        if reaction.then is not NextStep.RETRY:
             where = (
                 "not allowed for t"
-                if reaction.then is Then.FAIL_TOPICS
+                if reaction.then is NextStep.FAIL_TOPICS
                 else WHERE_TO_LOOK.get(code, "unexpected")
             )
             with pytest.raises(BrokerError, match=where):

@@ -11,7 +11,7 @@ from tests.broker.grouping import commit_request
 from tests.fault.arena import GUARDED, Arena, Peer
 
 from kohort.broker.context import Context, Result
-from kohort.broker.heavy_work import LARGE_AT_A_TIME, Turn
+from kohort.broker.heavy_work import LARGE_AT_A_TIME, HeavyTurn
 from kohort.broker.reply_prices import LARGE_REPLY, list_groups
 from kohort.codec.compiled import encode
 from kohort.codec.schema import Message
@@ -127,10 +127,10 @@ async def ask(arena: Arena, request: Message, version: int) -> int:
     work, taken = arena.server.broker.heavy_work, 0
     plain = work.turn
 
-    async def counted() -> Turn:
+    async def counted() -> HeavyTurn:
         nonlocal taken
         taken += 1
-        turn: Turn = await plain()
+        turn: HeavyTurn = await plain()
         return turn
 
     work.turn = counted

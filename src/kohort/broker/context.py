@@ -10,7 +10,7 @@ from kohort.wire.apis import APIS
 if TYPE_CHECKING:
     from kohort.broker.connection import BrokerConnection
     from kohort.broker.endpoints import ListenAddress
-    from kohort.broker.heavy_work import Turn
+    from kohort.broker.heavy_work import HeavyTurn
     from kohort.security.acls import Question
 
 
@@ -40,7 +40,7 @@ class Context:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.connection = connection
-        self.turn: Turn | None = None  # of a large request
+        self.turn: HeavyTurn | None = None  # of a large request
         self.asked: list[Question] = []  # of the authorizer, for this request
         self.is_denied = False  # something of it, by the authorizer
         self.may_read: Callable[[str], bool] | None = None  # of a Fetch that an authorizer looks at
@@ -80,7 +80,7 @@ class RawReply:
         self.body = body
 
 
-class Later:
+class DeferredResponse:
     """A response made of what a future brings; needs no task, which would cost more than most handlers."""
 
     __slots__ = ("future", "make")

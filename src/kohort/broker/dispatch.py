@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kohort.broker.connection import BrokerConnection, Buffers, Parked
-from kohort.broker.context import Context, Interceptor, Later, RawReply, Response, Result
+from kohort.broker.context import Context, DeferredResponse, Interceptor, RawReply, Response, Result
 from kohort.broker.handlers import SERVED, Served, Wait
-from kohort.broker.heavy_work import Turn
+from kohort.broker.heavy_work import HeavyTurn
 from kohort.broker.memory_budget import SMALL
 from kohort.broker.recognition import Grounds, Validity
 from kohort.broker.reply_prices import LARGE_REPLY
@@ -90,7 +90,7 @@ class ParkedRequest:
     ) -> None:
         self.future: asyncio.Future[Any]
         self._make: Callable[[Any], Message] | None = None
-        if isinstance(result, Later):
+        if isinstance(result, DeferredResponse):
             self.future, self._make = result.future, result.make
         else:
             self.future = asyncio.ensure_future(result)
@@ -368,7 +368,7 @@ class Dispatch:
         return handler if served.oldest <= context.version <= served.newest else None
 
 
-async def _finish(answer: Buffers | Parked | None, turn: Turn) -> Buffers | Parked | None:
+async def _finish(answer: Buffers | Parked | None, turn: HeavyTurn) -> Buffers | Parked | None:
     """Wait for what a large request still waits for, unless that may be long: then the turn is over."""
     while answer is not None and not isinstance(answer, list):
         try:

@@ -51,7 +51,7 @@ class WorkSlice:
             await asyncio.sleep(0)
 
 
-class Turn:
+class HeavyTurn:
     """The place of one large request among the few that are worked on at a time, until it is ``over``.
 
     Decoded, with all that is made of it, a request takes many times the bytes it came in.
@@ -80,10 +80,10 @@ class HeavyWork:
         """No more steps."""
         self._threads.shutdown(wait=False)
 
-    async def turn(self) -> Turn:
+    async def turn(self) -> HeavyTurn:
         """Wait for a place; first come, first served."""
         await self._places.acquire()
-        return Turn(self._places)
+        return HeavyTurn(self._places)
 
     @asynccontextmanager
     async def its_turn(self) -> AsyncIterator[None]:

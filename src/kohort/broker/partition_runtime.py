@@ -19,7 +19,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kohort.broker.appends import Appends
 from kohort.broker.clock import Alarm, Clock
-from kohort.broker.context import Later
+from kohort.broker.context import DeferredResponse
 from kohort.codec.schema import Message
 from kohort.coordination.outcome import CommandOutcome, KeyValue, PositionedAppend, size_at_most
 from kohort.coordination.positions import Reply
@@ -399,6 +399,6 @@ def _chunks(records: list[NewRecord], limit: int) -> Iterator[list[NewRecord]]:
     yield chunk
 
 
-def then(answer: object, make: Callable[[Any], Message]) -> Message | Later:
+def then(answer: object, make: Callable[[Any], Message]) -> Message | DeferredResponse:
     """The response made of a reply, now or when the reply comes."""
-    return Later(answer, make) if isinstance(answer, asyncio.Future) else make(answer)
+    return DeferredResponse(answer, make) if isinstance(answer, asyncio.Future) else make(answer)

@@ -151,7 +151,7 @@ class TopicRuntime(Generic[S]):
             self._load_later(runtime, error)
             return
         try:
-            turns = _Turns(time.monotonic())
+            turns = _LoopBreaks(time.monotonic())
             while runtime.status is Status.LOADING and runtime.load_more():
                 await turns.give_way()
             if runtime.status is Status.LOADING:  # else it was released meanwhile
@@ -196,7 +196,7 @@ def _delay_ms(failures: int) -> int:
     return min(_FIRST_RETRY_MS << min(failures - 1, 16), _LAST_RETRY_MS)
 
 
-class _Turns:
+class _LoopBreaks:
     """Lets others have the loop when this has had it for long enough."""
 
     def __init__(self, started: float) -> None:
@@ -228,7 +228,7 @@ async def load(shard: CoordinatorShard[Any, Any, Any], log: Log) -> None:
         raise RefusedError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.partition} has failed: {log.failure}")
     started = time.monotonic()
     offset = log.start_offset
-    turns = _Turns(started)
+    turns = _LoopBreaks(started)
     while offset < log.high_watermark:
         found = log.read(offset, _READ_BYTES, limit=log.high_watermark, at_least_one=True)
         if not isinstance(found, Slice):

@@ -42,7 +42,7 @@ class WriteError(KohortError):
         super().__init__(f"cannot write to {bootstrap}: {reason}", hint=hint)
 
 
-class Stretch(NamedTuple):
+class WrittenRange(NamedTuple):
     """What a task wrote to one partition: the offsets of its first and last record as far as the broker said.
 
     -1: it did not say. Records of others may lie between them.
@@ -57,7 +57,7 @@ class Stretch(NamedTuple):
 class Written(WriterCommitMessage):
     """What one task wrote, by partition."""
 
-    partitions: Mapping[TopicPartition, Stretch] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, WrittenRange] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return ", ".join(
@@ -70,15 +70,15 @@ class SinkReceipts:
     """What became of the blocks of a task. Written on the producer's thread, read on the task's."""
 
     def __init__(self) -> None:
-        self._stretches: dict[TopicPartition, Stretch] = {}
+        self._stretches: dict[TopicPartition, WrittenRange] = {}
         self._error: KohortError | None = None
 
     def stored(self, partition: TopicPartition, base_offset: int, records: int) -> None:
-        first, last, before = self._stretches.get(partition, Stretch(-1, -1, 0))
+        first, last, before = self._stretches.get(partition, WrittenRange(-1, -1, 0))
         if base_offset >= 0:
             first = base_offset if first < 0 else min(first, base_offset)
             last = max(last, base_offset + records - 1)
-        self._stretches[partition] = Stretch(first, last, before + records)
+        self._stretches[partition] = WrittenRange(first, last, before + records)
 
     def failed(self, error: KohortError) -> None:
         self._error = self._error or error

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kohort.story.documents import owned_partitions
-from kohort.story.rebalance import Person
+from kohort.story.rebalance import StoryMember
 
 
 class Roll:
     """The members of a group at one time, and all members that the journal has named."""
 
     def __init__(self) -> None:
-        self.people: dict[str, Person] = {}
+        self.people: dict[str, StoryMember] = {}
         self.members: dict[str, None] = {}
         self.pending: dict[str, None] = {}  # ids handed out, not yet used to join
         self.leader: str | None = None
@@ -77,4 +77,4 @@ class Roll:
         return protocol in self._claims.get(member_id, ())
 
     def _meet(self, member_id: str, client_id: str, host: str, instance_id: str | None) -> None:
-        self.people[member_id] = Person(member_id, client_id, host.removeprefix("/"), instance_id)
+        self.people[member_id] = StoryMember(member_id, client_id, host.removeprefix("/"), instance_id)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from kohort.model.topics import TopicPartition
-from kohort.story.rebalance import Person
+from kohort.story.rebalance import StoryMember
 
 _UUID = re.compile(r"-?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 _KAFKA_UUID = re.compile(r"[0-9A-Za-z+/_-]{22}")  # 16 bytes in base64: all that the id of a KIP-848 member is
@@ -14,7 +14,7 @@ _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 _UNITS = ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min", _SECOND, "s"))
 
 
-def short_names(people: Mapping[str, Person]) -> dict[str, str]:
+def short_names(people: Mapping[str, StoryMember]) -> dict[str, str]:
     """A short name for each member id: what it is called, and as much of the id's end as tells it apart.
 
     An id without a UUID at its end is short enough as it is, and so is one without any other name.
@@ -32,7 +32,7 @@ def _is_long(member_id: str) -> bool:
     return _UUID.search(member_id) is not None or _KAFKA_UUID.fullmatch(member_id) is not None
 
 
-def _label(person: Person) -> str:
+def _label(person: StoryMember) -> str:
     if person.instance_id or person.client_id:
         return person.instance_id or person.client_id
     return "" if _KAFKA_UUID.fullmatch(person.member_id) else _UUID.sub("", person.member_id)

@@ -34,7 +34,7 @@ class GroupKind(StrEnum):
     CONSUMER = "consumer"  # KIP-848: members follow the target one by one
 
 
-class Person(NamedTuple):
+class StoryMember(NamedTuple):
     """Who is behind a member id."""
 
     member_id: str
@@ -236,7 +236,7 @@ class Story:
     """What the journal tells of one group, oldest first."""
 
     group_id: str
-    people: dict[str, Person] = field(default_factory=dict)
+    people: dict[str, StoryMember] = field(default_factory=dict)
     rebalances: list[Rebalance] = field(default_factory=list)
     incidents: list[Incident] = field(default_factory=list)
     unowned: list[Unowned] = field(default_factory=list)  # partitions that have no owner at the end

@@ -10,9 +10,9 @@ from tests.unit.lake.recorded_lives import lake_rows, recorded
 
 from kohort.lake.whatif.answer import conclude
 from kohort.lake.whatif.happenings import (
+    AmbiguousEvent,
     ClientSettings,
     Crash,
-    Doubt,
     Grow,
     Happening,
     Recording,
@@ -126,7 +126,7 @@ def kinds(recording: Recording) -> list[str]:
 
 READ = {
     "a clean restart": (RESTART, ["Stop", "Start"]),
-    "a pause looks like a restart without a word": (PAUSE, ["Doubt"]),
+    "a pause looks like a restart without a word": (PAUSE, ["AmbiguousEvent"]),
     "back before it was missed is another process": (
         (Crash(MINUTE, "a"), Start(MINUTE + 4_000, "a")), ["Crash", "Start"],
     ),
@@ -150,7 +150,7 @@ def test_the_journal_tells_what_happened(happenings: Sequence[Happening], expect
 
 def test_a_pause_is_found_where_it_was() -> None:
     (doubt,) = recorded(story(*PAUSE), TEN_SECONDS, 1, has_journal=True).happenings
-    assert isinstance(doubt, Doubt)
+    assert isinstance(doubt, AmbiguousEvent)
     (silence,) = doubt.one
     assert isinstance(silence, Silence)
     beat = TEN_SECONDS.heartbeat_interval_ms
@@ -159,7 +159,7 @@ def test_a_pause_is_found_where_it_was() -> None:
 
 def test_without_a_journal_who_is_gone_may_have_left_or_crashed() -> None:
     found = recorded(story(Crash(MINUTE, "a")), TEN_SECONDS, 1, has_journal=False)
-    assert kinds(found) == ["Doubt"]
+    assert kinds(found) == ["AmbiguousEvent"]
     assert not found.has_journal
 
 

@@ -13,7 +13,14 @@ from kohort.client.producer.records import partition_for_key
 from kohort.model.ids import Partition, TopicName
 from kohort.model.topics import TopicPartition
 from kohort.spark.errors import OptionError
-from kohort.spark.sink import BatchArrowWriter, SinkReceipts, StreamArrowWriter, Stretch, WriteError, Written
+from kohort.spark.sink import (
+    BatchArrowWriter,
+    SinkReceipts,
+    StreamArrowWriter,
+    WriteError,
+    Written,
+    WrittenRange,
+)
 from kohort.spark.source import KohortDataSource
 from kohort.testing import Broker
 from kohort.testing.intercept import cut_off, cut_off_after, swallow
@@ -67,7 +74,7 @@ def test_rows_arrive_and_the_message_says_where(kohort: Kohort) -> None:
     for number in range(3):
         here = [record for record in found if record.partition == number]
         place = TopicPartition(TopicName(topic), Partition(number))
-        assert written.partitions[place] == Stretch(0, len(here) - 1, len(here))
+        assert written.partitions[place] == WrittenRange(0, len(here) - 1, len(here))
         values = [int(record.value or b"") for record in here]
         assert values == sorted(values)
     assert f"to {topic}-0 (0 to" in str(written)
@@ -128,7 +135,7 @@ def test_batches_the_topic_finds_too_large_are_halved(kohort: Kohort) -> None:
     topic = kohort.topic(configs={"max.message.bytes": "2000"})
     values = [str(number).encode() * 20 for number in range(300)]
     written = writer(kohort, topic).write(iter([rows([None] * 300, values)]))
-    assert list(written.partitions.values()) == [Stretch(0, 299, 300)]
+    assert list(written.partitions.values()) == [WrittenRange(0, 299, 300)]
     assert [record.value for record in read_back(kohort.bootstrap, topic, 300)] == values
 
 
@@ -197,7 +204,7 @@ def test_a_topic_is_never_overwritten() -> None:
 def test_an_aborted_write_says_what_stays(caplog: pytest.LogCaptureFixture) -> None:
     place = TopicPartition(TopicName("orders"), Partition(2))
     sink = BatchArrowWriter({"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "a"}, COLUMNS)
-    sink.abort([None, Written({}), Written({place: Stretch(5, 9, 4)})])
+    sink.abort([None, Written({}), Written({place: WrittenRange(5, 9, 4)})])
     assert [record.getMessage() for record in caplog.records] == [
         "the write failed, but records of a finished task stay in the topic: 4 to orders-2 (5 to 9)"
     ]
@@ -207,6 +214,6 @@ def test_offsets_a_broker_did_not_tell_are_not_made_up() -> None:
     place = TopicPartition(TopicName("orders"), Partition(0))
     receipts = SinkReceipts()
     receipts.stored(place, -1, 5)
-    assert receipts.written() == Written({place: Stretch(-1, -1, 5)})
+    assert receipts.written() == Written({place: WrittenRange(-1, -1, 5)})
     receipts.stored(place, 20, 3)
-    assert receipts.written() == Written({place: Stretch(20, 22, 8)})
+    assert receipts.written() == Written({place: WrittenRange(20, 22, 8)})

@@ -4,13 +4,13 @@ import pytest
 from tests.unit.story.journal import tp
 
 from kohort.story.names import counted, short_names, show_partitions, show_span
-from kohort.story.rebalance import Person
+from kohort.story.rebalance import StoryMember
 
 TAIL = "-0000-4000-8000-00000000"
 
 
-def people(*ids: tuple[str, str, str | None]) -> dict[str, Person]:
-    return {one: Person(one, client, "host", instance) for one, client, instance in ids}
+def people(*ids: tuple[str, str, str | None]) -> dict[str, StoryMember]:
+    return {one: StoryMember(one, client, "host", instance) for one, client, instance in ids}
 
 
 def test_a_member_is_called_by_its_client_and_the_end_of_its_id() -> None:

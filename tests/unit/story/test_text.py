@@ -13,10 +13,10 @@ from kohort.story.rebalance import (
     Incident,
     Lost,
     Move,
-    Person,
     Rebalance,
     Removal,
     Story,
+    StoryMember,
     Unowned,
 )
 from kohort.story.text import story_lines, unowned_line
@@ -45,7 +45,7 @@ def clock(at: int) -> str:
 
 
 def lines(*rebalances: Rebalance) -> list[str]:
-    story = Story("g", people={"a": Person("a", "a", "h", None)}, rebalances=list(rebalances))
+    story = Story("g", people={"a": StoryMember("a", "a", "h", None)}, rebalances=list(rebalances))
     return story_lines(story, str)
 
 

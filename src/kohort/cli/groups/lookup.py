@@ -61,11 +61,11 @@ def show_members(members: Sequence[MemberInfo]) -> str:
 def short_member_ids(members: Iterable[MemberInfo]) -> dict[str, str]:
     """For each member id a name that is short and still tells the members apart."""
     from kohort.story.names import short_names
-    from kohort.story.rebalance import Person
+    from kohort.story.rebalance import StoryMember
 
     return short_names(
         {
-            one.member_id: Person(one.member_id, one.client_id, one.client_host, one.instance_id)
+            one.member_id: StoryMember(one.member_id, one.client_id, one.client_host, one.instance_id)
             for one in members
         }
     )

@@ -15,7 +15,7 @@ from kohort.cli.command_config import CommandConfig, settings_texts, warn_of_vis
 from kohort.cli.commentary import Commentary
 from kohort.cli.records.consume_from import GROUP, StartAt, parse_place
 from kohort.cli.records.consuming import ConsumeRequest, Consuming
-from kohort.cli.records.record_text import Look, Output, record_lines
+from kohort.cli.records.record_text import Output, RecordStyle, record_lines
 from kohort.cli.running import OK
 from kohort.cli.screen import is_terminal
 from kohort.cli.session import DEFAULT_BOOTSTRAP, PATIENCE, AsJson, Bootstrap, Quiet, refuse, run_command
@@ -203,14 +203,16 @@ def consume(
     except KohortError as error:
         raise refuse(str(error.args[0]), error.hint) from None
     several = len(wish.topics) != 1
-    look = Look(
+    look = RecordStyle(
         format_, as_json, with_topic=several, in_colour=is_terminal() and "NO_COLOR" not in os.environ
     )
     commentary = Commentary("reading", quiet=quiet, draws=not is_terminal())
     raise typer.Exit(run_command(lambda: _run(consumer, wish, look, commentary)))
 
 
-async def _run(consumer: AsyncConsumer, wish: ConsumeRequest, look: Look, commentary: Commentary) -> int:
+async def _run(
+    consumer: AsyncConsumer, wish: ConsumeRequest, look: RecordStyle, commentary: Commentary
+) -> int:
     consuming = Consuming(consumer, wish, lambda records: _print(records, look), commentary)
     stop = _Termination()
     try:
@@ -246,7 +248,7 @@ class _Termination:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
 
 
-def _print(records: list[ConsumerRecord], look: Look) -> int:
+def _print(records: list[ConsumerRecord], look: RecordStyle) -> int:
     sys.stdout.buffer.write(record_lines(records, look))
     sys.stdout.buffer.flush()
     return sum(len(record.key or b"") + len(record.value or b"") for record in records)

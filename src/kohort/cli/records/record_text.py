@@ -18,7 +18,7 @@ class Output(StrEnum):
     VALUE = "value"
 
 
-class Look(NamedTuple):
+class RecordStyle(NamedTuple):
     """How records are printed: the options, and what is known of the screen."""
 
     output: Output = Output.TEXT
@@ -38,7 +38,7 @@ _CONTROL = {
 }
 
 
-def record_lines(records: Iterable[ConsumerRecord], look: Look) -> bytes:
+def record_lines(records: Iterable[ConsumerRecord], look: RecordStyle) -> bytes:
     """The records as they are written to standard output, a line each."""
     if look.in_json or look.output is Output.JSON:
         lines = [json_line(record_json(record, in_hex=look.output is Output.HEX)) for record in records]
@@ -104,7 +104,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def record_line(record: ConsumerRecord, look: Look = Look()) -> str:  # noqa: B008 - a tuple, never changed
+def record_line(record: ConsumerRecord, look: RecordStyle = RecordStyle()) -> str:  # noqa: B008 - a tuple, never changed
     """``0:12  2026-01-31 12:00:00.000  key = value  {header=x}``; the key only if there is one."""
     in_hex = look.output is Output.HEX
     dim, bold, plain = (_DIM, _BOLD, _PLAIN) if look.in_colour else ("", "", "")

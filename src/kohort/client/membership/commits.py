@@ -36,7 +36,7 @@ from kohort.client.membership.context import (
     PendingCommit,
 )
 from kohort.client.membership.discovery import Discovery
-from kohort.client.membership.reactions import Reaction, Then, reaction_to, reaction_to_silence
+from kohort.client.membership.reactions import NextStep, Reaction, reaction_to, reaction_to_silence
 from kohort.client.membership.state import MemberGeneration
 from kohort.client.subscription import OffsetAndMetadata
 from kohort.model.errors import KohortError
@@ -262,7 +262,7 @@ class Commits(CoordinatorCalls[PendingCommit]):
                 if not row.error_code:
                     continue
                 reaction = reaction_to(ApiKey.OFFSET_COMMIT, row.error_code)
-                if reaction.then is not Then.FAIL_TOPICS:
+                if reaction.then is not NextStep.FAIL_TOPICS:
                     return self._react(reaction, row.error_code, sent)
                 unauthorized.add(topic.name)
         return TopicAuthorizationFailedError(self._what, unauthorized) if unauthorized else None
@@ -286,19 +286,19 @@ class Commits(CoordinatorCalls[PendingCommit]):
         settings, member = self._context.settings, self._context.member
         has_changed = sent != member.generation
         match reaction.then:
-            case Then.FAIL_REBALANCING:
+            case NextStep.FAIL_REBALANCING:
                 return RebalanceInProgressError(settings.group)
-            case Then.FAIL_FENCED if not has_changed:
+            case NextStep.FAIL_FENCED if not has_changed:
                 return FencedInstanceIdError(settings.group, settings.group_instance_id)
-            case Then.FAIL_EXPELLED | Then.FAIL_FENCED:
+            case NextStep.FAIL_EXPELLED | NextStep.FAIL_FENCED:
                 if has_changed and member.is_preparing_rebalance:
                     return RebalanceInProgressError(settings.group)
                 return CommitFailedError(settings.group)
-            case Then.FAIL_STALE if member.generation.is_unknown_to_the_group:
+            case NextStep.FAIL_STALE if member.generation.is_unknown_to_the_group:
                 return CommitFailedError(settings.group)
             case _:
                 error = BrokerError(code, self._what)
-                error.retriable = reaction.then in (Then.RETRY, Then.FAIL_STALE)
+                error.retriable = reaction.then in (NextStep.RETRY, NextStep.FAIL_STALE)
                 error.hint = reaction.hint or error.hint
                 return error
 
@@ -422,11 +422,11 @@ class CommittedOffsets(CoordinatorCalls[CommittedQuestion]):
             self._discovery.mark_coordinator_unknown(str(error))
         if reaction.beat_now:
             self._context.dispatcher.beat_now()
-        if reaction.then is Then.FAIL_TOPICS:
+        if reaction.then is NextStep.FAIL_TOPICS:
             topics = {each.topic for each, row in rows.items() if row.error_code == code}
             return TopicAuthorizationFailedError(what, topics)
-        is_stale = reaction.then is Then.FAIL_STALE and self._context.member.known_epoch is not None
-        error.retriable = reaction.then is Then.RETRY or is_stale
+        is_stale = reaction.then is NextStep.FAIL_STALE and self._context.member.known_epoch is not None
+        error.retriable = reaction.then is NextStep.RETRY or is_stale
         error.hint = reaction.hint or error.hint
         return error
 

@@ -20,7 +20,7 @@ from kohort.client.membership.commands import (
     DisconnectCoordinator,
 )
 from kohort.client.membership.context import MemberContext
-from kohort.client.membership.reactions import Then, reaction_to, reaction_to_silence
+from kohort.client.membership.reactions import NextStep, reaction_to, reaction_to_silence
 from kohort.client.metadata import coordinator_in
 from kohort.model.errors import ErrorCode, KohortError
 from kohort.model.ids import Instant, NodeId
@@ -114,7 +114,7 @@ class Discovery:
         group_id = self._context.settings.group
         what = f"find the coordinator of group {group_id!r}"
         reaction = reaction_to(ApiKey.FIND_COORDINATOR, found.error_code)
-        if reaction.then is Then.RETRY:
+        if reaction.then is NextStep.RETRY:
             self._try_later(BrokerError(found.error_code, what, found.error_message))
         else:
             is_denied = found.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -125,7 +125,7 @@ class Discovery:
 
     def unanswered(self, error: KohortError) -> None:
         self._is_looking = False
-        if error.retriable and reaction_to_silence(ApiKey.FIND_COORDINATOR).then is Then.RETRY:
+        if error.retriable and reaction_to_silence(ApiKey.FIND_COORDINATOR).then is NextStep.RETRY:
             self._try_later(error)
         else:
             self._refused(error)

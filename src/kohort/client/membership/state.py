@@ -7,7 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kohort.client.errors import CommitFailedError, RebalanceInProgressError
-from kohort.client.membership.reactions import MembershipLoss, Then
+from kohort.client.membership.reactions import MembershipLoss, NextStep
 from kohort.client.metadata import Metadata
 from kohort.model.errors import KohortError
 from kohort.model.ids import Generation, Instant, MemberId, TopicId, TopicName
@@ -149,7 +149,7 @@ class JoinFailure(NamedTuple):
     """Why an attempt to join came to nothing, and what follows: JOIN_NOW, JOIN_LATER or RAISE."""
 
     error: KohortError
-    then: Then
+    then: NextStep
 
 
 class JoinAttempt:
@@ -168,7 +168,7 @@ class JoinAttempt:
     def is_done(self) -> bool:
         return self.assignment is not None or self.failure is not None
 
-    def fail(self, error: KohortError, then: Then) -> None:
+    def fail(self, error: KohortError, then: NextStep) -> None:
         self.leads = None
         self.failure = JoinFailure(error, then)
 

@@ -103,7 +103,7 @@ class _Value(NamedTuple):
     value: Any
 
 
-class _Found:
+class _ConvertedSettings:
     """The settings by our names, each with the name it was given by."""
 
     def __init__(self, is_text: bool) -> None:
@@ -130,7 +130,7 @@ def security_arguments(given: Mapping[str, object], *, is_text: bool) -> dict[st
     With ``is_text`` values come from a file, a command or an option: secrets may be ``@PATH``, ``env:NAME``
     or ``${env:NAME}``.
     """
-    found = _Found(is_text)
+    found = _ConvertedSettings(is_text)
     plain = {_plain(name): _Value(name, value) for name, value in given.items()}
     _check_store_types(plain)
     jaas: _Value | None = None
@@ -175,19 +175,19 @@ def _check_store_types(plain: Mapping[str, _Value]) -> None:
             )
 
 
-def _take_host_check(found: _Found, name: str, value: object) -> None:
+def _take_host_check(found: _ConvertedSettings, name: str, value: object) -> None:
     text = str(value).lower()
     if text not in ("https", "none", ""):
         raise SettingError(f"{name} cannot be {value!r}", hint="write https, or none to skip the check")
     found.put("ssl_check_hostname", name, text == "https")
 
 
-def _take_ca_location(found: _Found, name: str, value: object) -> None:
+def _take_ca_location(found: _ConvertedSettings, name: str, value: object) -> None:
     if value != "probe":  # librdkafka's word for what the system trusts
         found.put("ssl_cafile", name, value)
 
 
-def _take_protocols(found: _Found, name: str, value: object) -> None:
+def _take_protocols(found: _ConvertedSettings, name: str, value: object) -> None:
     versions = sorted({each.strip() for each in str(value).split(",") if each.strip()})
     odd = [each for each in versions if each not in TLS_VERSIONS]
     if odd or not versions:
@@ -196,7 +196,7 @@ def _take_protocols(found: _Found, name: str, value: object) -> None:
     found.put("ssl_max_version", name, versions[-1])
 
 
-def _take_extensions(found: _Found, name: str, value: object) -> None:
+def _take_extensions(found: _ConvertedSettings, name: str, value: object) -> None:
     if not isinstance(value, str):
         found.put("sasl_oauth_extensions", name, value)
         return
@@ -206,7 +206,7 @@ def _take_extensions(found: _Found, name: str, value: object) -> None:
     found.put("sasl_oauth_extensions", name, {key.strip(): text.strip() for key, _, text in pairs})
 
 
-def _take_verification(_found: _Found, name: str, value: object) -> None:
+def _take_verification(_found: _ConvertedSettings, name: str, value: object) -> None:
     if str(value).lower() != "true":
         raise SettingError(
             f"{name}={value} is not supported: anybody could pose as the broker",
@@ -214,18 +214,18 @@ def _take_verification(_found: _Found, name: str, value: object) -> None:
         )
 
 
-def _take_handler(_found: _Found, name: str, value: object) -> None:
+def _take_handler(_found: _ConvertedSettings, name: str, value: object) -> None:
     if not _KAFKAS_HANDLER.fullmatch(str(value)):
         raise SettingError(
             f"{name}: {value} is Java code", hint="in Python, sasl_oauth_token_provider gives the token"
         )
 
 
-def _take_nothing(_found: _Found, _name: str, _value: object) -> None:
+def _take_nothing(_found: _ConvertedSettings, _name: str, _value: object) -> None:
     """A setting that was looked at elsewhere."""
 
 
-_CONVERTED: dict[str, Callable[[_Found, str, Any], None]] = {
+_CONVERTED: dict[str, Callable[[_ConvertedSettings, str, Any], None]] = {
     "ssl_ca_location": _take_ca_location,
     "ssl_endpoint_identification_algorithm": _take_host_check,
     "ssl_enabled_protocols": _take_protocols,
@@ -240,7 +240,7 @@ _CONVERTED: dict[str, Callable[[_Found, str, Any], None]] = {
 # sasl.jaas.config
 
 
-def _take_jaas(found: _Found, given: _Value) -> None:
+def _take_jaas(found: _ConvertedSettings, given: _Value) -> None:
     text = given.value.reveal() if isinstance(given.value, Secret) else str(given.value)
     try:
         entry = parse_jaas(Secret.parse(text).reveal() if found.is_text else text)
@@ -266,7 +266,7 @@ def _take_jaas(found: _Found, given: _Value) -> None:
             )
 
 
-def _fit_mechanism(found: _Found, name: str, fitting: tuple[str, ...]) -> None:
+def _fit_mechanism(found: _ConvertedSettings, name: str, fitting: tuple[str, ...]) -> None:
     given = found.values.get("sasl_mechanism")
     if given is None and len(fitting) == 1:
         found.put("sasl_mechanism", name, fitting[0])
@@ -276,14 +276,14 @@ def _fit_mechanism(found: _Found, name: str, fitting: tuple[str, ...]) -> None:
         )
 
 
-def _take_user(found: _Found, name: str, entry: JaasEntry) -> None:
+def _take_user(found: _ConvertedSettings, name: str, entry: JaasEntry) -> None:
     for option, field in (("username", "sasl_plain_username"), ("password", "sasl_plain_password")):
         if option not in entry.options:
             raise SettingError(f"{name} has no {option}")
         found.put(field, name, _secret(found, field, entry.options[option]))
 
 
-def _take_token_options(found: _Found, name: str, entry: JaasEntry) -> None:
+def _take_token_options(found: _ConvertedSettings, name: str, entry: JaasEntry) -> None:
     options = entry.options
     for option, field in (
         ("clientId", "sasl_oauth_client_id"),
@@ -304,6 +304,6 @@ def _take_token_options(found: _Found, name: str, entry: JaasEntry) -> None:
         found.put("sasl_oauth_token_provider", name, subject)
 
 
-def _secret(found: _Found, field: str, text: str) -> str | Secret:
+def _secret(found: _ConvertedSettings, field: str, text: str) -> str | Secret:
     """A secret of JAAS text stays hidden, also in a Python program."""
     return Secret(text) if field in SECRETS and not found.is_text else text

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final, NamedTuple
 
-from kohort.lake.whatif.happenings import Doubt, Recording
+from kohort.lake.whatif.happenings import AmbiguousEvent, Recording
 from kohort.lake.whatif.replay import Result
 from kohort.lake.whatif.settings import Variant
 
@@ -135,7 +135,7 @@ def _words(one: VariantResult, before: VariantResult) -> list[str]:
 
 def assumptions(recording: Recording, tried: Sequence[Variant]) -> list[str]:
     """What the answer takes for granted."""
-    doubts = sum(isinstance(one, Doubt) for one in recording.happenings)
+    doubts = sum(isinstance(one, AmbiguousEvent) for one in recording.happenings)
     said = [
         "Processes start, stop, crash and stand still when they did; load and commits are not replayed.",
         "A process that is back takes the seat it had, by instance id, else by client id and host: "

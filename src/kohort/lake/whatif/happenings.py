@@ -72,7 +72,7 @@ class Grow(NamedTuple):
 Happening: TypeAlias = Start | Stop | Crash | Silence | SlowPoll | Subscribe | Grow
 
 
-class Doubt(NamedTuple):
+class AmbiguousEvent(NamedTuple):
     """What was recorded can be read in two ways. Each seed takes one of them."""
 
     what: str
@@ -102,7 +102,7 @@ class Recording:
     seats: Mapping[str, Seat]
     topics: Mapping[str, int]  # partitions at the start
     running: tuple[str, ...]  # seats that are taken at the start
-    happenings: Sequence[Happening | Doubt]
+    happenings: Sequence[Happening | AmbiguousEvent]
     settings: ClientSettings
     rebalances: int  # that the lake has
     reactions_ms: tuple[int, ...] = field(default=())  # how long members took to join again
@@ -115,9 +115,9 @@ def certain(recording: Recording, dice: random.Random) -> list[Happening]:
     return sorted(_read(recording.happenings, dice), key=lambda one: one.at)
 
 
-def _read(happenings: Sequence[Happening | Doubt], dice: random.Random) -> Iterator[Happening]:
+def _read(happenings: Sequence[Happening | AmbiguousEvent], dice: random.Random) -> Iterator[Happening]:
     for one in happenings:
-        if isinstance(one, Doubt):
+        if isinstance(one, AmbiguousEvent):
             yield from one.one if dice.random() < 0.5 else one.other
         else:
             yield one

@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from kohort.lake.snapshots import subscribed_topics
 from kohort.lake.whatif.happenings import (
+    AmbiguousEvent,
     ClientSettings,
     Crash,
-    Doubt,
     Grow,
     Happening,
     Recording,
@@ -111,11 +111,11 @@ def read_recording(group: str, snapshots: Sequence[Row], journal: Sequence[Row])
 _NOTHING = Document(0, "", {}, {})
 
 
-def _moved(one: Happening | Doubt, begin: int) -> Happening | Doubt:
+def _moved(one: Happening | AmbiguousEvent, begin: int) -> Happening | AmbiguousEvent:
     """On a clock that starts with the recording."""
-    if isinstance(one, Doubt):
+    if isinstance(one, AmbiguousEvent):
         first, second = (tuple(_earlier(each, begin) for each in way) for way in (one.one, one.other))
-        return Doubt(one.what, first, second)
+        return AmbiguousEvent(one.what, first, second)
     return _earlier(one, begin)
 
 
@@ -250,7 +250,7 @@ def _deploys(seen: Sequence[_Seen], seats: int) -> Iterator[_Seen]:
             yield one
 
 
-def _seated(seen: Sequence[_Seen]) -> tuple[dict[str, Seat], list[Happening | Doubt]]:
+def _seated(seen: Sequence[_Seen]) -> tuple[dict[str, Seat], list[Happening | AmbiguousEvent]]:
     """Seats, and what happened on each: a process that is back takes the seat that it had."""
     chart = _Chart()
     # Who was silent had left its seat before the coordinator noticed.
@@ -304,7 +304,7 @@ class _Chart:
         if name is not None:
             self._log[name].append(one)
 
-    def happenings(self, name: str) -> Iterator[Happening | Doubt]:
+    def happenings(self, name: str) -> Iterator[Happening | AmbiguousEvent]:
         log = self._log[name]
         skip: _Seen | None = None
         for place, one in enumerate(log):
@@ -328,7 +328,7 @@ def _new_name(wanted: str, taken: Mapping[str, Seat]) -> str:
     return name
 
 
-def _gone(name: str, one: _Went, back: int | None) -> Iterator[Happening | Doubt]:
+def _gone(name: str, one: _Went, back: int | None) -> Iterator[Happening | AmbiguousEvent]:
     again: tuple[Happening, ...] = () if back is None else (Start(back, name),)
     is_soon = back is not None and back - one.at <= SAME_PROCESS_MS
     # Back before it was missed: another process, for the old one had its id still.
@@ -337,7 +337,7 @@ def _gone(name: str, one: _Went, back: int | None) -> Iterator[Happening | Doubt
         case "slow" if back is not None and is_soon:
             yield SlowPoll(one.since, name, back)
         case "expired" if back is not None and is_soon and not is_other:
-            yield Doubt(
+            yield AmbiguousEvent(
                 "stood still or was started again",
                 (Silence(one.since, name, back),),
                 (Crash(one.since, name), *again),
@@ -346,11 +346,13 @@ def _gone(name: str, one: _Went, back: int | None) -> Iterator[Happening | Doubt
             yield Crash(one.since, name)
             yield from again
         case "unknown" if back is not None and is_soon and not is_other:
-            yield Doubt(
+            yield AmbiguousEvent(
                 "left or stood still", (Stop(one.at, name), *again), (Silence(one.since, name, back),)
             )
         case "unknown":
-            yield Doubt("left or crashed", (Stop(one.at, name), *again), (Crash(one.since, name), *again))
+            yield AmbiguousEvent(
+                "left or crashed", (Stop(one.at, name), *again), (Crash(one.since, name), *again)
+            )
         case _:
             yield Stop(one.at, name)
             yield from again

@@ -10,7 +10,7 @@ from kohort.log.files.inventory import take, write_inventory
 from kohort.log.files.partition_files import make_directory
 from kohort.log.files.recovery import Recovered, Trust, recover
 from kohort.log.files.segment import OpenFiles, SegmentFolder
-from kohort.log.files.segmented import Means, SegmentedLog
+from kohort.log.files.segmented import LogServices, SegmentedLog
 from kohort.log.log import LogSpec, Repair, SyncPolicy
 from kohort.model.topics import TopicPartition
 from kohort.records.batch import LegacyFormatError
@@ -33,7 +33,7 @@ class StorageSettings:
 class LogFiles:
     """Makes logs of files. It changes nothing of the storage, so a thread may call it."""
 
-    def __init__(self, directory: DataDirectory, settings: StorageSettings, means: Means) -> None:
+    def __init__(self, directory: DataDirectory, settings: StorageSettings, means: LogServices) -> None:
         self._directory = directory
         self._settings = settings
         self._means = means

@@ -40,7 +40,7 @@ from kohort.model.ids import LeaderEpoch, Offset, WallTime
 from kohort.records.batch import BatchHeader, CorruptBatchError, patch_append_time, patch_offsets, read_header
 
 
-class Means(NamedTuple):
+class LogServices(NamedTuple):
     """What a log has of its storage."""
 
     look: Elsewhere  # takes a look in a thread
@@ -53,7 +53,7 @@ class SegmentedLog:
     """One partition's log over a ``Disk``. Implements ``kohort.log.log.Log``."""
 
     def __init__(
-        self, place: SegmentFolder, spec: LogSpec, policy: SyncPolicy, found: Recovered, means: Means
+        self, place: SegmentFolder, spec: LogSpec, policy: SyncPolicy, found: Recovered, means: LogServices
     ) -> None:
         self.partition = spec.partition
         self.topic_id = spec.topic_id

@@ -18,7 +18,7 @@ from kohort.log.files.removal import DeletedLogs
 from kohort.log.files.scrub import scrub, youngest_in
 from kohort.log.files.search import Look
 from kohort.log.files.segment import LOG, TIME_INDEX, OpenFiles
-from kohort.log.files.segmented import Means, SegmentedLog
+from kohort.log.files.segmented import LogServices, SegmentedLog
 from kohort.log.log import (
     AdvanceListener,
     Append,
@@ -81,7 +81,7 @@ class LogStorage:
         self._searching = asyncio.Lock()  # one look at a time: each may need much memory
         self._searches: Executor = Threads(1, "kohort-search")
         self._faults = StorageFaults()
-        means = Means(self._look, self.checkpoint, ProducerRoom(), self._faults)
+        means = LogServices(self._look, self.checkpoint, ProducerRoom(), self._faults)
         self._files = LogFiles(directory, settings, means)
 
     # -- logs ------------------------------------------------------------------------------------------

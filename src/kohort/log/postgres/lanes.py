@@ -19,8 +19,8 @@ from kohort.log.postgres import sql
 from kohort.log.postgres.connections import FAULTS, Connection, text_of
 from kohort.log.postgres.resolve import (
     Claim,
-    Found,
-    Led,
+    LedPartition,
+    StoredPartition,
     TransactionFault,
     Verdict,
     fault_of,
@@ -78,7 +78,7 @@ class LaneOwner(NamedTuple):
     session: Callable[[], SessionId]
     connect: Callable[[], Awaitable[Connection]]
     may_wait: Callable[[], bool]  # whether PostgreSQL was in touch lately: clients can be answered in time
-    led: Callable[[], Iterable[Led]]
+    led: Callable[[], Iterable[LedPartition]]
     lost: Callable[[list[PartitionId]], None]  # the database has forgotten something of these
     warn: Callable[[str], None]  # the operator
     timeout_s: float = 5.0  # of a connection or a statement on a link that says nothing
@@ -234,7 +234,7 @@ class Lane:
             self._owner.lost(behind)
         return again
 
-    async def _look(self, proposals: Sequence[Proposal]) -> dict[PartitionId, Found] | None:
+    async def _look(self, proposals: Sequence[Proposal]) -> dict[PartitionId, StoredPartition] | None:
         """The partitions of these and all that we lead, or ``None`` when waiting has no use any more."""
         partitions = sorted({each.partition_id for each in proposals})
         backoff_s = _FIRST_BACKOFF_S
@@ -243,7 +243,7 @@ class Lane:
                 connection = await self._connected()
                 async with asyncio.timeout(self._owner.timeout_s):
                     rows = await connection.fetch(sql.FIND_ENDS, self._owner.session(), partitions)
-                return {row["partition_id"]: Found(*row) for row in rows}
+                return {row["partition_id"]: StoredPartition(*row) for row in rows}
             except FAULTS as error:
                 logger.warning("PostgreSQL cannot be reached: %s", text_of(error))
                 if self._connection is not None:

@@ -25,7 +25,7 @@ class Claim(NamedTuple):
     end_offset: Offset
 
 
-class Found(NamedTuple):
+class StoredPartition(NamedTuple):
     """A partition as it is stored."""
 
     partition_id: PartitionId
@@ -34,7 +34,7 @@ class Found(NamedTuple):
     end_offset: Offset
 
 
-class Led(NamedTuple):
+class LedPartition(NamedTuple):
     """What this node knows of a partition that it leads."""
 
     partition_id: PartitionId
@@ -50,7 +50,7 @@ class Verdict(Enum):
     LOST = auto()  # not ours any more, or the end is neither before nor after the claim
 
 
-def judge(session: SessionId, claim: Claim, found: Found | None) -> Verdict:
+def judge(session: SessionId, claim: Claim, found: StoredPartition | None) -> Verdict:
     """What became of a claim of ``session``, by what is stored now."""
     if found is None or found.leader != session or found.leader_epoch != claim.leader_epoch:
         return Verdict.LOST
@@ -59,10 +59,10 @@ def judge(session: SessionId, claim: Claim, found: Found | None) -> Verdict:
     return Verdict.AGAIN if found.end_offset == claim.base_offset else Verdict.LOST
 
 
-def lost_data(led: Iterable[Led], found: Mapping[PartitionId, Found]) -> list[PartitionId]:
+def lost_data(led: Iterable[LedPartition], found: Mapping[PartitionId, StoredPartition]) -> list[PartitionId]:
     """The partitions of which the database has forgotten something that it had confirmed."""
 
-    def is_behind(each: Led) -> bool:
+    def is_behind(each: LedPartition) -> bool:
         row = found.get(each.partition_id)
         return row is not None and (
             row.leader_epoch < each.leader_epoch

@@ -28,7 +28,7 @@ from kohort.log.postgres.connections import FAULTS, Connection, Database, Purpos
 from kohort.log.postgres.lanes import Lane, LaneOwner, Proposal
 from kohort.log.postgres.maintenance import Maintenance
 from kohort.log.postgres.reading import READ_CONNECTIONS, Readers
-from kohort.log.postgres.resolve import Led
+from kohort.log.postgres.resolve import LedPartition
 from kohort.log.postgres.row_log import LogOwner, OpenedRows, RowLog
 from kohort.log.producers import CorruptSnapshotError, ProducerRoom, Producers
 from kohort.model.errors import ErrorCode, RefusedError
@@ -248,9 +248,10 @@ class RowStorage:
             except Exception as error:  # the log and all others who wait for it must not suffer
                 report(f"a fetch that waits for {log.partition}", error)
 
-    def _led(self) -> Iterable[Led]:
+    def _led(self) -> Iterable[LedPartition]:
         return [
-            Led(each.partition_id, each.leader_epoch, each.high_watermark) for each in self._logs.values()
+            LedPartition(each.partition_id, each.leader_epoch, each.high_watermark)
+            for each in self._logs.values()
         ]
 
     def _lost(self, partitions: list[PartitionId]) -> None:

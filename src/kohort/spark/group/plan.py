@@ -117,7 +117,7 @@ def due_commits(holdings: HeldPartitions) -> Offsets:
 # --- a new assignment -------------------------------------------------------------------------
 
 
-class Past(NamedTuple):
+class QueryMemory(NamedTuple):
     """What the query remembers when it gets a new assignment, without what a topic made again voids."""
 
     done: Spans  # by its checkpoint
@@ -131,12 +131,12 @@ class Past(NamedTuple):
 
 def past_of(
     done: Spans, before: HeldPartitions, acknowledged: Mapping[TopicPartition, int], now: TopicIds
-) -> Past:
+) -> QueryMemory:
     """``now`` are the ids of the topics of the new assignment."""
     seen = {**before.seen, **before.positions}
     in_checkpoint = {where.topic: span.topic_id for where, span in done.items() if span.topic_id}
     others = made_again({**in_checkpoint, **before.topic_ids}, now)
-    return Past(
+    return QueryMemory(
         of_these_topics(done, now),
         {where: position for where, position in seen.items() if where.topic not in others},
         {where: offset for where, offset in acknowledged.items() if where.topic not in others},
@@ -159,7 +159,7 @@ class KnownOffsets(NamedTuple):
 
 
 def known_of(
-    assignment: GroupAssignment, committed: Mapping[TopicPartition, int | None], past: Past
+    assignment: GroupAssignment, committed: Mapping[TopicPartition, int | None], past: QueryMemory
 ) -> KnownOffsets:
     """Where the partitions of a new assignment go on."""
     positions: Offsets = {}
@@ -190,7 +190,7 @@ def known_of(
 
 
 def taken_over(
-    assignment: GroupAssignment, known: KnownOffsets, starts: Mapping[TopicPartition, int], past: Past
+    assignment: GroupAssignment, known: KnownOffsets, starts: Mapping[TopicPartition, int], past: QueryMemory
 ) -> HeldPartitions:
     """Hold exactly the partitions of ``assignment``; ``starts`` are those that had to be looked up."""
     positions = {**known.positions, **starts}

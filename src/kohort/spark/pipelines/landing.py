@@ -18,7 +18,7 @@ from kohort.spark.pipelines.ledger import Landing, LedgerPosition, OverlapError,
 from kohort.spark.pipelines.spans import Span, Spans, size, subtract
 from kohort.spark.pipelines.staging import Staged, staged_files
 from kohort.spark.pipelines.table import PARQUET, STATE, Table
-from kohort.spark.pipelines.values import Aside, write_aside
+from kohort.spark.pipelines.values import StagingTarget, write_aside
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -137,7 +137,7 @@ class Lander:
             cut.frame_of_missing(),
             self.values,
             cut.topics(),
-            Aside(files, directory, tasks, self.evolve, self.loader),
+            StagingTarget(files, directory, tasks, self.evolve, self.loader),
         )
         staged = staged_files(files, directory)
         published = []

@@ -29,7 +29,7 @@ _EXAMPLE = "partition int, offset bigint, value binary"
 _PLACE = "partition int, offset bigint, timestamp timestamp"
 
 
-class Aside(NamedTuple):
+class StagingTarget(NamedTuple):
     """Where a micro-batch is written before it lands, and with how many tasks."""
 
     files: LocalFiles
@@ -39,7 +39,7 @@ class Aside(NamedTuple):
     loader: Loader = load
 
 
-def write_aside(frame: "DataFrame", values: Values, topics: Collection[str], aside: Aside) -> None:
+def write_aside(frame: "DataFrame", values: Values, topics: Collection[str], aside: StagingTarget) -> None:
     """Write a micro-batch of these topics, each record to one file."""
     match values:
         case Values.BINARY:
@@ -52,7 +52,7 @@ def write_aside(frame: "DataFrame", values: Values, topics: Collection[str], asi
             assert_never(values)
 
 
-def _write(frame: "DataFrame", aside: Aside, kind: str) -> None:
+def _write(frame: "DataFrame", aside: StagingTarget, kind: str) -> None:
     from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
     (
@@ -68,7 +68,7 @@ def _write(frame: "DataFrame", aside: Aside, kind: str) -> None:
     )
 
 
-def _write_text(frame: "DataFrame", aside: Aside) -> None:
+def _write_text(frame: "DataFrame", aside: StagingTarget) -> None:
     from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
     text = F.col("value").cast("string")
@@ -78,7 +78,9 @@ def _write_text(frame: "DataFrame", aside: Aside) -> None:
     _write_judged(judged, lambda good: good.withColumn("value", text).select(*RECORD), aside)
 
 
-def _write_judged(judged: "DataFrame", shown: "Callable[[DataFrame], DataFrame]", aside: Aside) -> bool:
+def _write_judged(
+    judged: "DataFrame", shown: "Callable[[DataFrame], DataFrame]", aside: StagingTarget
+) -> bool:
     """Write the records without a reason as ``shown``, and the others, if there are any, with theirs.
 
     Whether that is all; not so if some of them need other columns.
@@ -101,7 +103,7 @@ def _write_judged(judged: "DataFrame", shown: "Callable[[DataFrame], DataFrame]"
 # JSON
 
 
-def _write_json(frame: "DataFrame", topics: Collection[str], aside: Aside) -> None:
+def _write_json(frame: "DataFrame", topics: Collection[str], aside: StagingTarget) -> None:
     """Topic by topic, because each has its own columns."""
     from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
@@ -120,7 +122,7 @@ def _write_json(frame: "DataFrame", topics: Collection[str], aside: Aside) -> No
             kept.unpersist()
 
 
-def _write_topic(records: "DataFrame", topic: str, schema: TableSchema, aside: Aside) -> None:
+def _write_topic(records: "DataFrame", topic: str, schema: TableSchema, aside: StagingTarget) -> None:
     """Write what fits; if values need other columns, add those and write all of it again."""
     policy = Evolve.OFF if schema.is_pinned else aside.evolve
     parsed = records.mapInArrow(parser(schema.fields, policy, aside.loader), _parsed_schema(schema.fields))

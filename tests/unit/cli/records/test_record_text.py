@@ -5,8 +5,8 @@ import json
 import pytest
 
 from kohort.cli.records.record_text import (
-    Look,
     Output,
+    RecordStyle,
     json_field,
     raw_value,
     record_json,
@@ -78,16 +78,20 @@ def test_a_record_in_json_has_always_the_same_keys() -> None:
 @pytest.mark.parametrize(
     ("record", "look", "line"),
     [
-        (FULL, Look(), f"2:7  {TIME}  k = v  {{h=x, n=null}}"),
-        (BARE, Look(), f"2:7  {TIME}  v"),
-        (BARE, Look(with_topic=True), f"t 2:7  {TIME}  v"),
-        (FULL, Look(Output.HEX), f"2:7  {TIME}  6b = 76  {{h=78, n=null}}"),
-        (BARE._replace(headers=[("\udcff\x1b", b"x")]), Look(), f"2:7  {TIME}  v  {{\\xff\\x1b=x}}"),
-        (FULL._replace(headers=()), Look(in_colour=True), f"\x1b[2m2:7  {TIME}\x1b[0m  \x1b[1mk\x1b[0m = v"),
+        (FULL, RecordStyle(), f"2:7  {TIME}  k = v  {{h=x, n=null}}"),
+        (BARE, RecordStyle(), f"2:7  {TIME}  v"),
+        (BARE, RecordStyle(with_topic=True), f"t 2:7  {TIME}  v"),
+        (FULL, RecordStyle(Output.HEX), f"2:7  {TIME}  6b = 76  {{h=78, n=null}}"),
+        (BARE._replace(headers=[("\udcff\x1b", b"x")]), RecordStyle(), f"2:7  {TIME}  v  {{\\xff\\x1b=x}}"),
+        (
+            FULL._replace(headers=()),
+            RecordStyle(in_colour=True),
+            f"\x1b[2m2:7  {TIME}\x1b[0m  \x1b[1mk\x1b[0m = v",
+        ),
     ],
 )
 def test_a_record_as_a_line_shows_key_and_headers_if_it_has_any(
-    record: ConsumerRecord, look: Look, line: str
+    record: ConsumerRecord, look: RecordStyle, line: str
 ) -> None:
     assert record_line(record, look) == line
 
@@ -95,20 +99,20 @@ def test_a_record_as_a_line_shows_key_and_headers_if_it_has_any(
 @pytest.mark.parametrize(
     ("look", "start"),
     [
-        (Look(Output.VALUE), b"v\nv\n"),
-        (Look(Output.JSON), b'{"topic": "t", "partition": 2'),
-        (Look(in_json=True), b'{"topic": "t", "partition": 2'),
-        (Look(Output.TEXT), b"2:7  "),
+        (RecordStyle(Output.VALUE), b"v\nv\n"),
+        (RecordStyle(Output.JSON), b'{"topic": "t", "partition": 2'),
+        (RecordStyle(in_json=True), b'{"topic": "t", "partition": 2'),
+        (RecordStyle(Output.TEXT), b"2:7  "),
     ],
 )
-def test_a_format_decides_what_a_line_is(look: Look, start: bytes) -> None:
+def test_a_format_decides_what_a_line_is(look: RecordStyle, start: bytes) -> None:
     lines = record_lines([FULL, BARE], look)
     assert lines.startswith(start)
     assert lines.count(b"\n") == 2
 
 
 def test_json_and_hexadecimal_go_together() -> None:
-    line = json.loads(record_lines([FULL], Look(Output.HEX, in_json=True)))
+    line = json.loads(record_lines([FULL], RecordStyle(Output.HEX, in_json=True)))
     assert (line["key_hex"], line["value_hex"]) == ("6b", "76")
 
 

@@ -21,7 +21,14 @@ from kohort.client.membership.commands import (
     Send,
     Unsubscribe,
 )
-from kohort.client.membership.reactions import ANY_OTHER, NO_ANSWER, REACTIONS, MembershipLoss, Reaction, Then
+from kohort.client.membership.reactions import (
+    ANY_OTHER,
+    NO_ANSWER,
+    REACTIONS,
+    MembershipLoss,
+    NextStep,
+    Reaction,
+)
 from kohort.client.membership.state import ConsumerMemberState
 from kohort.client.subscription import SubscriptionPattern
 from kohort.codec.schema import Versions
@@ -166,7 +173,7 @@ def test_heartbeats_react_as_the_table_says(code: int, reaction: Reaction, has_j
     assert (member.membership.coordinator is None) == reaction.coordinator_unknown
     is_out = reaction.loss is MembershipLoss.MEMBERSHIP
     assert (member.membership.state in (S.FENCED, S.FATAL)) == is_out
-    if reaction.then is Then.RAISE:
+    if reaction.then is NextStep.RAISE:
         with pytest.raises((BrokerError, ConsumerGroupsNotServedError)) as raised:
             member.poll()
         assert code not in (ErrorCode.FENCED_INSTANCE_ID,) or isinstance(raised.value, FencedInstanceIdError)
@@ -175,7 +182,7 @@ def test_heartbeats_react_as_the_table_says(code: int, reaction: Reaction, has_j
     if reaction.coordinator_unknown:
         member.find()
         member.sleep(100)
-    elif reaction.then is not Then.JOIN_NOW:
+    elif reaction.then is not NextStep.JOIN_NOW:
         member.sleep(INTERVAL if code == 0 else 100)
     assert len(member.requests(Beat)) == before + 1
     if code:

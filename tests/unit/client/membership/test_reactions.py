@@ -16,8 +16,8 @@ from kohort.client.membership.reactions import (
     NO_ANSWER,
     REACTIONS,
     MembershipLoss,
+    NextStep,
     Reaction,
-    Then,
     reaction_to,
     reaction_to_silence,
 )
@@ -110,12 +110,12 @@ def test_joining_reacts_as_the_table_says(asked: ApiKey, code: int | None, react
     if reaction.coordinator_unknown:
         stage.poll()
         stage.find()
-    if reaction.then is Then.RAISE:
+    if reaction.then is NextStep.RAISE:
         with pytest.raises(BrokerError):
             stage.poll()
     stage.poll()
     at_once = len(stage.requests(JoinGroupRequest)) - joins
-    assert at_once == (0 if reaction.then is Then.JOIN_LATER else 1)
+    assert at_once == (0 if reaction.then is NextStep.JOIN_LATER else 1)
     stage.sleep(100)
     stage.poll()
     again = stage.requests(JoinGroupRequest)[joins:]
@@ -132,10 +132,10 @@ def test_heartbeats_react_as_the_table_says(asked: ApiKey, code: int | None, rea
     assert (stage.membership.coordinator is None) == reaction.coordinator_unknown
     assert stage.membership.rejoin_needed == (reaction.rejoin or reaction.loss is not MembershipLoss.NOTHING)
     check_loss(stage, reaction, "m")
-    if reaction.then is Then.RAISE:
+    if reaction.then is NextStep.RAISE:
         with pytest.raises(FencedInstanceIdError):
             stage.poll()
-    elif reaction.then is Then.RECEIVED:
+    elif reaction.then is NextStep.RECEIVED:
         stage.sleep(9_999)
         assert stage.membership.coordinator is not None, "the session began anew"
     elif reaction.loss is MembershipLoss.NOTHING and not reaction.coordinator_unknown:
@@ -151,14 +151,14 @@ def test_commits_react_as_the_table_says(asked: ApiKey, code: int | None, reacti
     assert (stage.membership.coordinator is None) == reaction.coordinator_unknown
     assert stage.membership.rejoin_needed == (reaction.rejoin or reaction.loss is not MembershipLoss.NOTHING)
     check_loss(stage, reaction, "m")
-    expected: dict[Then, type[KohortError]] = {
-        Then.RETRY: RetriableCommitFailedError,
-        Then.FAIL_STALE: RetriableCommitFailedError,
-        Then.FAIL: type(BrokerError(code or 0, "commit")),
-        Then.FAIL_TOPICS: TopicAuthorizationFailedError,
-        Then.FAIL_EXPELLED: CommitFailedError,
-        Then.FAIL_FENCED: FencedInstanceIdError,
-        Then.FAIL_REBALANCING: RebalanceInProgressError,
+    expected: dict[NextStep, type[KohortError]] = {
+        NextStep.RETRY: RetriableCommitFailedError,
+        NextStep.FAIL_STALE: RetriableCommitFailedError,
+        NextStep.FAIL: type(BrokerError(code or 0, "commit")),
+        NextStep.FAIL_TOPICS: TopicAuthorizationFailedError,
+        NextStep.FAIL_EXPELLED: CommitFailedError,
+        NextStep.FAIL_FENCED: FencedInstanceIdError,
+        NextStep.FAIL_REBALANCING: RebalanceInProgressError,
     }
     assert type(stage.error_of(commit)) is expected[reaction.then]
 
@@ -168,7 +168,7 @@ def test_lookups_react_as_the_table_says(asked: ApiKey, code: int | None, reacti
     stage = Stage()
     stage.poll()
     answer(stage, asked, code)
-    if reaction.then is Then.RAISE:
+    if reaction.then is NextStep.RAISE:
         with pytest.raises(BrokerError):
             stage.poll()
     stage.sleep(100)
@@ -183,7 +183,7 @@ def test_offset_fetches_react_as_the_table_says(asked: ApiKey, code: int | None,
     answer(stage, asked, code)
     assert (stage.membership.coordinator is None) == reaction.coordinator_unknown
     found = stage.fetched(fetch)
-    if reaction.then is Then.RETRY:
+    if reaction.then is NextStep.RETRY:
         assert found is None
     else:
         assert found is not None
@@ -196,13 +196,13 @@ def test_what_becomes_of_leaving_is_only_noted(asked: ApiKey, code: int | None, 
     stage.unsubscribe()
     answer(stage, asked, code)
     assert "leaving was" in stage.notes()[-1]
-    assert reaction.then is Then.NOTE
+    assert reaction.then is NextStep.NOTE
 
 
 def test_codes_kafka_calls_retriable_are_retried_where_nothing_is_at_stake() -> None:
-    assert reaction_to(ApiKey.FIND_COORDINATOR, ErrorCode.NETWORK_EXCEPTION).then is Then.RETRY
-    assert reaction_to(ApiKey.OFFSET_FETCH, ErrorCode.REQUEST_TIMED_OUT).then is Then.RETRY
-    assert reaction_to(ApiKey.JOIN_GROUP, ErrorCode.NETWORK_EXCEPTION).then is Then.RAISE
+    assert reaction_to(ApiKey.FIND_COORDINATOR, ErrorCode.NETWORK_EXCEPTION).then is NextStep.RETRY
+    assert reaction_to(ApiKey.OFFSET_FETCH, ErrorCode.REQUEST_TIMED_OUT).then is NextStep.RETRY
+    assert reaction_to(ApiKey.JOIN_GROUP, ErrorCode.NETWORK_EXCEPTION).then is NextStep.RAISE
 
 
 def test_every_request_has_a_row_for_the_unknown_and_for_silence() -> None:

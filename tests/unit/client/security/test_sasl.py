@@ -105,7 +105,7 @@ def bearer(provider: object) -> dict[str, object]:
     }  # fmt: skip
 
 
-class Later:
+class DeferredResponse:
     """A provider whose token takes a while, with extensions."""
 
     async def token(self) -> str:
@@ -134,7 +134,7 @@ async def test_a_user_logs_in_before_anything_else_is_asked(mechanism: str) -> N
 async def test_a_token_is_sent_with_its_extensions() -> None:
     brokers = ScriptedCluster()
     guard = Guard(brokers)
-    await enter(brokers, **bearer(Later()))
+    await enter(brokers, **bearer(DeferredResponse()))
     assert guard.tokens == [b"n,,\x01auth=Bearer good\x01logicalCluster=one\x01\x01"]
 
 

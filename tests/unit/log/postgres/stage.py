@@ -13,7 +13,7 @@ from kohort.cluster.lease import SessionId
 from kohort.cluster.view import PartitionId
 from kohort.log.postgres.connections import Connection, Database, Purpose
 from kohort.log.postgres.lanes import Lane, LaneOwner, Proposal, Refused, Stored
-from kohort.log.postgres.resolve import Led
+from kohort.log.postgres.resolve import LedPartition
 from kohort.log.postgres.schema import prepare
 from kohort.model.ids import LeaderEpoch, Offset
 
@@ -201,10 +201,10 @@ class Bench:
         self.stage = stage
         self.outcomes = Outcomes()
         self.may_wait = True
-        self.led: list[Led] = []
+        self.led: list[LedPartition] = []
         self.lost: list[PartitionId] = []
         self.warnings: list[str] = []
-        self.find_led: Callable[[], list[Led]] = lambda: self.led
+        self.find_led: Callable[[], list[LedPartition]] = lambda: self.led
         owner = LaneOwner(
             lambda: session,
             connect,

@@ -9,7 +9,7 @@ from tests.unit.log.postgres.stage import Bench, Break, Breaking, Stage, on_stag
 
 from kohort.log.postgres.connections import Database, Purpose
 from kohort.log.postgres.lanes import LARGE_BATCH, Refused, Stored
-from kohort.log.postgres.resolve import Led
+from kohort.log.postgres.resolve import LedPartition
 from kohort.model.ids import LeaderEpoch, Offset
 from kohort.testing.proxy import AsyncProxy, Direction
 
@@ -202,7 +202,7 @@ def test_an_error_that_is_not_foreseen_refuses_what_was_sent_and_the_lane_goes_o
 
 
 def test_a_bug_after_some_partitions_are_settled_settles_none_twice(database: Database) -> None:
-    def fail() -> list[Led]:
+    def fail() -> list[LedPartition]:
         raise KeyError("a bug")
 
     async def story(bench: Bench) -> None:
@@ -228,9 +228,9 @@ def test_a_database_that_forgot_records_is_noticed_after_a_lost_connection(datab
     async def story(bench: Bench) -> None:
         first, second, third = bench.stage.partitions
         bench.led = [
-            Led(first, LeaderEpoch(0), Offset(0)),
-            Led(second, LeaderEpoch(0), Offset(1)),
-            Led(third, LeaderEpoch(1), Offset(0)),
+            LedPartition(first, LeaderEpoch(0), Offset(0)),
+            LedPartition(second, LeaderEpoch(0), Offset(1)),
+            LedPartition(third, LeaderEpoch(1), Offset(0)),
         ]
         await bench.append((0, 0, b"a"))
         assert bench.lost == [second, third]

@@ -8,8 +8,8 @@ from kohort.spark.group.plan import (
     GroupAssignment,
     HeldPartitions,
     Holding,
-    Past,
     PlanLimits,
+    QueryMemory,
     caught_up,
     known_of,
     losses,
@@ -34,7 +34,7 @@ def assigned(*partitions: TopicPartition) -> GroupAssignment:
     return GroupAssignment(partitions, 5, "me")
 
 
-def past(done: Spans, before: HeldPartitions = NOBODY, **acknowledged: int) -> Past:
+def past(done: Spans, before: HeldPartitions = NOBODY, **acknowledged: int) -> QueryMemory:
     """Without ids of topics; with commits the group has had, by the letter of the partition."""
     had = {{"a": A, "b": B, "c": C}[name]: offset for name, offset in acknowledged.items()}
     return past_of(done, before, had, {})

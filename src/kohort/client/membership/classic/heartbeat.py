@@ -12,8 +12,8 @@ from kohort.client.membership.context import ClassicContext
 from kohort.client.membership.discovery import Discovery, PollTimer
 from kohort.client.membership.reactions import (
     MembershipLoss,
+    NextStep,
     Reaction,
-    Then,
     reaction_to,
     reaction_to_silence,
 )
@@ -149,12 +149,12 @@ class Heartbeats(PollTimer):
         was_reset = member.lose(reaction.loss, sent, reason)
         if was_reset:
             self._context.wake_poll()
-        if reaction.then is Then.RAISE and was_reset:
+        if reaction.then is NextStep.RAISE and was_reset:
             settings = self._context.settings
             self._fatal = FencedInstanceIdError(settings.group, settings.group_instance_id)
         # An error about a generation that is over is an echo: it says that the coordinator lives.
         is_echo = reaction.loss is not MembershipLoss.NOTHING and not was_reset
-        if reaction.then is Then.RECEIVED or is_echo:
+        if reaction.then is NextStep.RECEIVED or is_echo:
             self._failures = 0
             self.restart_session()
         else:

@@ -17,7 +17,7 @@ from kohort.client.membership.classic.rebalance import RebalanceCallbacks
 from kohort.client.membership.commands import CallbackDone
 from kohort.client.membership.context import ClassicContext, OpenCallback
 from kohort.client.membership.discovery import Discovery
-from kohort.client.membership.reactions import Then, reaction_to, reaction_to_silence
+from kohort.client.membership.reactions import NextStep, reaction_to, reaction_to_silence
 from kohort.client.membership.state import (
     NO_GENERATION,
     ClassicMemberState,
@@ -125,7 +125,7 @@ class JoinGroup:
         if isinstance(failure.error, BrokerError) and failure.error.code == ErrorCode.MEMBER_ID_REQUIRED:
             return  # it has given its own reason to join again
         member.request_rejoin(f"rebalance failed: {failure.error}")
-        if failure.then is Then.RAISE:
+        if failure.then is NextStep.RAISE:
             raise failure.error
 
     def abandon(self) -> None:
@@ -202,10 +202,10 @@ class JoinGroup:
             what = f"join group {self._context.settings.group!r}"
             why = f"it is one of {joined.protocol_type!r}, not of {PROTOCOL_TYPE!r}"
             error = BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, what, why)
-            self._fail(attempt, error, Then.RAISE)
+            self._fail(attempt, error, NextStep.RAISE)
         elif self._context.member.state is not ClassicMemberState.PREPARING_REBALANCE:
             gone = KohortError("the member left the group while it was joining", retriable=True)
-            self._fail(attempt, gone, Then.JOIN_LATER)
+            self._fail(attempt, gone, NextStep.JOIN_LATER)
         else:
             self._joined(attempt, joined)
 
@@ -237,11 +237,11 @@ class JoinGroup:
         try:
             assignments = self._leader.perform_assignment(attempt, joined)
         except KohortError as error:
-            self._fail(attempt, error, Then.RAISE)
+            self._fail(attempt, error, NextStep.RAISE)
         except Exception as error:
             failed = IllegalMemberStateError(f"the assignor failed: {error!r}")
             failed.__cause__ = error
-            self._fail(attempt, failed, Then.RAISE)
+            self._fail(attempt, failed, NextStep.RAISE)
         else:
             if assignments is not None:
                 self.send_sync_group_request(attempt, assignments)
@@ -256,7 +256,7 @@ class JoinGroup:
             error = BrokerError(
                 ErrorCode.ILLEGAL_GENERATION, "assign partitions in a generation that is over"
             )
-            self._fail(attempt, error, Then.JOIN_NOW)
+            self._fail(attempt, error, NextStep.JOIN_NOW)
         elif self._context.cluster.covers(attempt.needs_topics):
             self._on_join_leader(attempt, joined)
 
@@ -274,7 +274,7 @@ class JoinGroup:
         settings, sent = self._context.settings, self._context.member.generation
         if self._discovery.coordinator_unknown:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            self._fail(attempt, BrokerError(code, "sync with the group"), Then.JOIN_LATER)
+            self._fail(attempt, BrokerError(code, "sync with the group"), NextStep.JOIN_LATER)
             return
         request = SyncGroupRequest(
             group_id=settings.group,
@@ -306,13 +306,13 @@ class JoinGroup:
                 f"it answered for {synced.protocol_type!r} {synced.protocol_name!r}, not for "
                 f"{PROTOCOL_TYPE!r} {generation.protocol_name!r}",
             )
-            self._fail(attempt, error, Then.RAISE)
+            self._fail(attempt, error, NextStep.RAISE)
         elif generation.was_reset or member.state is not ClassicMemberState.COMPLETING_REBALANCE:
             # A heartbeat has taken the generation away while the assignment was on its way.
             error = BrokerError(
                 ErrorCode.ILLEGAL_GENERATION, "use an assignment of a generation that is over"
             )
-            self._fail(attempt, error, Then.JOIN_NOW)
+            self._fail(attempt, error, NextStep.JOIN_NOW)
         else:
             member.move_to(ClassicMemberState.STABLE)
             member.rejoin_needed, member.rejoin_reason = False, ""
@@ -339,12 +339,12 @@ class JoinGroup:
         reaction = reaction_to_silence(asked)
         if error.retriable and reaction.coordinator_unknown:
             self._discovery.mark_coordinator_unknown(str(error))
-        self._fail(attempt, error, reaction.then if error.retriable else Then.RAISE)
+        self._fail(attempt, error, reaction.then if error.retriable else NextStep.RAISE)
 
-    def _fail(self, attempt: JoinAttempt, error: KohortError, then: Then) -> None:
+    def _fail(self, attempt: JoinAttempt, error: KohortError, then: NextStep) -> None:
         """The attempt is over; the next turn of poll sees what follows."""
         attempt.fail(error, then)
-        if then is Then.JOIN_LATER:
+        if then is NextStep.JOIN_LATER:
             self._context.member.join_not_before = self._context.after(
                 self._context.settings.retry_backoff_ms
             )

@@ -19,7 +19,7 @@ from kohort.client.errors import (
 from kohort.client.membership.commits import Commits
 from kohort.client.membership.context import ConsumerContext, Pending
 from kohort.client.membership.discovery import Discovery, PollTimer
-from kohort.client.membership.reactions import MembershipLoss, Then, reaction_to, reaction_to_silence
+from kohort.client.membership.reactions import MembershipLoss, NextStep, reaction_to, reaction_to_silence
 from kohort.client.membership.state import (
     LEAVE_EPOCH,
     LEAVE_FOR_A_WHILE_EPOCH,
@@ -198,13 +198,13 @@ class ConsumerHeartbeats(PollTimer):
         if reaction.coordinator_unknown:
             self._discovery.mark_coordinator_unknown(str(error))
             self._back_off()  # Kafka's client does not: a broker whose log loads slowly gets many requests
-        elif reaction.then is Then.BEAT_LATER:
+        elif reaction.then is NextStep.BEAT_LATER:
             self._back_off()
         elif reaction.loss is MembershipLoss.NOTHING:
             self._fatal = error
             self._back_off()
             self._context.wake_poll()
-        elif reaction.then is Then.JOIN_NOW or (is_gone and sent.generation_id > 0):
+        elif reaction.then is NextStep.JOIN_NOW or (is_gone and sent.generation_id > 0):
             self._context.note(f"the group has removed this member, which joins again: {error}")
             member.leave_group(ConsumerMemberState.FENCED)
             self._not_before = self._context.now
