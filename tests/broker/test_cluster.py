@@ -205,8 +205,8 @@ def test_a_database_that_cannot_be_used_is_said_in_one_line(cluster_url: str) ->
         await Server(Settings(port=0, cluster=url, node_id=None)).start()
 
     for url, text in [
-        ("mysql://host/db", "the URL of the cluster does not begin with postgresql://"),
-        ("postgresql://postgres@127.0.0.1:1/db", "cannot be reached: connection refused"),
+        ("mysql://host/db", "mysql:// is not the address of a PostgreSQL"),
+        ("postgresql://postgres@127.0.0.1:1/db", "cannot be reached"),
         (cluster_url.replace("/postgres?", "/missing?"), 'database "missing" does not exist'),
     ]:
         with pytest.raises(KohortError) as caught:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kohort.cli.running import UsageError
 from kohort.client.addresses import AddressError, parse_address
-from kohort.model.errors import reason_of
 from kohort.security.listeners import NamedAddress
 
 if TYPE_CHECKING:
@@ -198,10 +197,8 @@ def cluster_url(text: str) -> str:
 
     try:
         return Path(text[1:]).read_text().strip()
-    except OSError as error:
-        raise UsageError(f"--cluster: {text[1:]} cannot be read: {reason_of(error)}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"--cluster: {text[1:]} is not UTF-8 text") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--cluster: {text[1:]} cannot be read: {error}") from None
 
 
 def _node_id(text: str | None, *, is_shared: bool) -> int | None:

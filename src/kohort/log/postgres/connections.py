@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit, url
 import asyncpg
 
 from kohort.log.postgres import sql
-from kohort.model.errors import KohortError, reason_of
+from kohort.model.errors import KohortError
 
 DEFAULT_SCHEMA = "kohort"
 _CONNECTIONS_BESIDE_READS = 5  # lease, two lanes, maintenance, catalog
@@ -96,8 +96,9 @@ class Database:
         except ValueError:
             raise _unreadable_url() from None  # the error may repeat a password
         if parts.scheme not in ("postgresql", "postgres"):
+            wrong = f"{parts.scheme}:// is not" if parts.scheme else "a text without postgresql:// is not"
             raise ClusterUrlError(
-                "the URL of the cluster does not begin with postgresql://",
+                f"--cluster: {wrong} the address of a PostgreSQL",
                 hint="write postgresql://user@host/database?schema=kohort",
             )
         query = parse_qsl(parts.query, keep_blank_values=True)
@@ -216,7 +217,7 @@ FAULTS = (
 
 def text_of(error: BaseException) -> str:
     """What an error says. Some say nothing, as a timeout: then its name."""
-    return reason_of(error) if isinstance(error, OSError) else str(error) or type(error).__name__
+    return str(error) or type(error).__name__
 
 
 class Slot:
