@@ -25,6 +25,7 @@ class Column(NamedTuple):
     is_number: bool = False
     rank: int = 0  # 0 is always shown
     is_id: bool = False  # is shortened rather than broken into lines: its end tells it from others
+    is_heading: bool = False  # on a terminal stands only where it changes
 
 
 class TextTable(NamedTuple):
@@ -163,9 +164,11 @@ def _draw(table: TextTable) -> None:
     for column, width in zip(table.columns, widths, strict=True):
         justify: Literal["left", "right"] = "right" if column.is_number else "left"
         drawn.add_column(column.title, justify=justify, overflow="fold", width=width)
+    above: Sequence[str] = [""] * len(widths)
     for row in table.rows:
-        cells = zip(row, table.columns, widths, strict=True)
-        drawn.add_row(*(Text(shortened(cell, width) if one.is_id else cell) for cell, one, width in cells))
+        cells = zip(row, above, table.columns, widths, strict=True)
+        drawn.add_row(*(Text(_drawn_cell(cell, before, one, width)) for cell, before, one, width in cells))
+        above = row
     if (needed := sum(widths) + _around(table)) > console.width:
         console = Console(
             width=needed
@@ -175,10 +178,17 @@ def _draw(table: TextTable) -> None:
         note(f"no room for: {', '.join(left_out)} (a wider terminal or --json shows them)")
 
 
+def _drawn_cell(cell: str, above: str, column: Column, width: int) -> str:
+    if column.is_heading and cell == above:
+        return ""
+    return shortened(cell, width) if column.is_id else cell
+
+
 def show_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
-    """A heading, and what there is to know under it, name by name."""
+    """A heading, and the facts under it, name by name; further lines of a value stand under its first."""
     facts = list(facts)
     width = max((len(name) for name, _ in facts), default=0)
+    facts = [(name, value.replace("\n", "\n" + " " * (width + 4))) for name, value in facts]
     if is_terminal():
         from rich.console import Console
         from rich.text import Text

@@ -154,6 +154,22 @@ def test_a_table_without_rows_says_so(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().out == "nothing there\n"
 
 
+def test_a_heading_stands_only_where_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    columns = (Column("group", is_heading=True), Column("topic"))
+    table = TextTable(columns, (("billing", "a"), ("billing", "b"), ("audit", "b")))
+    terminal = on_terminal(monkeypatch)
+    show_table(table, empty="")
+    shown = [line.split() for line in terminal.getvalue().splitlines() if line.strip() and "─" not in line]
+    assert shown == [["group", "topic"], ["billing", "a"], ["b"], ["audit", "b"]]
+    assert list(plain_lines(table))[2].split() == ["billing", "b"]
+
+
+def test_further_lines_of_a_fact_stand_under_its_first(capsys: pytest.CaptureFixture[str]) -> None:
+    show_facts("topic t", [("configs", "a=1\nb=2"), ("id", "1")])
+    assert capsys.readouterr().out == "topic t\n  configs  a=1\n           b=2\n  id       1\n"
+
+
 def test_facts_are_aligned_under_their_heading(capsys: pytest.CaptureFixture[str]) -> None:
     show_facts("topic t", [("id", "1"), ("records", "2")])
     assert capsys.readouterr().out == "topic t\n  id       1\n  records  2\n"

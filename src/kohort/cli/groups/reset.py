@@ -268,7 +268,7 @@ def _show(
     executed: bool,
 ) -> None:
     columns = (
-        Column("group", rank=1),
+        Column("group", rank=1, is_heading=True),
         Column("topic"),
         Column("partition", True),
         Column("current-offset", True),

@@ -85,7 +85,7 @@ def _lag_table(
     groups: Sequence[tuple[GroupInfo, Sequence[PartitionLag]]], names: Mapping[str, str]
 ) -> TextTable:
     columns = (
-        Column("group", rank=3 if len(groups) == 1 else 0),
+        Column("group", rank=3 if len(groups) == 1 else 0, is_heading=True),
         Column("topic"),
         Column("partition", True),
         Column("current-offset", True, rank=1),
