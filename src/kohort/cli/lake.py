@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kohort.cli.command_config import CommandConfig, Properties, security_properties
-from kohort.cli.pipeline.options import UNAVAILABLE
+from kohort.cli.pipeline.options import UNAVAILABLE, FormatOption, directory, is_delta
 from kohort.cli.running import OK, guarded, report
 from kohort.cli.screen import (
     Column,
@@ -28,6 +28,7 @@ from kohort.cli.screen import (
 )
 from kohort.cli.session import AsJson, refuse
 from kohort.model.errors import KohortError
+from kohort.spark.pipelines.forms import TableFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +50,7 @@ From = Annotated[
         help="A cluster, Kohort's or Kafka's, or a directory of segments: a data directory or a copy.",
     ),
 ]
-To = Annotated[Path, typer.Option("--to", metavar="LAKE", help="Directory of the lake.")]
+To = Annotated[Path, typer.Option("--to", metavar="LAKE", parser=directory, help="Directory of the lake.")]
 Option = Annotated[
     list[str] | None,
     typer.Option(
@@ -79,6 +80,7 @@ def backfill(
             help="Ask the cluster for N log ends of the past, to know the lag at those times.",
         ),
     ] = 50,
+    table_format: FormatOption = TableFormat.PARQUET,
     option: Option = None,
     master: Master = None,
     memory: Memory = _MEMORY,
@@ -87,6 +89,7 @@ def backfill(
     as_json: AsJson = False,
 ) -> None:
     """Land all there is, make the tables, and stop. Run again, it lands what is new since then."""
+    has_logs = is_delta(table_format)
     place = _source(source, option, lambda: security_properties(command_config, properties))
 
     def work(spark: "SparkSession") -> None:
@@ -94,7 +97,7 @@ def backfill(
         from kohort.lake.store import Lake
 
         lake = Lake(to)
-        with lake.writing():
+        with lake.writing(is_delta=has_logs):
             fill(spark, lake, place(), lambda event: _tell(event, as_json), samples=samples)
 
     raise typer.Exit(guarded(lambda: _on_spark(work, master, as_json, memory)))
@@ -113,6 +116,7 @@ def run(
     samples: Annotated[
         int, typer.Option(metavar="N", min=0, max=10_000, help="As for backfill, in a new lake.")
     ] = 50,
+    table_format: FormatOption = TableFormat.PARQUET,
     option: Option = None,
     master: Master = None,
     memory: Memory = _MEMORY,
@@ -121,6 +125,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Keep a lake up to date until Ctrl-C. It continues where the last one ended, also after a crash."""
+    has_logs = is_delta(table_format)
     place = _source(source, option, lambda: security_properties(command_config, properties))
     stopping = threading.Event()
 
@@ -131,7 +136,7 @@ def run(
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stopping.set())
         lake = Lake(to)
-        with lake.writing():
+        with lake.writing(is_delta=has_logs):
             _tell(LakeStarted(), as_json)
             cadence = Cadence(trigger, refresh, samples)
             follow(spark, lake, place(), cadence, stopping, lambda event: _tell(event, as_json))

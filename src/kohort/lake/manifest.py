@@ -53,6 +53,7 @@ class Manifest:
     written: Offsets = field(default_factory=dict)  # when files whose ends have landed were written to
     is_out_of_order: bool = False  # something landed that belongs before what the derived tables have
     retention_ms: int = 7 * 24 * 3_600_000  # of offsets, as the cluster said last; Kafka's default before
+    is_delta: bool = False  # each table has a log of Delta
     rules: int = 0  # by which version of the rules the derived tables were made
 
     def part(self, table: str, step: int) -> TablePart | None:

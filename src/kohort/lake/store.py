@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from kohort.lake.manifest import LakeError, Manifest, Offsets, TablePart, merged, next_merge
 from kohort.lake.schemas import GROUP_SNAPSHOTS, OFFSET_COMMITS, OFFSET_EXPIRY, TABLES, TableInfo
+from kohort.spark.pipelines.delta_log import DeltaLog
 from kohort.spark.pipelines.files import LocalFiles, check_directory, is_uri
 
 if TYPE_CHECKING:
@@ -54,8 +55,11 @@ class Lake:
         return lake
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Hold the lake's lock; what was interrupted is put right. Raises ``LakeError`` if it is held."""
+    def writing(self, *, is_delta: bool = False) -> Iterator[None]:
+        """Hold the lake's lock; what was interrupted is put right. Raises ``LakeError`` if it is held.
+
+        ``is_delta``: from now on each table is one of Delta, too.
+        """
         if not self._ours.is_dir() and self.root.is_dir() and any(self.root.iterdir()):
             raise LakeError(f"{self.root} is not empty and no lake", hint="name a new directory with --to")
         check_directory(self.root)
@@ -69,7 +73,8 @@ class Lake:
                     hint="stop it first, or use another --to",
                 ) from error
             found = self.manifest()
-            LocalFiles(self._ours).replace(_MANIFEST, found.encode())  # from now on it is never missing
+            found.is_delta = found.is_delta or is_delta
+            self._publish(found)  # from now on it is never missing
             self._sweep(found)
             yield
             self._sweep(self.manifest())
@@ -109,11 +114,19 @@ class Lake:
         if is_refresh:
             self._move(self.stage(_CARRY, after.step), self._carry / f"{after.step:08d}")
         written = replace(after, parts=parts)
-        LocalFiles(self._ours).replace(_MANIFEST, written.encode())
+        self._publish(written)
         if is_refresh:  # what it replaces stays until the next one: it may be being read
             self._sweep(before, written)
         shutil.rmtree(self._staging, ignore_errors=True)
         return written
+
+    def _publish(self, manifest: Manifest, *, is_data: bool = True) -> None:
+        """What the manifest names counts; then it is in the logs of Delta, if the lake has them."""
+        LocalFiles(self._ours).replace(_MANIFEST, manifest.encode())
+        for table in TABLES if manifest.is_delta else ():
+            log = DeltaLog(LocalFiles(self.root), table)
+            named, known = {part.directory for part in manifest.parts.get(table, ())}, log.units()
+            log.follow(named - known, known - named, is_data=is_data)
 
     def _move(self, staged: Path, target: Path) -> None:
         """Durably, with all that is in it: after a loss of power the manifest names nothing that is gone."""
@@ -134,7 +147,7 @@ class Lake:
 
     def _keep(self, directory: Path, names: set[str]) -> None:
         for path in directory.iterdir():
-            if path.name not in names:
+            if path.name not in names and path.name[0] not in "._":
                 shutil.rmtree(path, ignore_errors=True)
 
     def stage(self, table: str, step: int) -> Path:
@@ -158,7 +171,7 @@ class Lake:
                 place = kept.index(small[0])
                 kept[place : place + len(small)] = [made]
                 manifest = replace(manifest, parts=manifest.parts | {name: kept})
-                LocalFiles(self._ours).replace(_MANIFEST, manifest.encode())
+                self._publish(manifest, is_data=False)
 
     # --- tables -------------------------------------------------------------------------------
 

@@ -11,7 +11,8 @@ from pyarrow.parquet import write_table
 from kohort.lake.manifest import FANOUT, Manifest, TablePart, merged, next_merge
 from kohort.lake.schemas import LANDED
 from kohort.lake.store import Lake, LakeError
-from kohort.spark.pipelines.files import UnfitDirectoryError
+from kohort.spark.pipelines.delta_log import DeltaLog
+from kohort.spark.pipelines.files import LocalFiles, UnfitDirectoryError
 
 
 def stage(lake: Lake, step: int) -> Manifest:
@@ -215,3 +216,39 @@ def test_a_lake_of_another_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "_kohort" / "manifest.json").write_bytes(b'{"version": 3}')
     with pytest.raises(LakeError, match="version 3"):
         lake.manifest()
+
+
+def in_log(lake: Lake, table: str = "records") -> set[str]:
+    return {f"{table}/{path}" for path in DeltaLog(LocalFiles(lake.root), table).snapshot().files}
+
+
+def test_a_lake_of_delta_shows_its_readers_one_step_and_what_is_replaced_goes_with_it(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    with lake.writing(is_delta=True):
+        first = lake.commit(lake.manifest(), replace(stage(lake, 1), is_delta=True))
+        lake.stage_carry("samples", 2).mkdir(parents=True)
+        lake.commit(first, replace(stage(lake, 2), carry=2, is_delta=True), replaced=["records"])
+        assert in_log(lake) == {"records/part=00000002-0/date=2026-01-01/rows.parquet"}
+        assert len(in_log(lake, "journal")) == 2
+
+
+def test_a_step_that_counts_and_is_not_in_the_logs_yet_is_put_there_when_the_lake_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(tmp_path / "lake")
+    with lake.writing():
+        lake.commit(Manifest(), stage(lake, 1))
+    assert in_log(lake) == set()
+    with lake.writing(is_delta=True):  # from now on, and what there is
+        assert len(in_log(lake)) == 1
+        with monkeypatch.context() as patched:
+            patched.setattr(DeltaLog, "follow", dies)
+            with pytest.raises(KeyboardInterrupt):
+                lake.commit(lake.manifest(), replace(stage(lake, 2), is_delta=True))
+    with lake.writing():
+        assert len(in_log(lake)) == 2
+        assert lake.manifest().is_delta
+
+
+def dies(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt

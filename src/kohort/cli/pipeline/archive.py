@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kohort.cli.command_config import CommandConfig, Properties, security_properties
-from kohort.cli.pipeline.options import HOW, UNAVAILABLE, WHAT, WHERE, Directory, EvolveOption, RegistryOption
+from kohort.cli.pipeline.options import (
+    HOW,
+    UNAVAILABLE,
+    WHAT,
+    WHERE,
+    Directory,
+    EvolveOption,
+    FormatOption,
+    RegistryOption,
+    is_delta,
+)
 from kohort.cli.running import OK, guarded, report
 from kohort.cli.screen import (
     note,
@@ -20,7 +30,7 @@ from kohort.cli.screen import (
     show_json_line,
 )
 from kohort.cli.session import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, refuse
-from kohort.spark.pipelines.forms import Evolve, Values
+from kohort.spark.pipelines.forms import Evolve, TableFormat, Values
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -58,6 +68,7 @@ def archive(
     ] = Values.BINARY,
     evolve: EvolveOption = Evolve.OFF,
     registry: RegistryOption = None,
+    table_format: FormatOption = TableFormat.PARQUET,
     contract: Annotated[
         Path | None,
         typer.Option(
@@ -128,6 +139,7 @@ def archive(
         raise refuse("--schema and --evolve are for values that become columns", "add --values json")
     if (values is Values.REGISTRY) != (registry is not None):
         raise refuse("--values registry and --registry go together", "name the registry's URL or a directory")
+    has_log = is_delta(table_format)
     if start not in ("earliest", "latest"):
         raise refuse(f"--from: {start!r} is neither earliest nor latest")
     try:
@@ -150,6 +162,7 @@ def archive(
                 group=group,
                 values=values,
                 evolve=evolve,
+                is_delta=has_log,
                 registry=registry,
                 contract=read_contract(contract.read_bytes()) if contract is not None else {},
                 trigger_seconds=trigger,

@@ -71,6 +71,7 @@ class ArchiveOptions:
     group: str
     values: Values = Values.BINARY
     evolve: Evolve = Evolve.OFF
+    is_delta: bool = False
     registry: str | None = field(default=None, repr=False)  # it may hold a password
     contract: Mapping[str, Fields] = field(default_factory=dict)
     trigger_seconds: float = 10.0
@@ -249,6 +250,7 @@ class _Run:
             instance=instance,
             values=self._options.values,
             evolve=self._options.evolve,
+            is_delta=self._options.is_delta,
             loader=loader_of(self._options.registry),
             plan=lambda batch: plan_of(checkpoint, batch),
             topic_ids=lambda topics: topic_ids(self._admin, topics),

@@ -89,6 +89,7 @@ def _compact_day(
             if entry.name not in replaced:
                 os.link(files.at(f"{date}/{entry.name}"), files.at(f"{aside}/{entry.name}"))
         files.exchange(aside, date)
+        table.follow([date], is_data=False)
     files.remove_tree(aside)
     return Merged(date, len(before), len(before) - len(replaced) + len(groups))
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
+from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from kohort.model.errors import KohortError
@@ -36,13 +37,23 @@ class UnfitDirectoryError(KohortError):
 
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(
-            f"cannot write tables to {where}: {reason}",
+            f"cannot keep tables in {where}: {reason}",
             hint="each record lands once because a lock keeps instances apart and a rename publishes a batch "
             "in one step: write to a disk or a mounted file system that has both, and copy from there",
         )
 
 
 _URI = re.compile(r"([a-z][a-z0-9+.-]+):/", re.IGNORECASE)
+
+
+def local_directory(text: str) -> Path:
+    """A directory as a user names it, also as ``file:///…``. Raises UnfitDirectoryError for other stores."""
+    found = _URI.match(text)
+    if found is None:
+        return Path(text)
+    if found[1].lower() != "file":
+        raise UnfitDirectoryError(text, f"{found[1]} is not a directory, and has no locks")
+    return Path(unquote(urlsplit(text).path))
 
 
 def is_uri(root: Path) -> bool:
@@ -116,6 +127,10 @@ class FileTree(Protocol):
         """Put a file there in one step: after a crash it is the old one or the new one. Durable."""
         ...
 
+    def create(self, path: str, content: bytes) -> None:
+        """Put a new file there in one step; raises FileExistsError. Durable."""
+        ...
+
     def exists(self, path: str) -> bool: ...
 
     def sync(self, path: str) -> None:
@@ -164,6 +179,14 @@ class LocalFiles:
             os.fsync(file.fileno())
         beside.replace(target)
         _sync_directory(target.parent)
+
+    def create(self, path: str, content: bytes) -> None:
+        beside = f"{path}.{uuid4().hex[:8]}"
+        self.replace(beside, content)
+        try:
+            os.link(self.at(beside), self.at(path))
+        finally:
+            self.remove(beside)
 
     def exists(self, path: str) -> bool:
         return self.at(path).exists()

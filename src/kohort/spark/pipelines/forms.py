@@ -1,4 +1,4 @@
-"""What values are taken for, and what becomes of columns they do not fit.
+"""What values are taken for, what becomes of columns they do not fit, and the format of tables.
 
 Apart from ``values``, so that the command line can offer them at no cost.
 """
@@ -21,3 +21,11 @@ class Evolve(StrEnum):
     OFF = "off"
     VERSION = "version"
     STRING = "string"
+
+
+class TableFormat(StrEnum):
+    """In which format others may read the tables. Files are Parquet in each."""
+
+    PARQUET = "parquet"
+    DELTA = "delta"
+    ICEBERG = "iceberg"

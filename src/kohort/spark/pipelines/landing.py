@@ -85,6 +85,7 @@ class Lander:
     instance: str
     values: Values
     evolve: Evolve = Evolve.OFF
+    is_delta: bool = False
     loader: Loader = load
     plan: Callable[[int], Plan]  # of a batch, by its number
     topic_ids: Callable[[Collection[str]], TopicIds]  # of topics now; "" for one that is gone or has none
@@ -97,7 +98,10 @@ class Lander:
         plan = self.plan(batch)
         planned = {partition: span for partition, span in plan.offsets.items() if span.size > 0}
         topics = {topic for topic, _ in planned}
-        tables = {topic: Table(LocalFiles(self.root), topic, self.values) for topic in topics}
+        tables = {
+            topic: Table(LocalFiles(self.root), topic, self.values, is_delta=self.is_delta)
+            for topic in topics
+        }
         landed: list[_TableLanding] = []
         for _ in range(_ATTEMPTS):
             ids = self._ids_of(topics, plan)

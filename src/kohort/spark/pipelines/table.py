@@ -3,15 +3,17 @@
     DIR/orders/date=2026-11-16/…parquet     records, by the day of their timestamps
     DIR/orders+bad/date=2026-11-16/…        records that were not what ``--values`` said, with a reason
     DIR/orders/_kohort/ledger.json          which offsets have landed
+    DIR/orders/_delta_log/…                 with --format delta: which files are in the table
     DIR/_kohort/…                           checkpoints, files being written
 
 Names that begin with ``_`` are invisible to readers of the table as Parquet, and ``+`` is in no topic's
 name. Every change is made under the table's lock, which the kernel takes from a process that dies.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from kohort.spark.pipelines.delta_log import DeltaLog
 from kohort.spark.pipelines.files import DirectoryEntry, FileTree, LocalFiles
 from kohort.spark.pipelines.ledger import (
     Landing,
@@ -32,11 +34,21 @@ PARQUET = ".parquet"
 class Table:
     """The table of one topic. Any number of processes may have it open."""
 
-    def __init__(self, files: FileTree, topic: str, values: str = "") -> None:
-        """``values`` is for those who may be the first to publish."""
+    def __init__(
+        self,
+        files: FileTree,
+        topic: str,
+        values: str = "",
+        *,
+        is_delta: bool = False,
+        log: Callable[[FileTree, str], DeltaLog] = DeltaLog,
+    ) -> None:
+        """``values`` is for those who may be the first to publish. A log of Delta, once begun, is kept."""
         self.files = files
         self.topic = topic
         self._values = values
+        self._is_delta = is_delta
+        self._log = log
         self.path = topic
         self.bad_path = f"{topic}{BAD}"
         self._ledger = f"{topic}/{STATE}/ledger.json"
@@ -90,7 +102,9 @@ class Table:
     def recover(self) -> Ledger:
         """Finish what the last process to publish has not."""
         with self.files.locked(self.lock):
-            return self._finish(self.ledger())
+            ledger = self._finish(self.ledger())
+            self.follow(None)
+            return ledger
 
     def _finish(self, ledger: Ledger) -> Ledger:
         for move in ledger.moves:
@@ -99,7 +113,25 @@ class Table:
         for path in ledger.removes:
             if self.files.exists(path):
                 self.files.remove(path)
+        finals = [move.final for move in ledger.moves]
+        self.follow({path.rpartition("/")[0] for path in (*finals, *ledger.removes)})
         return ledger
+
+    def follow(self, dates: Collection[str] | None, *, is_data: bool = True) -> None:
+        """Bring the logs of Delta, if there are any, up to what is in these days; None: in all of them.
+
+        Call it with the lock held. ``is_data``: rows came or went; else files were merged.
+        """
+        logs = {path: self._log(self.files, path) for path in (self.path, self.bad_path)}
+        begun = {path for path, log in logs.items() if log.exists()}
+        if not begun and not self._is_delta:
+            return
+        for path, log in logs.items():
+            days = dates
+            if days is None or path not in begun:
+                days = [*self.dates(), *(f"{path}/{unit}" for unit in log.units())]
+            mine = {day.removeprefix(f"{path}/") for day in days if day.startswith(f"{path}/")}
+            log.follow(mine, is_data=is_data)
 
     def dates(self) -> list[str]:
         """The directories of the days there are records of, by path, those of bad records last."""

@@ -50,6 +50,11 @@ class MortalFiles:
         self.synced.add(path)
         self._step()
 
+    def create(self, path: str, content: bytes) -> None:
+        if path in self.content:
+            raise FileExistsError(path)
+        self.replace(path, content)
+
     def exists(self, path: str) -> bool:
         return path in self.content
 
