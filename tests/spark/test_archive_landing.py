@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kohort.spark.pipelines.delta_log import DeltaLog
+from kohort.spark.pipelines.files import LocalFiles
 from kohort.spark.pipelines.forms import Evolve, Values
 from kohort.spark.pipelines.json_shape import Loader, load
 from kohort.spark.pipelines.landing import BatchReport, Lander, Partition, Plan
@@ -42,6 +44,7 @@ class Archive:
     root: Path
     values: Values = Values.BINARY
     evolve: Evolve = Evolve.OFF
+    is_delta: bool = False
     loader: Loader = load
     reports: list[BatchReport] = field(default_factory=list)
     topic_ids: list[str] = field(default_factory=lambda: ["id"])  # one after the other, the last for ever
@@ -57,6 +60,7 @@ class Archive:
             instance="1",
             values=self.values,
             evolve=self.evolve,
+            is_delta=self.is_delta,
             loader=self.loader,
             plan=lambda _: plan,
             topic_ids=self._ids,
@@ -161,7 +165,7 @@ def test_json_becomes_columns_by_the_schema_of_the_first_batch(archive: Archive)
 
 
 def test_json_of_other_types_gets_columns_of_its_own_and_old_files_stay_readable(archive: Archive) -> None:
-    archive.values, archive.evolve = Values.JSON, Evolve.VERSION
+    archive.values, archive.evolve, archive.is_delta = Values.JSON, Evolve.VERSION, True
     archive.land([record("a", 0, 0, b'{"id": 1, "to": {"city": "Oslo"}}')], {("a", 0): Span(0, 1)})
     drifting = [
         record("a", 0, 1, b'{"id": 0.5, "to": {"city": "Rome", "zip": 7}}'),
@@ -180,6 +184,14 @@ def test_json_of_other_types_gets_columns_of_its_own_and_old_files_stay_readable
         (None, 4.0, None, None, None, None),
     ]
     assert [row.offset for row in archive.read("a+bad").collect()] == [3]
+    for table, files in (("a", 3), ("a+bad", 1)):  # whoever reads it as Delta finds the same columns
+        snapshot = DeltaLog(LocalFiles(archive.root), table).snapshot()
+        assert len(snapshot.files) == files
+        assert types(snapshot.columns()) == types(archive.read(table).schema.jsonValue()["fields"])
+
+
+def types(fields: list[dict[str, Any]]) -> dict[str, Any]:
+    return {field["name"]: field["type"] for field in fields}
 
 
 def test_values_of_a_schema_registry_become_columns(archive: Archive, tmp_path: Path) -> None:

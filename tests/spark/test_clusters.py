@@ -17,8 +17,15 @@ from threading import Thread
 from typing import IO, NamedTuple
 
 import pytest
+from tests.spark.test_lake_refresh import tables_of
 
 import kohort
+from kohort.lake.histories import make_history
+from kohort.lake.store import Lake
+from kohort.records.batch import NewRecord
+from kohort.records.build import BatchFields, build_batch
+from kohort.records.group_records import OffsetCommitKey, OffsetCommitValue
+from kohort.records.offsets_topic import encode_key, encode_value
 from kohort.spark.environment import variables
 from kohort.spark.submission import spark_home
 from kohort.testing.plugin import Kohort
@@ -62,6 +69,22 @@ spark.stop()
 """
 
 
+LAKE_JOB = """
+import sys
+from pathlib import Path
+
+import kohort.spark
+from kohort.lake.landing import Files, fill
+from kohort.lake.store import Lake
+
+spark = kohort.spark.session("lake")
+lake = Lake(Path(sys.argv[2]))
+with lake.writing():
+    fill(spark, lake, Files(Path(sys.argv[1])), lambda event: None)
+spark.stop()
+"""
+
+
 class JobResult(NamedTuple):
     """What a job read, and from where its tasks had Kohort and in which directories they ran."""
 
@@ -70,15 +93,13 @@ class JobResult(NamedTuple):
     directories: set[str]
 
 
-class Bench(NamedTuple):
-    """A topic, a job that reads it, and the Python of its executors."""
+class Submission(NamedTuple):
+    """A job, and the Python of its executors."""
 
     job: Path
     python: Path
-    topic: str
-    bootstrap: str
 
-    def submit(self, master: str) -> JobResult:
+    def run(self, master: str, *arguments: str) -> str:
         """Run the job and return what it printed; it must succeed."""
         asked = {
             "spark.ui.enabled": "false",
@@ -92,7 +113,7 @@ class Bench(NamedTuple):
             [
                 *(sys.executable, "-m", "kohort.cli.main", "spark", "submit", "--master", master),
                 *(part for name, value in asked.items() for part in ("--conf", f"{name}={value}")),
-                *(str(self.job), self.bootstrap, self.topic),
+                *(str(self.job), *arguments),
             ],
             capture_output=True,
             text=True,
@@ -106,23 +127,38 @@ class Bench(NamedTuple):
             },
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        rows = json.loads(done.stdout.splitlines()[-1])
+        return done.stdout
+
+
+class Bench(NamedTuple):
+    """A topic, and a job that reads it."""
+
+    submission: Submission
+    topic: str
+    bootstrap: str
+
+    def submit(self, master: str) -> JobResult:
+        rows = json.loads(self.submission.run(master, self.bootstrap, self.topic).splitlines()[-1])
         return JobResult(sorted(row[0] for row in rows), {row[1] for row in rows}, {row[2] for row in rows})
 
 
-@pytest.fixture
-def bench(kohort: Kohort, tmp_path: Path) -> Bench:
-    job, python = tmp_path / "job.py", tmp_path / "python-without-kohort"
-    job.write_text(JOB)
+def submission(directory: Path, text: str) -> Submission:
+    job, python = directory / "job.py", directory / "python-without-kohort"
+    job.write_text(text)
     packages = os.pathsep.join(dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib")))
     # Without `site` no .pth file is read: the editable installation of Kohort is such a file.
     python.write_text(
         f'#!/bin/sh\nPYTHONPATH="{packages}${{PYTHONPATH:+:$PYTHONPATH}}" exec "{sys.executable}" -S "$@"\n'
     )
     python.chmod(0o755)
+    return Submission(job, python)
+
+
+@pytest.fixture
+def bench(kohort: Kohort, tmp_path: Path) -> Bench:
     topic = kohort.topic(partitions=2)
     write(kohort.bootstrap, topic)
-    return Bench(job, python, topic, kohort.bootstrap)
+    return Bench(submission(tmp_path, JOB), topic, kohort.bootstrap)
 
 
 VALUES = [str(number) for number in range(10)]
@@ -156,6 +192,82 @@ def test_the_same_job_runs_on_a_standalone_master_with_two_workers(bench: Bench,
         places = bench.submit(master)
     assert_shipped(places)
     assert all(Path(directory).is_relative_to(tmp_path) for directory in places.directories)
+
+
+def filled(master: str, directory: Path, data: Path) -> dict[str, list[str]]:
+    """The rows of all tables of a lake that was filled there from these segments."""
+    directory.mkdir()
+    submission(directory, LAKE_JOB).run(master, str(data), str(directory / "lake"))
+    lake = Lake(directory / "lake")
+    assert lake.manifest().rows("records") > 0
+    return tables_of(lake)
+
+
+def write_segments(data: Path) -> None:
+    """A group's history and its commits, and the log of the topic that it reads."""
+    history = [NewRecord(one.timestamp, one.key, one.value) for one in make_history(seed=1, steps=12).records]
+    commits = [
+        NewRecord(
+            history[-1].timestamp + number,
+            encode_key(OffsetCommitKey(group="billing", topic="orders", partition=number % 12)),
+            encode_value(
+                OffsetCommitValue(
+                    offset=number,
+                    leader_epoch=0,
+                    metadata="",
+                    commit_timestamp=history[-1].timestamp + number,
+                    topic_id=bytes(16),
+                )
+            ),
+        )
+        for number in range(48)
+    ]
+    shares = {"__consumer_offsets-0": history, "__consumer_offsets-1": commits}
+    for number in range(12):
+        shares[f"orders-{number}"] = [NewRecord(0, b"k", b"v")] * 50
+    for name, records in shares.items():
+        (data / name).mkdir(parents=True)
+        batch = build_batch(records, BatchFields(base_offset=0))
+        (data / name / f"{0:020}.log").write_bytes(batch)
+
+
+def assert_the_same_lake(found: dict[str, list[str]], here: dict[str, list[str]]) -> None:
+    assert found == here
+    for table in ("offset_commits", "group_snapshots", "lag_status", "rebalances", "member_sessions"):
+        assert len(here[table]) > 5
+
+
+@pytest.fixture(scope="module")
+def segments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = tmp_path_factory.mktemp("segments")
+    write_segments(data)
+    return data
+
+
+@pytest.fixture(scope="module")
+def lake_here(segments: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    return filled("local[2]", tmp_path_factory.mktemp("here") / "job", segments)
+
+
+def test_the_lake_is_the_same_on_a_standalone_master_with_two_workers(
+    segments: Path, lake_here: dict[str, list[str]], tmp_path: Path
+) -> None:
+    with standalone(tmp_path) as master:
+        there = filled(master, tmp_path / "job", segments)
+    assert_the_same_lake(there, lake_here)
+
+
+@pytest.mark.soak  # as above, but for the master that Spark starts by itself
+def test_the_lake_is_the_same_on_a_local_cluster(
+    segments: Path, lake_here: dict[str, list[str]], tmp_path: Path
+) -> None:
+    work = spark_home() / "work"
+    before = set(work.glob("*"))
+    try:
+        assert_the_same_lake(filled("local-cluster[2,1,1024]", tmp_path / "job", segments), lake_here)
+    finally:
+        for application in set(work.glob("app-*")) - before:
+            shutil.rmtree(application)  # Spark leaves it beside itself
 
 
 @contextmanager

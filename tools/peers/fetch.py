@@ -145,7 +145,7 @@ def ensure(peer: Peer) -> None:
         from tools.peers.kafka_broker import prepared  # which builds on this module
 
         prepared()
-    elif peer is Peer.SPARK_CONNECTOR:
+    elif peer in (Peer.SPARK_CONNECTOR, Peer.DELTA):
         jars(peer)
     else:
         class_archive(peer)

@@ -23,6 +23,7 @@ class Peer(Enum):
     JAVA_39 = "java-3.9"
     JAVA_4 = "java-4"
     SPARK_CONNECTOR = "spark-connector"
+    DELTA = "delta"
     KAFKAJS = "kafkajs"
     GO = "go"
 
@@ -32,6 +33,9 @@ KAFKA_VERSION = "4.2.1"
 LOG4J_VERSION = "2.26.1"
 # The newest there is: no connector was published with Spark 4.3.0, on which we run it.
 CONNECTOR_VERSION = "4.2.0"
+# The newest there is; no Delta is for Spark 4.3 yet, and this one is for 4.2.
+DELTA_VERSION = "4.4.0"
+DELTA_GROUP = "io.delta"
 KAFKA_GROUP = "org.apache.kafka"
 SPARK_GROUP = "org.apache.spark"
 LOG4J_GROUP = "org.apache.logging.log4j"
@@ -57,16 +61,21 @@ ARTIFACTS: dict[Peer, tuple[Artifact, ...]] = {
         Artifact(KAFKA_GROUP, "kafka-clients", "3.9.2"),
         Artifact("org.apache.commons", "commons-pool2", "2.13.1"),
     ),
+    Peer.DELTA: (
+        Artifact(DELTA_GROUP, "delta-spark_4.2_2.13", DELTA_VERSION),
+        Artifact(DELTA_GROUP, "delta-storage", DELTA_VERSION),
+    ),
 }
 
 # Their list is complete. Spark's own would bring all of Spark, from a repository that only its POM names.
-WITHOUT_DEPENDENCIES = frozenset({Peer.SPARK_CONNECTOR})
+WITHOUT_DEPENDENCIES = frozenset({Peer.SPARK_CONNECTOR, Peer.DELTA})
 
 TOOLCHAINS: dict[Peer, tuple[str, ...]] = {
     Peer.KAFKA: ("java", "javac", "mvn"),
     Peer.JAVA_39: ("java", "javac", "mvn"),
     Peer.JAVA_4: ("java", "javac", "mvn"),
     Peer.SPARK_CONNECTOR: ("java", "mvn"),
+    Peer.DELTA: ("java", "mvn"),
     Peer.KAFKAJS: ("node", "npm"),
     Peer.GO: ("go",),
 }
