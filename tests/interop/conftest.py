@@ -97,7 +97,7 @@ def fresh_name() -> Callable[[str], str]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    """A Spark session that has ``.format("kafka")`` and ``.format("delta")``, if they can be had."""
+    """A Spark session that has Spark's own Kafka connector, ``.format("kafka")``, if it can be had."""
     from kohort.spark.sessions import TEST_CONF, session
 
     conf = {
@@ -105,10 +105,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         "spark.sql.warehouse.dir": tmp_path_factory.mktemp("warehouse").as_uri(),
         "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
     }
-    peers = [peer for peer in (Peer.SPARK_CONNECTOR, Peer.DELTA) if available(peer) is None]
-    more = [str(jar) for peer in peers for jar in sorted(jars(peer).glob("*.jar"))]
-    if more:
-        conf["spark.driver.extraClassPath"] = os.pathsep.join(more)
+    if available(Peer.SPARK_CONNECTOR) is None:
+        connector = sorted(str(jar) for jar in jars(Peer.SPARK_CONNECTOR).glob("*.jar"))
+        conf["spark.driver.extraClassPath"] = os.pathsep.join(connector)
     with pytest.MonkeyPatch.context() as environment:
         for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
             environment.setenv(name, sys.executable)

@@ -22,7 +22,7 @@ from tools.peers.cache import (
     keep,
     run,
 )
-from tools.peers.pins import ARTIFACTS, TOOLCHAINS, WITHOUT_DEPENDENCIES, Peer
+from tools.peers.pins import ARTIFACTS, PACKAGES, TOOLCHAINS, WITHOUT_DEPENDENCIES, Peer
 
 POM = """<project>
   <modelVersion>4.0.0</modelVersion>
@@ -103,6 +103,17 @@ def class_archive(peer: Peer) -> Path:
     return keep(f"{peer.value}-archive", digest([class_path(peer)]), build) / "classes.jsa"
 
 
+def python_packages(peer: Peer) -> Path:
+    """The folder to name in PYTHONPATH."""
+    packages = PACKAGES[peer]
+
+    def build(home: Path) -> None:
+        quiet = ["--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
+        run([sys.executable, "-m", "pip", "install", *quiet, "--target", str(home / "lib"), *packages])
+
+    return keep(peer.value, digest([sys.version, *packages]), build) / "lib"
+
+
 def node_modules() -> Path:
     """The folder to name in NODE_PATH."""
     manifest = JS_SOURCES / "package.json"
@@ -145,7 +156,9 @@ def ensure(peer: Peer) -> None:
         from tools.peers.kafka_broker import prepared  # which builds on this module
 
         prepared()
-    elif peer in (Peer.SPARK_CONNECTOR, Peer.DELTA):
+    elif peer is Peer.DELTA_RS:
+        python_packages(peer)
+    elif peer is Peer.SPARK_CONNECTOR:
         jars(peer)
     else:
         class_archive(peer)

@@ -23,7 +23,7 @@ class Peer(Enum):
     JAVA_39 = "java-3.9"
     JAVA_4 = "java-4"
     SPARK_CONNECTOR = "spark-connector"
-    DELTA = "delta"
+    DELTA_RS = "delta-rs"
     KAFKAJS = "kafkajs"
     GO = "go"
 
@@ -33,9 +33,6 @@ KAFKA_VERSION = "4.2.1"
 LOG4J_VERSION = "2.26.1"
 # The newest there is: no connector was published with Spark 4.3.0, on which we run it.
 CONNECTOR_VERSION = "4.2.0"
-# The newest there is; no Delta is for Spark 4.3 yet, and this one is for 4.2.
-DELTA_VERSION = "4.4.0"
-DELTA_GROUP = "io.delta"
 KAFKA_GROUP = "org.apache.kafka"
 SPARK_GROUP = "org.apache.spark"
 LOG4J_GROUP = "org.apache.logging.log4j"
@@ -61,21 +58,23 @@ ARTIFACTS: dict[Peer, tuple[Artifact, ...]] = {
         Artifact(KAFKA_GROUP, "kafka-clients", "3.9.2"),
         Artifact("org.apache.commons", "commons-pool2", "2.13.1"),
     ),
-    Peer.DELTA: (
-        Artifact(DELTA_GROUP, "delta-spark_4.2_2.13", DELTA_VERSION),
-        Artifact(DELTA_GROUP, "delta-storage", DELTA_VERSION),
-    ),
+}
+
+# Python's packages with what they need and we do not have. Delta's own library is for Spark 4.2 at most:
+# its 4.4.0 fails on 4.3 with a NoSuchMethodError.
+PACKAGES: dict[Peer, tuple[str, ...]] = {
+    Peer.DELTA_RS: ("deltalake==1.6.6", "arro3-core==0.9.1", "deprecated==1.3.1", "wrapt==2.5.2"),
 }
 
 # Their list is complete. Spark's own would bring all of Spark, from a repository that only its POM names.
-WITHOUT_DEPENDENCIES = frozenset({Peer.SPARK_CONNECTOR, Peer.DELTA})
+WITHOUT_DEPENDENCIES = frozenset({Peer.SPARK_CONNECTOR})
 
 TOOLCHAINS: dict[Peer, tuple[str, ...]] = {
     Peer.KAFKA: ("java", "javac", "mvn"),
     Peer.JAVA_39: ("java", "javac", "mvn"),
     Peer.JAVA_4: ("java", "javac", "mvn"),
     Peer.SPARK_CONNECTOR: ("java", "mvn"),
-    Peer.DELTA: ("java", "mvn"),
+    Peer.DELTA_RS: (),
     Peer.KAFKAJS: ("node", "npm"),
     Peer.GO: ("go",),
 }

@@ -54,8 +54,8 @@ class Snapshot:
     def apply(self, version: int, actions: Iterable[Action]) -> None:
         for action in actions:
             match action:
-                case {"add": {"path": str(path), **rest}}:
-                    self.files[unquote(path)] = {"path": path, **rest}
+                case {"add": dict(added)}:
+                    self.files[unquote(added["path"])] = added
                 case {"remove": {"path": str(path)}}:
                     self.files.pop(unquote(path), None)
                 case {"metaData": dict(meta)}:
