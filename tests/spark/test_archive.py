@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from tests.clients.waiting import eventually
 from tests.spark.archive_stage import Stage
 
 from kohort.spark.pipelines.archive import ArchiveOptions, PipelineError, archive
+from kohort.spark.pipelines.delta_log import DeltaLog
+from kohort.spark.pipelines.files import LocalFiles
 from kohort.spark.pipelines.landing import Lander
 from kohort.spark.pipelines.progress import Ended, Event, Landed, Started
 from kohort.spark.pipelines.status import status
@@ -48,7 +51,7 @@ def test_a_batch_that_landed_but_was_not_noted_is_not_landed_again_and_the_next_
     with monkeypatch.context() as patch:
         patch.setattr(Lander, "land", die_after_landing)
         with pytest.raises(PipelineError, match="died after landing"):
-            run(spark, stage.options())
+            run(spark, replace(stage.options(), is_delta=True))
     assert stage.offsets() == stage.expected()
     stage.send(8)
     landed = [event for event in run(spark, stage.options()) if isinstance(event, Landed)]
@@ -62,6 +65,8 @@ def test_a_batch_that_landed_but_was_not_noted_is_not_landed_again_and_the_next_
     assert stage.offsets() == stage.expected()
     (table,) = status(stage.root)
     assert (table.rows, table.missing) == (52, 0)
+    log = DeltaLog(LocalFiles(stage.root), stage.topic)
+    assert len(log.snapshot().files) == table.files, "begun by the first run, and kept by the others"
 
 
 def test_a_topic_that_is_made_again_lands_whole_and_the_old_records_stay(
