@@ -252,6 +252,7 @@ def lake_here(segments: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
     return filled("local[2]", tmp_path_factory.mktemp("here") / "job", segments)
 
 
+@pytest.mark.soak  # some twenty small Spark jobs on three JVMs: minutes on a busy machine
 def test_the_lake_is_the_same_on_a_standalone_master_with_two_workers(
     segments: Path, lake_here: dict[str, list[str]], tmp_path: Path
 ) -> None:
@@ -260,7 +261,7 @@ def test_the_lake_is_the_same_on_a_standalone_master_with_two_workers(
     assert_the_same_lake(there, lake_here)
 
 
-@pytest.mark.soak  # as above, but for the master that Spark starts by itself
+@pytest.mark.soak
 def test_the_lake_is_the_same_on_a_local_cluster(
     segments: Path, lake_here: dict[str, list[str]], tmp_path: Path
 ) -> None:
