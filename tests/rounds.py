@@ -6,4 +6,4 @@ import os
 ROUNDS = int(os.environ.get("KOHORT_FUZZ_EXAMPLES", "1"))
 
 # Frames of each kind that are sent in each version of each API: 24,000 are ten million in all.
-FRAMES = int(os.environ.get("KOHORT_FUZZ_FRAMES", "30"))
+FRAMES = int(os.environ.get("KOHORT_FUZZ_FRAMES", "20"))

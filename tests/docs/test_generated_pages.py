@@ -11,10 +11,12 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tool", ["generate_docs.py", "generate_messages.py"])
-def test_what_is_generated_is_up_to_date(tool: str) -> None:
+def test_what_is_generated_is_up_to_date() -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tools" / tool), "--check"], capture_output=True, text=True, check=False
+        [sys.executable, str(ROOT / "tools" / "generate_docs.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
