@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests wait a third of their time: three workers keep two cores busy, and take 5 minutes where two take 7. More would
 # starve Spark, which gives its Pythons ten seconds to start.
 WORKERS ?= 3
-PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10
 
 # Every tenth package that pip begins with, and the long silence while it unpacks them all.
 PROGRESS := awk '/^Collecting/ && ++n % 10 == 0 { print "      " n " packages"; fflush() } \
@@ -61,11 +61,9 @@ test: style ## lint, types, and all tests that need nothing beyond PyPI
 	$(PYTEST) tests -m "not interop and not soak" $(PARALLEL); tests=$$?; \
 	wait $$types; typed=$$?; cat .mypy_cache/said; exit $$((tests | typed))
 
-# Peers are fetched while the first tests run; a test that needs one waits for it. A fourth worker, since members
-# of groups wait for each other.
-interop: WORKERS = 4
+# Peers are fetched while the first tests run, which need none; a test that needs one waits for it.
 interop: $(READY) ## Java, Go, JavaScript clients and a real Kafka broker (fetched from Maven, npm, Go)
-	@mkdir -p .cache; $(BIN)/python -m tools.peers.fetch > .cache/fetched & fetching=$$!; \
+	@mkdir -p .cache; nice $(BIN)/python -m tools.peers.fetch > .cache/fetched & fetching=$$!; \
 	$(PYTEST) tests/interop tests/cli tests/clients tests/spark -m "interop and not soak" $(PARALLEL) \
 	  --timeout=480 -o faulthandler_timeout=600; tests=$$?; \
 	wait $$fetching; cat .cache/fetched; exit $$tests
