@@ -22,6 +22,7 @@ from kohort.groups.availability import Absence, answer_while, heartbeat_error_wh
 from kohort.groups.classic.state import member_bytes
 from kohort.groups.commands import (
     ComputeTarget,
+    ConsumerHeartbeat,
     Effect,
     ExpressionsResolved,
     GroupConfigured,
@@ -178,6 +179,13 @@ class GroupCoordinator:
             wrong = ErrorCode.NONE if absence is Absence.STOPPED else check_group_id(who[0])
             return wrong or heartbeat_error_while(absence)
         return shard.shard.heartbeat(who, generation, instance_id, self._clock.instant())
+
+    def quiet_heartbeat(self, command: ConsumerHeartbeat) -> int | None:
+        """The interval to the next heartbeat of a member of a consumer group, if this one needs no more."""
+        shard = self._groups.of(command.group_id)
+        if shard is None or shard.status is not Status.ACTIVE:
+            return None
+        return shard.shard.quiet_heartbeat(command, self._clock.instant())
 
     def has_memory_for(self, group_id: str, member_id: str, protocols: tuple[Protocol, ...]) -> bool:
         """Whether all groups together have room for a member that joins (again) with these protocols.

@@ -161,7 +161,8 @@ class SameRequest(SeenRequest[R]):
         return self._decide(self)
 
     def parts_of(self, reply: R) -> tuple[bytes, bytes] | None:
-        return self._last[1] if self._last is not None and self._last[0] == reply else None
+        last = self._last
+        return last[1] if last is not None and (last[0] is reply or last[0] == reply) else None
 
     def keep(self, reply: R, parts: tuple[bytes, bytes]) -> None:
         self._last = reply, parts

@@ -28,17 +28,31 @@ class DelayedHeartbeat(DelayedOperation[Outcome]):
 
 def arm_session(state: State, group_id: GroupId, member_id: MemberId, timeout_ms: int, now: Instant) -> None:
     """Start the session again; it replaces the one that ran."""
+    if extend_session(state, group_id, member_id, timeout_ms, now):
+        return
     deadline = Instant(now + timeout_ms)
     running = state.heartbeats.find((group_id, member_id))
     if isinstance(running, DelayedHeartbeat):
         running.timeout_ms = timeout_ms
-        if deadline >= running.scheduled:
-            running.deadline = deadline  # nearly always: all that a heartbeat costs
-        else:
-            state.heartbeats.postpone(running, deadline)
+        state.heartbeats.postpone(running, deadline)
     else:
         fresh = DelayedHeartbeat(group_id, member_id, timeout_ms)
         state.heartbeats.watch(fresh, ((group_id, member_id),), deadline)
+
+
+def extend_session(
+    state: State, group_id: GroupId, member_id: MemberId, timeout_ms: int, now: Instant
+) -> bool:
+    """Start a running session again; false, and nothing is done, if a timer has to be set for it.
+
+    Nearly always that is all that a heartbeat costs.
+    """
+    running = state.heartbeats.find((group_id, member_id))
+    if not isinstance(running, DelayedHeartbeat) or now + timeout_ms < running.scheduled:
+        return False
+    running.timeout_ms = timeout_ms
+    running.deadline = Instant(now + timeout_ms)
+    return True
 
 
 def cancel_session(state: State, group_id: GroupId, member_id: MemberId) -> None:

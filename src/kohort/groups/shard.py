@@ -29,7 +29,15 @@ from kohort.coordination.timers import TimingWheel
 from kohort.groups.availability import refuse_unstored
 from kohort.groups.classic.heartbeat import answer_heartbeat
 from kohort.groups.classic.state import Group
-from kohort.groups.commands import Command, GroupConfigured, Request, TopicsChanged, Unload
+from kohort.groups.commands import (
+    Command,
+    ConsumerHeartbeat,
+    GroupConfigured,
+    Request,
+    TopicsChanged,
+    Unload,
+)
+from kohort.groups.consumer.heartbeat import answer_quiet_heartbeat
 from kohort.groups.consumer.state import ConsumerGroup
 from kohort.groups.dispatch import dispatch
 from kohort.groups.fingerprint import fingerprint
@@ -102,6 +110,13 @@ class Shard:
     ) -> ErrorCode:
         """A heartbeat without command and outcome: it emits nothing and waits for nothing."""
         return answer_heartbeat(self.state, who, generation, instance_id, now)
+
+    def quiet_heartbeat(self, command: ConsumerHeartbeat, now: Instant) -> int | None:
+        """The same for a member of a consumer group: the interval to its next heartbeat.
+
+        ``None`` if there may be more to do: it is to be handled as a command then.
+        """
+        return answer_quiet_heartbeat(self.state, command, now)
 
     def unload(self, now: Now, refused: ErrorCode | None) -> Outcome:
         """Send away who waits in a group; replies that wait for the log are the runtime's to refuse."""

@@ -15,6 +15,7 @@ from tests.fault.arena import Arena, Peer
 
 from kohort.broker.commit_recognition import MOST_ROWS
 from kohort.broker.connection import BrokerConnection
+from kohort.broker.coordinator import GroupCoordinator
 from kohort.broker.dispatch import Dispatch
 from kohort.broker.features import GROUP_VERSION
 from kohort.broker.partition_runtime import Status
@@ -425,6 +426,20 @@ def test_what_was_seen_before_is_not_read_again(brokers: tuple[Arena, Arena]) ->
     assert read.count(ApiKey.HEARTBEAT) == 1
     assert read.count(ApiKey.CONSUMER_GROUP_HEARTBEAT) == 2
     assert read.count(ApiKey.OFFSET_COMMIT) == 2  # the second one shows that it comes again
+
+
+def test_a_heartbeat_with_no_news_is_no_command(brokers: tuple[Arena, Arena]) -> None:
+    asked: list[str] = []
+    ask = GroupCoordinator.ask
+
+    def count(coordinator: GroupCoordinator, group_id: str, *what: Any) -> object:  # noqa: ANN401
+        asked.append(group_id)
+        return ask(coordinator, group_id, *what)
+
+    group = f"group-{next(_groups)}"
+    with patch.object(GroupCoordinator, "ask", count):
+        play(brokers[0], group, [Said(0, beat(1, "m1", ""), 1, copies=20)])
+    assert asked.count(f"{group}-new") == 2  # it joins, and its first heartbeat is read
 
 
 def test_a_commit_of_very_many_rows_is_not_kept(brokers: tuple[Arena, Arena]) -> None:

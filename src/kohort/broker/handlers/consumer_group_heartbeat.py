@@ -16,6 +16,7 @@ from kohort.broker.expressions import wrong_with
 from kohort.broker.partition_runtime import then
 from kohort.broker.recognition import Grounds, SameRequest
 from kohort.groups.commands import ConsumerHeartbeat
+from kohort.groups.consumer.heartbeat import quiet_reply
 from kohort.groups.replies import ConsumerHeartbeatReply
 from kohort.groups.translation.consumer import ConsumerExtras, heartbeat_command, heartbeat_response
 from kohort.model.errors import ErrorCode
@@ -87,14 +88,23 @@ def remember(
         return None
     if not broker.features.has_consumer_groups:
         return None
-    ask, group = broker.coordinator.ask, request.group_id
+    coordinator, group = broker.coordinator, request.group_id
     extras = ConsumerExtras(principal=context.connection.principal)
 
     def command(reply_to: ReplyTo) -> ConsumerHeartbeat:
         return heartbeat_command(request, context, reply_to, extras)
 
+    quiet = command(ReplyTo(0))
+    last = quiet_reply(quiet, 0)
+
     def decide(waiter: SameRequest[ConsumerHeartbeatReply]) -> object:
-        return ask(group, command, waiter)
+        nonlocal last
+        interval = coordinator.quiet_heartbeat(quiet)
+        if interval is None:
+            return coordinator.ask(group, command, waiter)
+        if interval != last.heartbeat_interval_ms:
+            last = quiet_reply(quiet, interval)
+        return last
 
     return SameRequest(frame, grounds, decide, lambda reply: write(heartbeat_response(reply)))
 

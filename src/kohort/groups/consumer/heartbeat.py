@@ -22,9 +22,11 @@ from kohort.groups.consumer.update import FRESH, MemberUpdate, update_member
 from kohort.groups.events import DurableEvent
 from kohort.groups.outcome import Outcome
 from kohort.groups.replies import AssignedTopic, ConsumerHeartbeatReply
+from kohort.groups.sessions import extend_session
+from kohort.groups.state import State
 from kohort.groups.validate import UNCHANGED, check_consumer_heartbeat
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import MemberId
+from kohort.model.ids import Instant, MemberId
 
 
 class _Refusal(NamedTuple):
@@ -50,7 +52,45 @@ def consumer_heartbeat(command: ConsumerHeartbeat, out: Outcome) -> None:
         _beat(command, out)
 
 
+def answer_quiet_heartbeat(state: State, command: ConsumerHeartbeat, now: Instant) -> int | None:
+    """The heartbeat of a member that says nothing new and has no news to hear: it stays alive.
+
+    Returns the interval to its next one. ``None`` if there may be more to do; nothing is done then.
+    """
+    group_id, member_id = command.group_id, command.member_id
+    group = state.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup) or command.member_epoch <= JOINING:
+        return None
+    member = group.members.get(member_id)
+    if (
+        member is None
+        or command.member_epoch != member.current.member_epoch
+        or not member.current.is_reconciled(group.target_epoch)
+        or group.epoch != group.target_epoch
+        or group.seen_changes != state.topics.changes
+        or _details(group, member_id, member, command) is not member.details
+        or group.used_expressions()
+        or state.positions.of(group_id)
+    ):
+        return None
+    timeout = state.session_timeout_ms(group_id)
+    if not extend_session(state, group_id, member_id, timeout, now):
+        return None
+    return state.heartbeat_interval_ms(group_id)
+
+
+def quiet_reply(command: ConsumerHeartbeat, interval_ms: int) -> ConsumerHeartbeatReply:
+    """The answer to such a heartbeat."""
+    return ConsumerHeartbeatReply(
+        member_id=command.member_id, member_epoch=command.member_epoch, heartbeat_interval_ms=interval_ms
+    )
+
+
 def _beat(command: ConsumerHeartbeat, out: Outcome) -> None:
+    interval = answer_quiet_heartbeat(out.state, command, out.now.instant)
+    if interval is not None:
+        out.reply(command.reply_to, quiet_reply(command, interval))
+        return
     found = _find_group(command, out)
     if isinstance(found, _Refusal):
         _refuse(command, found, out)
