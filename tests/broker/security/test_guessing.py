@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from tests.broker.raw import Raw, Reply
-from tests.broker.security.secured import Login, RunningServer, serving
+from tests.broker.security.secured import USERS, Login, RunningServer, serving
 
 from kohort.model.errors import ErrorCode
-from kohort.security.scram import ScramMechanism
+from kohort.security.scram import ScramClient, ScramMechanism, salted_password
 
 SETTINGS = {
     "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN",
@@ -106,6 +106,26 @@ def test_no_time_tells_who_is_a_user(running: RunningServer, mechanism: str) -> 
 
 def _ms(quartiles: list[float]) -> str:
     return " ".join(f"{1_000 * one:.3f}" for one in quartiles)
+
+
+@pytest.mark.parametrize("mechanism", list(ScramMechanism))
+def test_messages_that_were_overheard_open_nothing_a_second_time(
+    running: RunningServer, mechanism: ScramMechanism
+) -> None:
+    address = running.address("SASL_PLAINTEXT")
+    client = ScramClient(mechanism, "alice", "clientnonce")
+    with Raw(address) as raw:
+        login = Login(raw)
+        login.handshake(mechanism.value)
+        client.challenge(login.token(client.first()).auth_bytes)
+        final = client.final(salted_password(mechanism, USERS["alice"], client.salt, client.iterations))
+        assert login.token(final).error_code == 0
+    with Raw(address) as raw:
+        login = Login(raw)
+        login.handshake(mechanism.value)
+        assert login.token(client.first()).error_code == 0
+        assert login.token(final).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert raw.is_closed()
 
 
 def test_the_sixth_wrong_password_waits_longer_and_another_address_does_not(
