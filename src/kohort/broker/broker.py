@@ -191,6 +191,6 @@ def _authorizer(settings: Settings, catalog: Catalog) -> Authorizer:
     )
     if not made.has_administrator and not is_open:
         logging.getLogger("kohort.authorizer").warning(
-            "nobody may change the rules of the authorizer: name a user, super.users=User:NAME"
+            "no user may change the rules of the authorizer: name one, super.users=User:NAME"
         )
     return made

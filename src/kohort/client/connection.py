@@ -238,6 +238,10 @@ class ClientConnection(asyncio.Protocol):
         security = self._options.security
         if self._replies == 0:
             if security is not None and security.uses_tls:
+                if security.has_certificate:
+                    return (
+                        "does the broker trust the authority of ssl_certfile, and is the certificate valid?"
+                    )
                 return "does the broker require a client certificate (ssl_certfile)?"
             return "is it a Kafka broker, and is this its plaintext listener? For TLS set security_protocol"
         if self._replies == 1 and (security is None or not security.uses_sasl):

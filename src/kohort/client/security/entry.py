@@ -225,6 +225,13 @@ class ClientSecurity:
         return self._context is not None
 
     @property
+    def has_certificate(self) -> bool:
+        """Whether there is one for the broker, or a context that may have one."""
+        settings = self.settings
+        own = (settings.ssl_certfile, settings.ssl_certdata, settings.ssl_context)
+        return any(each is not None for each in own)
+
+    @property
     def uses_sasl(self) -> bool:
         return self._credentials is not None
 
@@ -245,9 +252,7 @@ class ClientSecurity:
         of_tls = ssl.SSLError | ConnectionResetError | ConnectionAbortedError | BrokenPipeError
         if self._context is None or not isinstance(error, of_tls):
             return None
-        settings = self.settings
-        own = (settings.ssl_certfile, settings.ssl_certdata, settings.ssl_context)
-        return tls_error(error, address, has_certificate=any(each is not None for each in own))
+        return tls_error(error, address, has_certificate=self.has_certificate)
 
     async def log_in(self, peer: Peer) -> SaslSession | None:
         """A session, if the settings ask for one. Raises AuthenticationError."""
