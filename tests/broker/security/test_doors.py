@@ -72,7 +72,7 @@ def test_our_client_whose_certificate_is_missing_or_refused_says_so(
 ) -> None:
     (tmp_path / "foreign").mkdir()
     foreign = Certificates(tmp_path / "foreign", "another").issue("alice")
-    more = {"ssl_certfile": foreign} if certificate else {}
+    more: dict[str, Any] = {"ssl_certfile": foreign} if certificate else {}
     with (
         serving("SSL", settings=certificates.settings(ssl_client_auth="required")) as running,
         pytest.raises(KohortError) as refused,

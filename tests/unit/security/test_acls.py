@@ -1,6 +1,7 @@
 """ACLs against a reference that is slow and plain (security 4)."""
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -25,7 +26,7 @@ NAMES = ("*", "a", "ab", "abc", "b", "*x")
 OPERATIONS = (
     Operation.ALL, Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.ALTER_CONFIGS,
 )  # fmt: skip
-FIELDS = (  # of a rule
+FIELDS: tuple[Any, ...] = (  # of a rule
     (TOPIC, AclResourceType.GROUP),
     NAMES,
     (LITERAL, PREFIXED),
@@ -34,7 +35,7 @@ FIELDS = (  # of a rule
     OPERATIONS,
     (Permission.ALLOW, Permission.DENY),
 )
-ASKED = (  # of a question
+ASKED: tuple[Any, ...] = (  # of a question
     ("User:a", "User:b", "User:super"),
     ("1.1.1.1", "2.2.2.2"),
     (Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),

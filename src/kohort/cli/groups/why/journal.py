@@ -6,6 +6,7 @@ from kohort.client.cluster import ClusterClient
 from kohort.client.consumer import AsyncConsumer
 from kohort.client.errors import UnknownTopicError
 from kohort.client.fetching.chunk import ConsumerRecord
+from kohort.client.security.settings import SecurityOptions
 from kohort.model.errors import KohortError
 from kohort.model.ids import Partition
 from kohort.model.topics import JOURNAL, TopicPartition
@@ -44,7 +45,9 @@ async def read_story(cluster: ClusterClient, group_id: str, last: int) -> Excerp
     ``None`` if there is no journal.
     """
     options = cluster.options
-    security = {} if options.security is None else options.security.settings.security_arguments()
+    security: SecurityOptions = {}
+    if options.security is not None:
+        security = options.security.settings.security_arguments()
     async with AsyncConsumer(
         bootstrap_servers=",".join(map(str, cluster.bootstrap)),
         client_id=options.client_id,
