@@ -4,10 +4,7 @@ import logging
 import sys
 import time
 
-# Names come from outside (certificates, users): a line break in one must not begin a line of its own, and no
-# control character reaches a terminal.
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
-_VISIBLE = {**_CONTROL, **{ord(one): repr(one)[1:-1] for one in "\n\r\u2028\u2029"}}
+from kohort.primitives.strings import visible
 
 
 class HumanLines(logging.Formatter):
@@ -16,9 +13,7 @@ class HumanLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         name = record.name.removeprefix("kohort.")
-        message = record.getMessage()
-        if not message.isprintable():
-            message = message.translate(_VISIBLE)
+        message = visible(record.getMessage())
         text = f"{clock}.{int(record.msecs):03} {record.levelname:7} {name}: {message}"
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 

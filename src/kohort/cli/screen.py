@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
+from kohort.primitives.strings import visible
+
 Json = dict[str, object] | list[object]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -40,8 +42,8 @@ def is_terminal() -> bool:
 
 
 def say(text: str = "") -> None:
-    """One line of result."""
-    print(text)
+    """A line of result, or some."""
+    print(_visible_lines(text))
 
 
 def note(text: str) -> None:
@@ -49,7 +51,11 @@ def note(text: str) -> None:
     if sys.stderr.isatty():
         width = os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_WIDTH
         text = "\n".join(broken(line, width) for line in text.split("\n"))
-    print(text, file=sys.stderr)
+    print(_visible_lines(text), file=sys.stderr)
+
+
+def _visible_lines(text: str) -> str:
+    return text if text.isprintable() else "\n".join(map(visible, text.split("\n")))
 
 
 def broken(line: str, width: int) -> str:
@@ -78,6 +84,7 @@ def show_json_line(document: object) -> None:
 
 def show_table(table: TextTable, *, empty: str) -> None:
     """The table, or ``empty`` if it has no rows."""
+    table = TextTable(table.columns, [[visible(cell) for cell in row] for row in table.rows])
     if not table.rows:
         say(empty)
     elif is_terminal():
@@ -186,7 +193,7 @@ def _drawn_cell(cell: str, above: str, column: Column, width: int) -> str:
 
 def show_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
     """A heading, and the facts under it, name by name; further lines of a value stand under its first."""
-    facts = list(facts)
+    title, facts = visible(title), [(name, _visible_lines(value)) for name, value in facts]
     width = max((len(name) for name, _ in facts), default=0)
     facts = [(name, value.replace("\n", "\n" + " " * (width + 4))) for name, value in facts]
     if is_terminal():

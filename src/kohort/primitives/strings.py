@@ -1,6 +1,15 @@
-"""Text as Java sees it: UTF-16 code units, and the hash that places a group."""
+"""Text as Java sees it: UTF-16 code units, and the hash that places a group; text that is safe to show."""
 
+import re
 from functools import lru_cache
+
+# Control characters without the tab, separators of lines, and what turns the direction of writing.
+_UNSAFE = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """A name from outside as a log or a terminal may show it: it begins no line and moves no cursor."""
+    return text if text.isprintable() else _UNSAFE.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def java_hash(text: str) -> int:

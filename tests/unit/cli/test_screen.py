@@ -12,7 +12,9 @@ from kohort.cli.screen import (
     broken,
     column_widths,
     fitted,
+    note,
     plain_lines,
+    say,
     shortened,
     show_bytes,
     show_facts,
@@ -200,3 +202,23 @@ def test_json_is_one_line_in_a_pipe_and_indented_on_a_terminal(
 )
 def test_sizes_are_shown_as_people_say_them(size: int, text: str) -> None:
     assert show_bytes(size) == text
+
+
+UNSAFE = "a\nb\x1b[2J\x9b\u202ec\té"
+SAFE = r"a\nb\x1b[2J\x9b\u202ec" + "\té"
+
+
+@pytest.mark.parametrize("on_a_terminal", [False, True])
+def test_a_name_from_outside_begins_no_line_and_moves_no_cursor(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], on_a_terminal: bool
+) -> None:
+    monkeypatch.setattr("kohort.cli.screen.is_terminal", lambda: on_a_terminal)
+    show_table(TextTable([Column("group")], [[UNSAFE]]), empty="none")
+    show_facts("about", [("group", UNSAFE)])
+    say(UNSAFE.replace("\n", " "))
+    note(UNSAFE.replace("\n", " "))
+    shown = capsys.readouterr()
+    for text in (shown.out, shown.err):
+        assert not {"\x1b", "\x9b", "\u202e"} & set(text)
+    assert r"a\nb\x1b[2J" in shown.out
+    assert shown.err == SAFE.replace(r"\n", " ", 1) + "\n"

@@ -6,6 +6,7 @@ from textwrap import wrap
 
 from kohort.cli.screen import is_terminal, say
 from kohort.client.admin.results import GroupInfo
+from kohort.primitives.strings import visible
 from kohort.story.names import counted
 from kohort.story.rebalance import Story
 from kohort.story.text import INDENT, ShowTime, story_lines, unowned_line
@@ -61,6 +62,7 @@ def _moment(at: int) -> str:
 
 def _print(lines: Iterable[str]) -> None:
     """Lines that begin at the margin are headings; on a terminal they are bold, and lines are wrapped."""
+    lines = map(visible, lines)
     if not is_terminal():
         for line in lines:
             say(line)
