@@ -51,6 +51,9 @@ class ClusterOptions(NamedTuple):
     config: Path | None = None
     properties: Sequence[str] | None = None
 
+    def __repr__(self) -> str:
+        return f"ClusterOptions({self.bootstrap!r})"  # a property may be a password
+
 
 _OPTIONS = [
     inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
