@@ -71,20 +71,19 @@ def differences(script: str, kafka: dict[str, Plain], kohort: dict[str, Plain]) 
     """Every place where the answers of two brokers are not equal."""
     found = []
     for step in [*kafka, *(step for step in kohort if step not in kafka)]:
-        for path, one, other in places_that_differ("", kafka.get(step, ABSENT), kohort.get(step, ABSENT)):
+        for path, one, other in _walk("", kafka.get(step, ABSENT), kohort.get(step, ABSENT)):
             found.append(Difference(script, step, path, one, other))
     return found
 
 
-def places_that_differ(path: str, one: Plain, other: Plain) -> Iterator[tuple[str, Plain, Plain]]:
-    """Each path at which two plain values are not equal, and what is there."""
+def _walk(path: str, one: Plain, other: Plain) -> Iterator[tuple[str, Plain, Plain]]:
     if isinstance(one, dict) and isinstance(other, dict):
         for key in [*one, *(key for key in other if key not in one)]:
             inner = f"{path}.{key}" if path else str(key)
-            yield from places_that_differ(inner, one.get(key, ABSENT), other.get(key, ABSENT))
+            yield from _walk(inner, one.get(key, ABSENT), other.get(key, ABSENT))
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for index, (left, right) in enumerate(zip(one, other, strict=True)):
-            yield from places_that_differ(f"{path}[{index}]", left, right)
+            yield from _walk(f"{path}[{index}]", left, right)
     elif one != other:
         yield path, one, other
 

@@ -10,7 +10,6 @@ from tests.broker.exemplars import exemplar, versions
 from tests.broker.raw import Raw
 from tests.broker.security.test_acls import EVERY_RULE
 from tests.broker.security.test_needed_rights import NEEDED, codes_of, named_twice, rules_for
-from tests.interop.scripts.compare import places_that_differ
 from tests.interop.scripts.exchange import Reply
 from tests.interop.scripts.plain import Names, Plain, plain_answer
 from tests.interop.scripts.secured import (
@@ -353,9 +352,20 @@ def every_api(door: Door) -> Seen:
     return seen
 
 
+# What they answer to those who may ask differs for other reasons; test_scripts.py compares it. Deleted topics
+# come in random order, so that it tells nothing.
+DIFFERENT = frozenset(
+    {
+        ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.LIST_CONFIG_RESOURCES, ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.SHARE_GROUP_DESCRIBE, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE, ApiKey.UPDATE_FEATURES,
+    }
+)  # fmt: skip
+
+
 def exact_rights(door: Door) -> Seen:
-    """Security scenario 50. Each version of each API with what it needs: the whole reply is that of a super
-    user, but for fields that are the same on both brokers. (What a super user gets is compared elsewhere.)
+    """Security scenario 50. Each version of each API with what it needs: nothing is denied, and the whole
+    reply is compared.
     """
     seen: Seen = []
     made(door, "nowhere")
@@ -364,12 +374,9 @@ def exact_rights(door: Door) -> Seen:
     for key, rights in NEEDED.items():
         store(door, *rules_for(rights))
         for version in (version for one, version in versions() if one == key):
-            answers = []
-            for user in ("alice", "admin"):
-                with door.user(user) as raw:
-                    answers.append(whole(said(raw, sensible(key, topic_id), version), version))
-            differing = sorted({path for path, _, _ in places_that_differ("", *answers)})
-            seen += [(key.name, version, differing, denied_parts(answers[0]))]
+            with door.user("alice") as raw:
+                answer = whole(said(raw, sensible(key, topic_id), version), version)
+            seen += [(key.name, version, denied_parts(answer) if key in DIFFERENT else answer)]
         forget(door)
     return seen
 
