@@ -216,7 +216,13 @@ class AiokafkaMember:
         self._closing = True
         self._watcher.revoked(self.name, self._held)
         self._held = []
-        await self._consumer.stop()
+        try:
+            await self._consumer.stop()
+        except asyncio.CancelledError:
+            # Nobody cancels this: aiokafka 0.14 asks a task for its error that it has cancelled itself, when
+            # the coordinator goes away, and the rest of ``stop`` is left out.
+            await self._consumer._fetcher.close()
+            await self._consumer._client.close()
 
     def _listener(self) -> Untyped:
         def assigned(_listener: object, partitions: Iterable[Untyped]) -> None:
