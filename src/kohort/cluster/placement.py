@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import NamedTuple
+from heapq import heappop, heappush
 
 from kohort.cluster.lease import SessionId
 from kohort.cluster.view import ClusterSnapshot, PartitionId, PartitionKind, Placed, PlacedNode
 
 MOVES_AT_A_TIME = 5
 NEXT_RANK_AFTER_MS = 500  # an orphan that is not taken: after this by the node that ranks second, and so on
+_CHOSEN = 1 << 64  # above every hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,32 +94,43 @@ def _take_orphans(
     orphans = [each for each in load.units if load.view.leader_of(each) is None]
     load.make_room_for(orphans)
     mine = _part_of(load, me, orphans)
-    for each in sorted(orphans, key=lambda each: _rendezvous(each.partition_id, me), reverse=True):
-        is_mine = each.partition_id in mine
-        waited = orphaned_ms(each.partition_id)
-        rank = max(1, load.ranking(each).index(me))
-        is_abandoned = waited >= len(load.staying) * NEXT_RANK_AFTER_MS  # all others are full, or stuck
-        has_room = load.room(me) > 0 or each.assigned == me.node_id
-        if is_mine or (waited >= rank * NEXT_RANK_AFTER_MS and has_room) or is_abandoned:
-            moves.take.append(each.partition_id)
-            load.of[me.session] += 1
+    for each in sorted(orphans, key=lambda each: _claim(each, me), reverse=True):
+        if each.partition_id not in mine:
+            waited = orphaned_ms(each.partition_id)
+            is_abandoned = waited >= len(load.staying) * NEXT_RANK_AFTER_MS  # all others are full, or stuck
+            has_room = load.room(me) > 0 or each.assigned == me.node_id
+            if not is_abandoned and not (has_room and waited >= _patience(load, each, me)):
+                continue
+        moves.take.append(each.partition_id)
+        load.of[me.session] += 1
+
+
+def _patience(load: _Load, each: Placed, me: PlacedNode) -> int:
+    return NEXT_RANK_AFTER_MS * max(1, load.ranking(each).index(me))
 
 
 def _part_of(load: _Load, me: PlacedNode, orphans: list[Placed]) -> set[PartitionId]:
     """The orphans that this node takes: each goes to the node with the best claim that has room for it.
 
-    The best claim of all is settled first, so what others have taken already changes nothing for the rest.
+    A node that gets too many passes on the one that it has the least claim to. Which comes first does not
+    matter, and what others have taken already changes nothing for the rest.
     """
-    room = {node.session: load.room(node) for node in load.staying}
-    claims = [
-        (_claim(each, node), each.partition_id, node.session) for each in orphans for node in load.staying
-    ]
-    taker: dict[PartitionId, SessionId] = {}
-    for claim, partition_id, session in sorted(claims, reverse=True):
-        if partition_id not in taker and (room[session] > 0 or claim.is_assigned):
-            taker[partition_id] = session
-            room[session] -= 1
-    return {each for each, session in taker.items() if session == me.session}
+    chosen = Counter(each.assigned for each in orphans)
+    room = {node.session: max(load.room(node), chosen[node.node_id]) for node in load.staying}
+    parts: dict[SessionId, list[tuple[int, PartitionId]]] = {session: [] for session in room}
+    claims = {
+        each.partition_id: sorted((_claim(each, node), node.session) for node in load.staying)
+        for each in orphans
+    }
+    for partition_id in list(claims):
+        passed_on = partition_id
+        while claims[passed_on]:
+            claim, session = claims[passed_on].pop()
+            heappush(parts[session], (claim, passed_on))
+            if len(parts[session]) <= room[session]:
+                break
+            _, passed_on = heappop(parts[session])
+    return {partition_id for _, partition_id in parts[me.session]}
 
 
 def _give_assigned(load: _Load, me: PlacedNode, moves: Moves) -> None:
@@ -182,14 +194,9 @@ def _add_companions(view: ClusterSnapshot, me: SessionId, moves: Moves) -> None:
             moves.take.append(each.partition_id)
 
 
-class _Claim(NamedTuple):
-    is_assigned: bool
-    hash: int
-
-
-def _claim(each: Placed, node: PlacedNode) -> _Claim:
+def _claim(each: Placed, node: PlacedNode) -> int:
     """How much a node should lead a partition; no other partition matters here."""
-    return _Claim(node.node_id == each.assigned, _rendezvous(each.partition_id, node))
+    return _rendezvous(each.partition_id, node) + (_CHOSEN if node.node_id == each.assigned else 0)
 
 
 def _preference(each: Placed, receiver: PlacedNode, giver: PlacedNode) -> int:
