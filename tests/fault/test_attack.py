@@ -30,6 +30,10 @@ OTHERWISE = 350 * MB  # data that inflates to 64 MB, twice; large requests in wo
 CONFIGS = {**BUDGETS, "kohort.stalled.ms": 1_000, "group.initial.rebalance.delay.ms": 0}
 FRAMES = 12  # of each version of each API
 CROWD = 300
+ABOUT_TOPICS = (
+    ApiKey.DELETE_TOPICS,
+    ApiKey.CREATE_PARTITIONS,
+)  # they may end all groups
 logger = logging.getLogger("tests.attack")
 
 
@@ -82,7 +86,7 @@ def odd_frames(bootstrap: str, topic_id: bytes) -> None:
         whole = encode(exemplar(key, topic_id), version)
         for number in range(FRAMES):
             body = whole
-            if number % 2 and key is not ApiKey.DELETE_TOPICS:  # which may name __consumer_offsets
+            if number % 2 and key not in ABOUT_TOPICS:
                 request = decode(APIS[key].request_class, version, whole)
                 confuse(request, version, random, topic_id)
                 with suppress(EncodeError):
