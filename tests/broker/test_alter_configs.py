@@ -99,7 +99,6 @@ def test_brokers_can_be_altered_alone_or_all_together(raw: Raw, name: str) -> No
     [
         "node.id",
         "log.dirs",
-        "no.such.key",
         "offsets.topic.num.partitions",
         "group.initial.rebalance.delay.ms",
         "group.max.size",
@@ -110,9 +109,25 @@ def test_what_a_broker_reads_at_start_alone_cannot_be_altered(raw: Raw, key: str
     assert change(raw, (key, SET, "1"), kind=BROKER, name="1") == ErrorCode.INVALID_REQUEST
 
 
+def test_a_setting_that_is_not_known_is_stored_without_an_effect_and_logged(
+    restart: Restart, caplog: pytest.LogCaptureFixture
+) -> None:
+    raw = restart()
+    for name in ("", "1"):
+        assert change(raw, ("some.plugin.key", SET, "secret"), kind=BROKER, name=name) == 0
+        assert own(raw, BROKER, name) == {"some.plugin.key": None}
+    (line, *_) = [record.getMessage() for record in caplog.records if record.name == "kohort.configs"]
+    assert line == "altered broker settings that are not known and have no effect: some.plugin.key"
+    raw = restart()
+    assert own(raw, BROKER, "1") == {"some.plugin.key": None}
+    for name in ("", "1"):
+        assert change(raw, ("some.plugin.key", DELETE, None), kind=BROKER, name=name) == 0
+        assert own(raw, BROKER, name) == {}
+
+
 @pytest.mark.parametrize(("key", "value"), [("num.partitions", "0"), ("log.retention.ms", "x")])
 def test_values_of_a_broker_are_checked(raw: Raw, key: str, value: str) -> None:
-    assert change(raw, (key, SET, value), kind=BROKER, name="") == ErrorCode.INVALID_CONFIG
+    assert change(raw, (key, SET, value), kind=BROKER, name="") == ErrorCode.INVALID_REQUEST
 
 
 # All at once

@@ -1,11 +1,12 @@
 """Changing configs at run time: what both AlterConfigs APIs do once they know the new values."""
 
+import logging
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kohort.broker.config_values import check_topic_configs
-from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey, ConfigType
+from kohort.broker.configs import TOPIC_CONFIGS, ConfigKey, ConfigType, broker_config_to_alter
 from kohort.broker.group_configs import check_group_configs, key_of_group
 from kohort.log.catalog import CLUSTER_DEFAULT
 from kohort.model.errors import ErrorCode, RefusedError
@@ -13,6 +14,10 @@ from kohort.model.topics import is_legal_name, why_illegal
 
 if TYPE_CHECKING:
     from kohort.broker.broker import BrokerState
+
+logger = logging.getLogger("kohort.configs")
+
+_MOST_SHOWN = 5
 
 
 class ConfigResourceType(IntEnum):
@@ -59,12 +64,12 @@ def key_of(kind: ConfigResourceType, name: str) -> ConfigKey:
     """The declaration of a config that may be altered, or RefusedError."""
     if kind is ConfigResourceType.GROUP:
         return key_of_group(name)
-    key = (TOPIC_CONFIGS if kind is ConfigResourceType.TOPIC else BROKER_CONFIGS).get(name)
-    if key is None:
-        what = "topic" if kind is ConfigResourceType.TOPIC else "broker"
-        code = ErrorCode.INVALID_CONFIG if kind is ConfigResourceType.TOPIC else ErrorCode.INVALID_REQUEST
-        raise RefusedError(code, f"Unknown {what} config name: {name}")
-    if kind is ConfigResourceType.BROKER and not key.dynamic:
+    if kind is ConfigResourceType.TOPIC:
+        if name not in TOPIC_CONFIGS:
+            raise RefusedError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+        return TOPIC_CONFIGS[name]
+    key = broker_config_to_alter(name)
+    if not key.dynamic:
         raise RefusedError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: Set({name})")
     return key
 
@@ -98,10 +103,16 @@ async def replace(
         if not validate_only:
             await broker.catalog.set_group_configs(name, configs)
         return
+    unknown = []
     for config, value in configs.items():
-        if wrong := key_of(kind, config).check(value):
-            raise RefusedError(
-                ErrorCode.INVALID_CONFIG, f"Invalid value {value} for configuration {config}: {wrong}"
-            )
+        key = key_of(kind, config)
+        if wrong := key.check(value):
+            text = f"Invalid value {value} for configuration {config}: {wrong}"
+            raise RefusedError(ErrorCode.INVALID_REQUEST, text)  # of a topic: INVALID_CONFIG (KAFKA-13609)
+        if key.type is ConfigType.UNKNOWN and current(broker, kind, name).get(config) != value:
+            unknown.append(config)
     if not validate_only:
         await broker.catalog.set_broker_configs(name, configs)
+        if unknown:
+            shown = ", ".join(unknown[:_MOST_SHOWN]) + (" …" if len(unknown) > _MOST_SHOWN else "")
+            logger.warning("altered broker settings that are not known and have no effect: %s", shown)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigSource, ConfigType, find_broker_config
@@ -43,7 +44,15 @@ class ConfigValues:
             )
             if name in configs
         ]
+        if name not in BROKER_CONFIGS:
+            return found
         return [*found, ConfigValue(name, BROKER_CONFIGS[name].default, ConfigSource.DEFAULT)]
+
+    def unknown(self) -> list[str]:
+        """The broker configs that were altered at run time and are not known here."""
+        altered = self._catalog.broker_configs
+        of_this = altered.get(str(self._catalog.node_id), {}), altered.get(CLUSTER_DEFAULT, {})
+        return [name for name in dict.fromkeys(chain(*of_this)) if name not in BROKER_CONFIGS]
 
     def topic_synonyms(self, overrides: Mapping[str, str], name: str) -> list[ConfigValue]:
         """Every value a topic config has, the one in force first."""

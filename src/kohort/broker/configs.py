@@ -18,6 +18,7 @@ _LONGEST_TEXT = 32_767  # of a string on the wire in versions that are not flexi
 class ConfigType(IntEnum):
     """Codes of DescribeConfigs v3+."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -340,6 +341,8 @@ _SECURITY_CONFIGS = (
 )
 
 _LISTENER_PREFIX = "listener.name."
+# What a broker says of itself; Kafka reads it at its start alone.
+_OF_THE_START = {"broker.id", "node.id", "log.dir", "log.dirs", "listeners", "advertised.listeners"}
 
 
 def find_broker_config(name: str) -> ConfigKey | None:
@@ -352,6 +355,14 @@ def find_broker_config(name: str) -> ConfigKey | None:
             return LISTENER_CONFIGS[rest]
         rest = rest.partition(".")[2]
     return None
+
+
+def broker_config_to_alter(name: str) -> ConfigKey:
+    """The config of a name that is altered at run time: a plug-in may know one that we do not."""
+    known = find_broker_config(name)
+    if known is not None:
+        return known
+    return ConfigKey(name, ConfigType.UNKNOWN, "", lambda _text: None, dynamic=name not in _OF_THE_START)
 
 
 LISTENER_CONFIGS: dict[str, ConfigKey] = {

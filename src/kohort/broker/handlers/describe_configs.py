@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.config_changes import ConfigResourceType, check_resource
 from kohort.broker.config_values import ConfigValue
-from kohort.broker.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey, ConfigSource, ConfigType
+from kohort.broker.configs import (
+    BROKER_CONFIGS,
+    TOPIC_CONFIGS,
+    ConfigKey,
+    ConfigSource,
+    ConfigType,
+    broker_config_to_alter,
+)
 from kohort.broker.context import Context, Result
 from kohort.broker.group_configs import GROUP_CONFIGS, group_value
 from kohort.broker.heavy_work import Steps, WorkSlice
@@ -96,7 +103,7 @@ def _entries(
     request: DescribeConfigsRequest,
 ) -> list[DescribeConfigsResourceResult]:
     return [
-        _entry(key, values, request, read_only=not key.dynamic)
+        _entry(key, values, request, read_only=not key.dynamic or key.type is ConfigType.UNKNOWN)
         for key, values in _values(broker, kind, name)
         if not wanted or key.name in wanted
     ]
@@ -117,10 +124,13 @@ def _values(
             yield key, [group_value(broker.configs, own, key.name)]
     elif name == CLUSTER_DEFAULT:
         for config, value in broker.catalog.broker_configs.get(CLUSTER_DEFAULT, {}).items():
-            yield BROKER_CONFIGS[config], [ConfigValue(config, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)]
+            entry = ConfigValue(config, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+            yield broker_config_to_alter(config), [entry]
     else:
         for key in BROKER_CONFIGS.values():
             yield key, broker.configs.synonyms(key.name)
+        for config in broker.configs.unknown():
+            yield broker_config_to_alter(config), broker.configs.synonyms(config)
         for config, value in broker.identity().items():
             key = ConfigKey(config, ConfigType.STRING, value, lambda _text: None, dynamic=False)
             yield key, [ConfigValue(config, value, ConfigSource.STATIC_BROKER)]
@@ -130,7 +140,7 @@ def _entry(
     key: ConfigKey, values: list[ConfigValue], request: DescribeConfigsRequest, *, read_only: bool
 ) -> DescribeConfigsResourceResult:
     synonyms = values if request.include_synonyms else []
-    is_secret = key.type is ConfigType.PASSWORD
+    is_secret = key.type in (ConfigType.PASSWORD, ConfigType.UNKNOWN)  # an unknown one may be a secret
     return DescribeConfigsResourceResult(
         name=key.name,
         value=None if is_secret else values[0].value,
