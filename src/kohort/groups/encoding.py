@@ -41,7 +41,12 @@ def encode(events: Iterable[DurableEvent]) -> tuple[tuple[bytes, bytes | None], 
                 records += _offset_records(event)
             case OffsetsDeleted(group_id, partitions):
                 records += [
-                    (encode_key(OffsetCommitKey(group_id, *partition)), None) for partition in partitions
+                    (
+                        _key_beginning(group_id, topic)
+                        + partition.to_bytes(_PARTITION_SIZE, "big", signed=True),
+                        None,
+                    )
+                    for topic, partition in partitions
                 ]
             case GroupStored(group_id, image):
                 records.append((encode_key(GroupMetadataKey(group_id)), encode_value(_value(image))))

@@ -22,7 +22,7 @@ class Outcome(CommandOutcome[Event, ReplyBody]):
         super().__init__(state.positions, now)
         self.state = state
         self.fired: list[Fired] = []  # commands of timers, to be handled next
-        self._measured: tuple[tuple[DurableEvent, ...], tuple[KeyValue, ...]] | None = None
+        self._measured: dict[int, tuple[DurableEvent, tuple[KeyValue, ...]]] = {}
 
     def emit(self, event: Event) -> None:
         """Make an event true and collect it; a durable one goes to the log with this outcome."""
@@ -50,9 +50,8 @@ class Outcome(CommandOutcome[Event, ReplyBody]):
 
     def fits(self, *events: DurableEvent) -> bool:
         """Whether the log can take these events beside what is stored already; asked before ``emit``."""
-        records = encode(events)
-        if len(events) == 1:
-            self._measured = events, records
+        self._measured = {id(event): (event, encode((event,))) for event in events}
+        records = [record for _, some in self._measured.values() for record in some]
         return self.fits_with(records, self.state.settings.max_batch_bytes)
 
     def rests_on(self, group_id: GroupId) -> int:
@@ -60,6 +59,5 @@ class Outcome(CommandOutcome[Event, ReplyBody]):
         return self.state.positions.of(group_id)
 
     def _store(self, event: Any) -> None:  # noqa: ANN401 - a durable event, as ``emit`` has found
-        measured = self._measured
-        is_encoded = measured is not None and measured[0][0] is event
-        self.write(event.group_id, measured[1] if measured and is_encoded else encode((event,)))
+        _, records = self._measured.get(id(event)) or (event, encode((event,)))
+        self.write(event.group_id, records)
