@@ -47,6 +47,7 @@ SCRIPTS: Final[dict[str, Script]] = {
     "describe-configs": configs.describe_configs,
     "incremental-configs": configs.incremental_configs,
     "replaced-configs": configs.replaced_configs,
+    "broker-configs": configs.broker_configs,
     "describe-cluster": cluster.describe_cluster,
     "describe-partitions": cluster.describe_partitions,
     "log-dirs": cluster.log_dirs,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tests.interop.scripts.exchange import Answer, Exchange
-from tests.interop.scripts.setting import make_topic, wait_for_config
+from tests.interop.scripts.setting import ADMIN, make_topic, settle, wait_for_config
 from tests.interop.scripts.topics import node_id
 
 from kohort.wire.messages import alter_configs, incremental_alter_configs
@@ -37,12 +37,12 @@ def changing(
     return IncrementalAlterConfigsRequest(resources=[resource], validate_only=check)
 
 
-def replacing(name: str, check: bool = False, **values: str | None) -> AlterConfigsRequest:
+def replacing(name: str, kind: int = TOPIC, check: bool = False, **values: str | None) -> AlterConfigsRequest:
     entries = [
         alter_configs.AlterableConfig(name=key.replace("_", "."), value=value)
         for key, value in values.items()
     ]
-    resource = alter_configs.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=entries)
+    resource = alter_configs.AlterConfigsResource(resource_type=kind, resource_name=name, configs=entries)
     return AlterConfigsRequest(resources=[resource], validate_only=check)
 
 
@@ -133,3 +133,40 @@ def replaced_configs(x: Exchange) -> Steps:
     yield "unknown topic", x.get(replacing("script.none", retention_ms="5"), 2)
     yield "nothing named", x.get(replacing(name), 2)
     wait_for_config(x, name, "max.message.bytes", "1048588")
+
+
+def broker_configs(x: Exchange) -> Steps:
+    """Settings that a broker does not know, and those that it reads at its start."""
+    unknown, known = "script.no.such.setting", "log.cleaner.delete.retention.ms"
+    for name in ("", str(node_id(x))):
+        who = "one broker" if name else "all brokers"
+        own = describing(name, kind=BROKER, keys=[unknown, known], synonyms=True)
+
+        def settled(*changes: Change, name: str = name) -> Answer:
+            return x.get(changing(name, *changes, kind=BROKER), 1)
+
+        yield f"{who}: check", x.get(changing(name, (unknown, SET, "1"), kind=BROKER, check=True), 1)
+        yield f"{who}: set", settled((unknown, SET, "1"), (known, SET, "77"))
+        wait_for_setting(x, name, known, "77")
+        yield f"{who}: described", x.get(own, 4)
+        yield f"{who}: append", settled((unknown, APPEND, "2"))
+        yield f"{who}: null", settled((unknown, SET, None))
+        yield f"{who}: a setting of the start", settled((unknown, SET, "2"), ("log.dirs", SET, "x"))
+        yield f"{who}: a value that is wrong", settled((unknown, SET, "2"), (known, SET, "x"))
+        yield f"{who}: deleted", settled((unknown, DELETE, None), (known, DELETE, None))
+        wait_for_setting(x, name, known, None if not name else "86400000")
+        yield f"{who}: nothing is left", x.get(own, 4)
+    one = str(node_id(x))
+    yield "one broker: replaced", x.get(replacing(one, BROKER, script_no_such_setting="3"), 2)
+    yield "one broker: replaced by nothing", x.get(replacing(one, BROKER), 2)
+
+
+def wait_for_setting(x: Exchange, name: str, setting: str, value: str | None) -> None:
+    """Until a setting of brokers has this value; None: until it is not set."""
+
+    def has_value() -> bool:
+        request = describing(name, kind=BROKER, keys=[setting])
+        found = x.ask(request, 4, on=ADMIN).results[0].configs
+        return bool(found[0].value == value) if found else value is None
+
+    settle(f"{name or 'all brokers'}: {setting}={value}", has_value)
