@@ -15,6 +15,10 @@ from kohort.wire.apis import ApiKey
 IN_GROUPS = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 PRODUCE_VERSION = 12
 MEMBER_ID_SINCE = 4  # a JoinGroup without a member id is refused from this version on
+REFUSED = (
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL,  # one name again and again
+    ErrorCode.GROUP_MAX_SIZE_REACHED,  # other members have all the room there is
+)
 
 
 class Attack(NamedTuple):
@@ -55,10 +59,9 @@ class Attack(NamedTuple):
             assert version >= MEMBER_ID_SINCE
             join.member_id = joined.member_id
             joined = raw.send(join, version)
-        is_refused = joined.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # one name again and again
-        assert is_refused or joined.error_code == 0, joined
-        if is_refused:
+        if joined.error_code in REFUSED:
             return
+        assert joined.error_code == 0, joined
         for sync_version, sync in self._of(ApiKey.SYNC_GROUP, topic_id):
             sync.group_id, sync.member_id, sync.group_instance_id = group, joined.member_id, None
             sync.generation_id = joined.generation_id
