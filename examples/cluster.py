@@ -33,7 +33,7 @@ CONFIGS = {"offsets.topic.num.partitions": 12, "group.initial.rebalance.delay.ms
 HELP = "type: kill N, pause N, resume N, stop N, start N, add, crash, quit"
 
 
-class Work:
+class ClusterWork:
     """A producer and two consumers on threads of their own, and what they have seen."""
 
     def __init__(self, bootstrap: str) -> None:
@@ -77,10 +77,10 @@ class Work:
                     self.consumed.update(record.value or b"" for record in records)
 
 
-class Stage:
+class ClusterStage:
     """The cluster, the work on it, and the commands of the person who watches."""
 
-    def __init__(self, cluster: Cluster, url: str, work: Work) -> None:
+    def __init__(self, cluster: Cluster, url: str, work: ClusterWork) -> None:
         self._cluster = cluster
         self._database = Database.parse(url)
         self._work = work
@@ -158,8 +158,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with ExitStack() as stack:
             cluster = stack.enter_context(Cluster(options.nodes, configs=CONFIGS))
             cluster.create_topic(TOPIC, partitions=PARTITIONS)
-            work = stack.enter_context(Work(cluster.bootstrap))
-            watch(Stage(cluster, cluster.postgres.url, work), options.commands.split(";"))
+            work = stack.enter_context(ClusterWork(cluster.bootstrap))
+            watch(ClusterStage(cluster, cluster.postgres.url, work), options.commands.split(";"))
     except KohortError as error:
         print(f"kohort: error: {error}", file=sys.stderr)
         return 1
@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def watch(stage: Stage, commands: Sequence[str]) -> None:
+def watch(stage: ClusterStage, commands: Sequence[str]) -> None:
     """Show the cluster until ``quit`` or the end of the input."""
     typed: queue.SimpleQueue[str] = queue.SimpleQueue()
     for command in commands:

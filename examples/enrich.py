@@ -24,7 +24,7 @@ CUSTOMER = "city string"
 
 
 @dataclass(frozen=True)
-class Topics:
+class EnrichTopics:
     """Where records come from and go to."""
 
     bootstrap: str
@@ -53,7 +53,7 @@ def enriched(orders: "DataFrame", customers: "DataFrame") -> "DataFrame":
     return joined.select(f.col("customer").alias("key"), f.to_json(f.struct("*")).alias("value"))
 
 
-def start(spark: "SparkSession", topics: Topics, checkpoint: str, *, once: bool) -> "StreamingQuery":
+def start(spark: "SparkSession", topics: EnrichTopics, checkpoint: str, *, once: bool) -> "StreamingQuery":
     """The running query."""
     brokers = {"kafka.bootstrap.servers": topics.bootstrap}
     orders = spark.readStream.format("kohort").options(
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--bootstrap", default="127.0.0.1:9092", metavar="HOST:PORT")
     parser.add_argument("--once", action="store_true")
     given = parser.parse_args(arguments)
-    topics = Topics(given.bootstrap, given.orders, given.customers, given.to)
+    topics = EnrichTopics(given.bootstrap, given.orders, given.customers, given.to)
     start(kohort.spark.session("enrich"), topics, given.checkpoint, once=given.once).awaitTermination()
 
 

@@ -25,7 +25,7 @@ PYTHON = ".venv/bin/python"
 REPORT = Path(".cache/ci-report.json").absolute()  # tests change the directory
 
 
-class Report(TypedDict):
+class CiReport(TypedDict):
     """What a run of pytest says about itself when it ends."""
 
     exit_status: int
@@ -33,7 +33,7 @@ class Report(TypedDict):
     broken: list[str]  # files that cannot be collected, tests during which a worker died
 
 
-def reason_to_fail(report: Report | None) -> str | None:
+def reason_to_fail(report: CiReport | None) -> str | None:
     """Why failed tests do not get a second chance; None: they get one."""
     if report is None:
         return "no test has run to its end"
@@ -56,7 +56,7 @@ def main(command: list[str]) -> int:
     status = subprocess.run([*command, "PYTEST_PLUGINS_OF_CI=-p tools.ci"], check=False).returncode
     if status == 0:
         return 0
-    report: Report | None = json.loads(REPORT.read_text()) if REPORT.exists() else None
+    report: CiReport | None = json.loads(REPORT.read_text()) if REPORT.exists() else None
     reason = reason_to_fail(report)
     if report is None or reason is not None:
         print(f"CI: failed: {reason}", flush=True)
@@ -101,7 +101,7 @@ def pytest_sessionfinish(exitstatus: int) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         return
     REPORT.parent.mkdir(exist_ok=True)
-    REPORT.write_text(json.dumps(Report(exit_status=exitstatus, failed=[*_failed], broken=[*_broken])))
+    REPORT.write_text(json.dumps(CiReport(exit_status=exitstatus, failed=[*_failed], broken=[*_broken])))
 
 
 if __name__ == "__main__":

@@ -9,15 +9,15 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from examples.demo.stage import Pace, Stage, new_console
+from examples.demo.stage import Stage, TourPace, new_console
 from examples.demo.tour import Tour
 
 from kohort.model.errors import KohortError
 
 HELD, NOT_HELD, BROKEN, INTERRUPTED = 0, 1, 2, 130
 REPORT = "demo-report.html"
-PACE = Pace(reading=1.0, per_second=60, session_ms=6_000)
-FAST = Pace(reading=0.0, per_second=100, session_ms=2_000)
+PACE = TourPace(reading=1.0, per_second=60, session_ms=6_000)
+FAST = TourPace(reading=0.0, per_second=100, session_ms=2_000)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-async def _go(pace: Pace, root: Path, page: Path) -> int:
+async def _go(pace: TourPace, root: Path, page: Path) -> int:
     stage = Stage(new_console(), pace)
     with stage.listening():
         return HELD if await Tour(stage, root, page).go() else NOT_HELD

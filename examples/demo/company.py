@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from examples.demo.ledger import Done, Ledger
+from examples.demo.ledger import Done, OrderLedger
 
 from kohort.model.errors import KohortError
 
@@ -40,10 +40,10 @@ class MemberSettings:
     protocol: str = "classic"
 
 
-class Member:
+class DemoMember:
     """The parent's end of one process."""
 
-    def __init__(self, name: str, library: str, colour: str, ledger: Ledger) -> None:
+    def __init__(self, name: str, library: str, colour: str, ledger: OrderLedger) -> None:
         self.name = name
         self.library = library
         self.colour = colour
@@ -160,13 +160,13 @@ class Company:
 
     def __init__(self, place: MemberSettings) -> None:
         self.place = place
-        self.ledger = Ledger()
-        self.members: dict[str, Member] = {}
+        self.ledger = OrderLedger()
+        self.members: dict[str, DemoMember] = {}
 
-    async def hire(self, name: str, library: str) -> Member:
+    async def hire(self, name: str, library: str) -> DemoMember:
         """A new member: its process is started, and joins when it is ready."""
         colour = COLOURS[len(self.members) % len(COLOURS)]
-        member = self.members[name] = Member(name, library, colour, self.ledger)
+        member = self.members[name] = DemoMember(name, library, colour, self.ledger)
         await member.start(self.place)
         return member
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from examples.demo.company import Member
+from examples.demo.company import DemoMember
 from examples.demo.stage import Stage
 
 from kohort.model.errors import KohortError
@@ -13,7 +13,7 @@ REBALANCES = (
 )
 
 
-async def show_history(stage: Stage, spark: Member, bootstrap: str, lake: Path, page: Path) -> None:
+async def show_history(stage: Stage, spark: DemoMember, bootstrap: str, lake: Path, page: Path) -> None:
     """Fill a lake from the broker, ask it about the rebalances, and write the report to ``page``."""
     stage.chapter(
         "All that has happened, as a page",

@@ -13,7 +13,7 @@ class Done(NamedTuple):
     order: int
 
 
-class Verdict(NamedTuple):
+class OrderVerdict(NamedTuple):
     """``repeated`` counts how often an order was processed that was processed before."""
 
     written: int
@@ -27,7 +27,7 @@ class Verdict(NamedTuple):
         return not self.missing and not self.unknown
 
 
-class Ledger:
+class OrderLedger:
     """All members report here, in the order in which their reports arrive."""
 
     def __init__(self) -> None:
@@ -41,10 +41,10 @@ class Ledger:
             self.repeated[member] += done.order in self._seen
             self._seen[done.order] += 1
 
-    def verdict(self, written: int) -> Verdict:
+    def verdict(self, written: int) -> OrderVerdict:
         """Against the orders 0 up to ``written``."""
         wanted = range(written)
-        return Verdict(
+        return OrderVerdict(
             written,
             missing=tuple(number for number in wanted if number not in self._seen),
             unknown=tuple(sorted(number for number in self._seen if number not in wanted)),
@@ -52,7 +52,7 @@ class Ledger:
         )
 
 
-def in_words(verdict: Verdict) -> str:
+def in_words(verdict: OrderVerdict) -> str:
     """What came out, for people; between backticks what matters most."""
     missing = f"{len(verdict.missing):,} missing" if verdict.missing else "none missing"
     if verdict.repeated:

@@ -36,7 +36,7 @@ class TooSlowError(KohortError):
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class TourPace:
     """How fast the tour goes. ``reading`` stretches the time to read; 0 leaves none."""
 
     reading: float
@@ -48,7 +48,7 @@ class Pace:
 class Stage:
     """What a person sees. On a terminal, any key ends the time to read."""
 
-    def __init__(self, console: Console, pace: Pace) -> None:
+    def __init__(self, console: Console, pace: TourPace) -> None:
         self.console = console
         self.pace = pace
         self._chapters = 0

@@ -4,9 +4,9 @@ import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from examples.demo.company import Company, Member, MemberSettings
+from examples.demo.company import Company, DemoMember, MemberSettings
 from examples.demo.history import show_history
-from examples.demo.ledger import Verdict, in_words
+from examples.demo.ledger import OrderVerdict, in_words
 from examples.demo.new_protocol import new_protocol
 from examples.demo.orders import Shop
 from examples.demo.stage import Stage, Watcher
@@ -38,7 +38,7 @@ class Tour:
         self._company: Company
         self._shop: Shop
         self._watcher: Watcher
-        self._spark: Member
+        self._spark: DemoMember
 
     async def go(self) -> bool:
         """The whole tour; whether every order was processed, and archived once."""
@@ -167,7 +167,7 @@ class Tour:
         await self._run("groups", "why", GROUP, "--last", "2")
         await self._stage.read(20)
 
-    async def _all_leave(self) -> Verdict:
+    async def _all_leave(self) -> OrderVerdict:
         self._stage.chapter(
             "Was every order processed?",
             """All members leave: the Spark job is drained (it finishes its batch, commits, goes), the
@@ -185,7 +185,7 @@ class Tour:
             if member is not self._spark and not member.is_gone:
                 await member.leave()
 
-    def _show_ledger(self, verdict: Verdict) -> None:
+    def _show_ledger(self, verdict: OrderVerdict) -> None:
         ledger = self._company.ledger
         table = Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False)
         for title in ("member", "library"):
@@ -231,7 +231,7 @@ class Tour:
     async def _run(self, *command: str) -> None:
         await self._stage.run(self._broker.bootstrap, *command)
 
-    def _conclude(self, verdict: Verdict, archived: int) -> bool:
+    def _conclude(self, verdict: OrderVerdict, archived: int) -> bool:
         is_archived = archived == verdict.written
         holds = verdict.holds and is_archived
         lines = Text.assemble(

@@ -20,7 +20,7 @@ _BAR = 20  # characters of the longest bar
 _STABLE = {"Stable": "bold green", "Empty": "dim"}
 
 
-class PartitionView(NamedTuple):
+class SharedPartition(NamedTuple):
     """One partition: whose it is, what is committed, where it ends."""
 
     number: int
@@ -39,7 +39,7 @@ class GroupView:
 
     state: str
     members: tuple[str, ...]
-    partitions: tuple[PartitionView, ...]
+    partitions: tuple[SharedPartition, ...]
     type: str = "classic"
 
     @property
@@ -78,7 +78,7 @@ async def look(admin: kohort.AsyncAdmin, group: str, topic: str, partitions: int
         end = ends[where]
         known = committed.get(where)
         views.append(
-            PartitionView(
+            SharedPartition(
                 where.partition,
                 owners.get(where),
                 max(0, known.offset) if known is not None else 0,

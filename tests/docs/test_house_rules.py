@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PROGRAMS = ("src", "examples", "tools", "benchmarks")
 MOST_LINES = 500  # a file is one idea; from 400 lines on look twice
 
 
@@ -52,9 +53,9 @@ def test_no_file_names_a_place_on_a_machine_or_a_package_registry() -> None:
 
 def test_a_class_name_means_one_thing() -> None:
     homes: dict[str, list[str]] = {}
-    for path in tracked("src/kohort/*.py"):
-        if path.parent.name == "messages":  # the protocol's own names
-            continue
+    for path in (path for folder in ("src", "examples", "tools") for path in tracked(f"{folder}/*.py")):
+        if path.parent.name == "messages" or path.parent.name.startswith("pyspark_"):
+            continue  # the protocol's own names; the one that Spark looks for
         for name in re.findall(r"^class ([A-Za-z]\w*)", path.read_text(), re.MULTILINE):
             homes.setdefault(name, []).append(str(path.relative_to(ROOT)))
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
@@ -78,9 +79,7 @@ def test_a_class_name_can_be_searched_for() -> None:
 
 
 def test_code_and_pages_are_plain_english() -> None:
-    code = [
-        path for folder in ("src", "examples", "tools", "benchmarks") for path in tracked(f"{folder}/*.py")
-    ]
+    code = [path for folder in PROGRAMS for path in tracked(f"{folder}/*.py")]
     found = [
         f"{path.relative_to(ROOT)}:{number}: {match[0]}"
         for path in [*code, *tracked("*.md")]

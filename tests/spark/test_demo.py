@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from examples.demo import company as company_module
-from examples.demo.company import Company, Member, MemberDiedError, MemberSettings
-from examples.demo.ledger import Done, Ledger, in_words
+from examples.demo.company import Company, DemoMember, MemberDiedError, MemberSettings
+from examples.demo.ledger import Done, OrderLedger, in_words
 from examples.demo.orders import GOODS, orders
 from examples.demo.tour import NEXT
-from examples.demo.view import GroupView, PartitionView, draw, line
+from examples.demo.view import GroupView, SharedPartition, draw, line
 from rich.console import Console
 from tests.spark.test_submit import without_java
 
@@ -27,7 +27,7 @@ def done(*numbers: int) -> list[Done]:
 
 
 def test_the_verdict_holds_when_every_order_was_processed_at_least_once() -> None:
-    ledger = Ledger()
+    ledger = OrderLedger()
     ledger.note("a", done(0, 1))
     ledger.note("b", done(1, 2, 3))
     verdict = ledger.verdict(written=4)
@@ -38,7 +38,7 @@ def test_the_verdict_holds_when_every_order_was_processed_at_least_once() -> Non
 
 
 def test_an_order_that_nobody_processed_is_missing() -> None:
-    ledger = Ledger()
+    ledger = OrderLedger()
     ledger.note("a", done(0, 2, 2))
     verdict = ledger.verdict(written=4)
     assert verdict.missing == (1, 3)
@@ -47,7 +47,7 @@ def test_an_order_that_nobody_processed_is_missing() -> None:
 
 
 def test_an_order_that_nobody_wrote_breaks_the_verdict() -> None:
-    ledger = Ledger()
+    ledger = OrderLedger()
     ledger.note("a", done(0, 7))
     verdict = ledger.verdict(written=1)
     assert verdict.unknown == (7,)
@@ -73,7 +73,11 @@ def test_orders_are_the_same_every_time_and_keep_all_partitions_busy() -> None:
 VIEW = GroupView(
     "Stable",
     ("till-1", "spark"),
-    (PartitionView(0, "spark", 5, 9), PartitionView(1, "till-1", 7, 7), PartitionView(2, "till-1", 0, 30)),
+    (
+        SharedPartition(0, "spark", 5, 9),
+        SharedPartition(1, "till-1", 7, 7),
+        SharedPartition(2, "till-1", 0, 30),
+    ),
 )
 
 
@@ -81,7 +85,7 @@ def test_a_group_is_shared_when_its_members_have_all_partitions_between_them() -
     assert VIEW.is_shared_by("till-1", "spark")
     assert not VIEW.is_shared_by("till-1")
     assert not VIEW.is_shared_by("till-1", "spark", "till-2")
-    nobody = GroupView("Stable", VIEW.members, (*VIEW.partitions, PartitionView(3, None, 0, 0)))
+    nobody = GroupView("Stable", VIEW.members, (*VIEW.partitions, SharedPartition(3, None, 0, 0)))
     assert not nobody.is_shared_by("till-1", "spark")
     assert not GroupView("PreparingRebalance", VIEW.members, VIEW.partitions).is_shared_by("till-1", "spark")
 
@@ -94,7 +98,7 @@ def test_a_group_is_told_in_one_line() -> None:
 def test_the_picture_shows_members_and_lag(tmp_path: Path) -> None:
     company = Company(MemberSettings("127.0.0.1:1", "orders", "order-desk", 6_000, tmp_path))
     for name, library in (("till-1", "kafka-python"), ("till-2", "confluent-kafka"), ("spark", "Spark")):
-        company.members[name] = Member(name, library, "green", company.ledger)
+        company.members[name] = DemoMember(name, library, "green", company.ledger)
     company.ledger.note("till-2", done(1))
     drawn = io.StringIO()
     Console(file=drawn, width=80).print(draw(VIEW, company, written=46))

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.connection import BrokerConnection, Buffers, Parked
-from kohort.broker.sasl_mechanisms import Exchange, LoginError
+from kohort.broker.sasl_mechanisms import LoginError, SaslExchange
 from kohort.broker.sasl_mechanisms import Step as LoginStep
 from kohort.codec.compiled import decode_request, encode
 from kohort.codec.schema import Message
@@ -69,7 +69,7 @@ class Gate:
         self._sasl = sasl
         self._state = _State.FIRST
         self._mechanism = ""
-        self._exchange: Exchange | None = None
+        self._exchange: SaslExchange | None = None
         self._raw = False  # tokens without a header: the peer's handshake was version 0
         self._principal = ""  # once it is known
         self._expires_at: int | None = None

@@ -49,7 +49,7 @@ class Step(NamedTuple):
     note: str = ""  # for the log
 
 
-class Exchange(Protocol):
+class SaslExchange(Protocol):
     """One log-in. ``evaluate`` takes the client's tokens one after another; raises LoginError."""
 
     def evaluate(self, token: bytes) -> Step | Awaitable[Step]: ...

@@ -5,7 +5,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kohort.broker.login_limits import FailedLogins, HalfOpen
-from kohort.broker.sasl_mechanisms import OAUTHBEARER, PLAIN, SCRAM, Exchange, PlainExchange, ScramExchange
+from kohort.broker.sasl_mechanisms import (
+    OAUTHBEARER,
+    PLAIN,
+    SCRAM,
+    PlainExchange,
+    SaslExchange,
+    ScramExchange,
+)
 from kohort.model.errors import KohortError
 from kohort.security.jaas import parse_jaas
 from kohort.security.listeners import find_setting, split_list
@@ -41,7 +48,7 @@ class SaslSettings:
         delay_ms = _number(settings, name, "connection.failed.authentication.delay.ms", 100)
         self.failed = FailedLogins(delay_ms / 1_000)
 
-    def exchange(self, mechanism: str, broker: "BrokerState") -> Exchange:
+    def exchange(self, mechanism: str, broker: "BrokerState") -> SaslExchange:
         """A new log-in."""
         if mechanism == PLAIN:
             return PlainExchange(broker.users, self.fixed_users)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools.ci import Report, reason_to_fail
+from tools.ci import CiReport, reason_to_fail
 
 TOOL = Path(__file__).parents[3] / "tools" / "ci.py"
 FLAKY = """
@@ -27,8 +27,8 @@ types:
 """
 
 
-def report(failed: int = 0, exit_status: int = 1, *broken: str) -> Report:
-    return Report(
+def report(failed: int = 0, exit_status: int = 1, *broken: str) -> CiReport:
+    return CiReport(
         exit_status=exit_status, failed=[f"test_{number}" for number in range(failed)], broken=list(broken)
     )
 
@@ -49,7 +49,7 @@ def test_up_to_three_failed_tests_get_a_second_chance(failed: int) -> None:
         (report(0, 0), "status 0"),  # types fail, tests pass
     ],
 )
-def test_everything_else_gets_none(found: Report | None, reason: str) -> None:
+def test_everything_else_gets_none(found: CiReport | None, reason: str) -> None:
     said = reason_to_fail(found)
     assert said is not None
     assert reason in said

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kohort.client.addresses import Address
 from kohort.client.errors import ConnectError, SettingError, TlsError
-from kohort.client.security.sasl import Credentials, Peer, SaslSession
+from kohort.client.security.sasl import Credentials, SaslPeer, SaslSession
 from kohort.client.security.settings import SecuritySettings
 from kohort.model.errors import KohortError
 from kohort.security.ciphers import openssl_ciphers
@@ -254,7 +254,7 @@ class ClientSecurity:
             return None
         return tls_error(error, address, has_certificate=self.has_certificate)
 
-    async def log_in(self, peer: Peer) -> SaslSession | None:
+    async def log_in(self, peer: SaslPeer) -> SaslSession | None:
         """A session, if the settings ask for one. Raises AuthenticationError."""
         if self._credentials is None:
             return None

@@ -208,7 +208,7 @@ _PATIENCE_SECONDS = 30.0  # of a new log-in, the source of its token included
 _CACHED = 64
 
 
-class Peer(Protocol):
+class SaslPeer(Protocol):
     """A connection as the log-in needs it."""
 
     @property
@@ -231,7 +231,7 @@ class Credentials:
         self._tokens = TokenSource(settings) if self.mechanism == OAUTHBEARER else None
         self._salted: dict[tuple[str, bytes, int], bytes] = {}
 
-    async def log_in(self, peer: Peer) -> int:
+    async def log_in(self, peer: SaslPeer) -> int:
         """Returns the session's lifetime in ms, 0 for no end. Raises AuthenticationError."""
         initial = None if self._tokens is None else await self._bearer()  # before the broker waits for it
         shaken = await peer.exchange(SaslHandshakeRequest(mechanism=self.mechanism), SaslHandshakeResponse)
@@ -248,7 +248,7 @@ class Credentials:
         assert secret is not None
         return secret.reveal()
 
-    def _check_handshake(self, peer: Peer, reply: SaslHandshakeResponse) -> None:
+    def _check_handshake(self, peer: SaslPeer, reply: SaslHandshakeResponse) -> None:
         if reply.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             offered = ", ".join(reply.mechanisms) or "none"
             raise AuthenticationError(
@@ -265,7 +265,7 @@ class Credentials:
                 f"{peer.address} refuses the SASL handshake: {code_name(reply.error_code)}"
             )
 
-    async def _send(self, peer: Peer, token: bytes) -> SaslAuthenticateResponse:
+    async def _send(self, peer: SaslPeer, token: bytes) -> SaslAuthenticateResponse:
         reply = await peer.exchange(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse)
         if reply.error_code:
             user = self._settings.sasl_plain_username
@@ -277,7 +277,7 @@ class Credentials:
             )
         return reply
 
-    async def _log_in_with_scram(self, peer: Peer) -> int:
+    async def _log_in_with_scram(self, peer: SaslPeer) -> int:
         mechanism = ScramMechanism(self.mechanism)
         client = ScramClient(mechanism, self._settings.sasl_plain_username or "", secrets.token_urlsafe(24))
         try:
@@ -309,7 +309,7 @@ class Credentials:
         pairs = "".join(f"{key}={value}\x01" for key, value in extensions.items())
         return f"n,,\x01auth=Bearer {token}\x01{pairs}\x01".encode()
 
-    async def _log_in_with_token(self, peer: Peer, initial: bytes) -> int:
+    async def _log_in_with_token(self, peer: SaslPeer, initial: bytes) -> int:
         reply = await self._send(peer, initial)
         if reply.auth_bytes:  # a refusal: RFC 7628 wants one more byte, and the broker says why again
             status = _status(reply.auth_bytes)
@@ -339,7 +339,7 @@ def _seen(renewal: "asyncio.Task[None]") -> None:
 class SaslSession:
     """The log-in of one connection. Requests call ``ready`` before they are written."""
 
-    def __init__(self, credentials: Credentials, peer: Peer) -> None:
+    def __init__(self, credentials: Credentials, peer: SaslPeer) -> None:
         self._credentials = credentials
         self._peer = peer
         self._turn = asyncio.Lock()
