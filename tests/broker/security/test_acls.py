@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from tests.broker.asking import append, batch, create, metadata, produce, produce_request
 from tests.broker.exemplars import exemplar, versions
-from tests.broker.grouping import heartbeat_request
 from tests.broker.raw import Raw, Reply
 from tests.broker.security.secured import USERS, Login, RunningServer, serving
 
@@ -445,15 +444,3 @@ def test_an_expression_gets_only_the_topics_that_its_member_may_describe(cluster
                 ),
             )
     assert [topic.topic_id for topic in reply.assignment.topic_partitions] == [cluster.topic_id]
-
-
-def test_a_heartbeat_without_the_right_is_refused_however_often_it_is_sent(cluster: Cluster) -> None:
-    beat = heartbeat_request("x", 1)
-    with cluster.user("alice") as alice:
-        replies = [alice.send(beat, 4).error_code for _ in range(3)]
-        cluster.allow(Operation.READ, kind=GROUP, name="g")
-        replies += [alice.send(beat, 4).error_code for _ in range(2)]
-        cluster.allow(Operation.READ, kind=GROUP, name="g", permission=Permission.DENY)
-        replies += [alice.send(beat, 4).error_code for _ in range(2)]
-    refused = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    assert [code == refused for code in replies] == [True, True, True, False, False, True, True]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 from tests.broker.exemplars import exemplar
-from tests.broker.grouping import find
+from tests.broker.grouping import find, heartbeat_request
 from tests.broker.raw import Raw
 from tests.broker.security.test_acls import (
     CLUSTER,
@@ -23,7 +23,8 @@ from tests.broker.security.test_acls import (
 
 from kohort.broker.handlers import SERVED
 from kohort.codec.schema import Message
-from kohort.security.acls import AclResourceType, Operation
+from kohort.model.errors import ErrorCode
+from kohort.security.acls import AclResourceType, Operation, Permission
 from kohort.wire.apis import ApiKey
 from kohort.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from kohort.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -152,3 +153,15 @@ def test_what_is_named_twice_is_refused_for_that_before_a_right_is_missed(locked
         "delete topics by both": [42],
         "delete topics by all": [42, 42],
     }
+
+
+def test_a_heartbeat_without_the_right_is_refused_however_often_it_is_sent(cluster: Cluster) -> None:
+    beat = heartbeat_request("x", 1)
+    with cluster.user("alice") as alice:
+        replies = [alice.send(beat, 4).error_code for _ in range(3)]
+        cluster.allow(Operation.READ, kind=GROUP, name="g")
+        replies += [alice.send(beat, 4).error_code for _ in range(2)]
+        cluster.allow(Operation.READ, kind=GROUP, name="g", permission=Permission.DENY)
+        replies += [alice.send(beat, 4).error_code for _ in range(2)]
+    refused = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert [code == refused for code in replies] == [True, True, True, False, False, True, True]

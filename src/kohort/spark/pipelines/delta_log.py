@@ -70,7 +70,7 @@ class Snapshot:
 
 
 class DeltaLog:
-    """The log of one table. Whoever changes it holds the lock of what it follows."""
+    """The log of one table. What changes it holds the lock of what it follows."""
 
     def __init__(
         self, files: FileTree, table: str, look: "Callable[[FileTree, str], Footer] | None" = None
