@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
@@ -40,7 +40,6 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no prog
 PATIENCE = ClientOptions(client_id="kohort-cli", connect_timeout_ms=5_000, api_timeout_ms=10_000)
 
 _Name = TypeVar("_Name", bound=str)
-_P = ParamSpec("_P")
 Command = Callable[[AsyncAdmin], Coroutine[None, None, int]]
 
 
@@ -65,7 +64,7 @@ _OPTIONS = [
 ]
 
 
-def on_cluster(command: Callable[Concatenate[ClusterOptions, _P], None]) -> Callable[..., None]:
+def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command --bootstrap, --command-config and -X; they are its first argument."""
 
     @wraps(command)
@@ -75,7 +74,7 @@ def on_cluster(command: Callable[Concatenate[ClusterOptions, _P], None]) -> Call
         properties: list[str] | None,
         **own: Any,  # noqa: ANN401 - what the command takes
     ) -> None:
-        command(ClusterOptions(bootstrap, command_config, properties), **own)  # type: ignore[call-arg]  # Typer checks
+        command(ClusterOptions(bootstrap, command_config, properties), **own)
 
     _, *own = inspect.signature(command).parameters.values()
     before_json = next((at for at, one in enumerate(own) if one.name == "as_json"), len(own))
