@@ -29,5 +29,5 @@ def test_a_node_is_killed_and_started_while_the_work_goes_on(
 def test_a_killed_node_is_dead_when_its_lease_is_over(is_alive: bool, shown: str) -> None:
     nodes: Any = SimpleNamespace(node=lambda _number: SimpleNamespace(is_running=False))
     found: Any = SimpleNamespace(nodes=[SimpleNamespace(node_id=2, is_alive=is_alive)])
-    stage = cluster.Stage(nodes, "postgresql://host/database", nodes)
+    stage = cluster.ClusterStage(nodes, "postgresql://host/database", nodes)
     assert stage._state(2, found).plain == shown

@@ -74,7 +74,7 @@ def test_words_are_counted_and_a_second_run_adds_what_is_new(
 def test_orders_are_joined_with_the_newest_record_of_their_customer(
     spark: "SparkSession", kohort: Kohort, tmp_path: Path
 ) -> None:
-    topics = enrich.Topics(kohort.bootstrap, kohort.topic(), kohort.topic(partitions=2), kohort.topic())
+    topics = enrich.EnrichTopics(kohort.bootstrap, kohort.topic(), kohort.topic(partitions=2), kohort.topic())
 
     def order(number: int, customer: str) -> Keyed:
         return None, json.dumps({"order": number, "customer": customer, "total": 9.5}).encode()
