@@ -1,7 +1,7 @@
 """Pictures of a lake: rows in, a description of a chart (Vega-Lite) out. Pure; ``report`` draws them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 Row = Mapping[str, Any]
@@ -15,6 +15,8 @@ _ROW_HEIGHT: Final = 22
 _MOST_ROWS: Final = 40
 _LABELS: Final = 24  # as many numbers as fit side by side
 _GREY: Final = "#8c959f"
+COMMIT_MINUTES: Final = 10
+_OF_GROUP: Final = "slice(datum.label, indexof(datum.label, ' / ') + 3)"  # colours tell groups apart
 
 
 class Theme(NamedTuple):
@@ -170,6 +172,7 @@ def members(sessions: Sequence[Row]) -> Chart:
                 "field": "member",
                 "type": "nominal",
                 "title": None,
+                "axis": {"labelExpr": _OF_GROUP},
                 "sort": {"field": "joined", "op": "min"},
             },
             "x": _TIME | {"field": "joined"},
@@ -192,17 +195,17 @@ def _side_by_side(sessions: Sequence[Row]) -> Iterator[Row]:
 
 
 def commits(counts: Sequence[Row]) -> Chart:
-    """How many offsets each group committed, by stretches of time."""
+    """How many offsets each group committed, in each ten minutes."""
+    windows = [
+        {**one, "until": (_moment(one["at"]) + timedelta(minutes=COMMIT_MINUTES)).isoformat()}
+        for one in counts
+    ]
     return {
-        "data": {"values": list(counts)},
+        "data": {"values": windows},
         "mark": "rect",
         "encoding": {
-            "x": {
-                "field": "at",
-                "type": "ordinal",
-                "timeUnit": "utcyearmonthdatehoursminutes",
-                "title": None,
-            },
+            "x": _TIME | {"field": "at"},
+            "x2": {"field": "until"},
             "y": {"field": "group_id", "type": "nominal", "title": None},
             "color": {
                 "field": "commits",
@@ -281,6 +284,9 @@ def dressed(chart: Chart, theme: Theme, width: int) -> Chart:
             "font": "system-ui, sans-serif",
             "view": {"stroke": theme.line},
             "axis": axis,
+            "axisTemporal": {"tickCount": 4 if is_narrow else 10},
+            "axisYQuantitative": {"titlePadding": 14},
+            "axisXQuantitative": {"tickCount": 5 if is_narrow else 10},
             "legend": legend,
         },
     }

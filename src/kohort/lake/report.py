@@ -43,8 +43,9 @@ _QUESTIONS: Final = {
     "members": f"""select group_id, concat(group_id, ' / ', coalesce(client_id, member_id)) as member, joined,
         coalesce(left, (select max(ts) from records)) as left, reason, rebalances
         from member_sessions order by joined desc limit {_MOST}""",
-    "commits": """select group_id, window(commit_ts, '10 minutes').start as at, count(*) as commits
-        from offset_commits where not tombstone group by all order by at desc limit 2000""",
+    "commits": f"""select group_id, window(commit_ts, '{pictures.COMMIT_MINUTES} minutes').start as at,
+        count(*) as commits from offset_commits where not tombstone
+        group by all order by at desc limit {_MOST}""",
     "expiry": """select group_id, topic, count(*) as partitions, min(expires) as first, max(expires) as last,
         min_by(rule, expires) as rule, min(counts_from) as counts_from, max(retention_ms) as retention_ms
         from offset_expiry where expires is not null group by group_id, topic order by first limit 200""",
@@ -158,18 +159,26 @@ def table(title: str, rows: Rows) -> str:
     """The rows under their title."""
     if not rows:
         return f"<h2>{escape(title)}</h2><p>None.</p>"
-    heads = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
-    body = "".join("<tr>" + "".join(_td(_cell(value)) for value in row.values()) + "</tr>" for row in rows)
+    heads = "".join(
+        f"<th{_kind(next((row[name] for row in rows if row[name] is not None), None))}>{escape(name)}</th>"
+        for name in rows[0]
+    )
+    body = "".join("<tr>" + "".join(map(_td, row.values())) + "</tr>" for row in rows)
     return (
         f'<h2>{escape(title)}</h2><div class="scroll"><table><thead><tr>{heads}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 
 
-def _td(text: str) -> str:
-    """A sentence has room for some words in a line, also on a narrow screen."""
-    kind = ' class="long"' if len(text) > _LONG else ""
-    return f"<td{kind}>{escape(text)}</td>"
+def _td(value: object) -> str:
+    return f"<td{_kind(value)}>{escape(_cell(value))}</td>"
+
+
+def _kind(value: object) -> str:
+    """Numbers stand under each other; a sentence has room for some words in a line, everywhere."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return ' class="number"'
+    return ' class="long"' if len(_cell(value)) > _LONG else ""
 
 
 def _cell(value: object) -> str:
@@ -191,8 +200,10 @@ h2 { margin-top: 2rem; border-bottom: 1px solid var(--line) }
 figure { margin: 0 } figure svg { max-width: 100%; height: auto; overflow: visible }
 .dark, .narrow { display: none }
 .scroll { overflow-x: auto } table { border-collapse: collapse; font-size: 14px }
-th, td { text-align: left; padding: .3rem .7rem; border-bottom: 1px solid var(--line); vertical-align: top }
-td.long { min-width: 15rem }
+th, td { text-align: left; padding: .3rem .7rem; border-bottom: 1px solid var(--line); vertical-align: top;
+  white-space: nowrap }
+.number { text-align: right }
+.long { min-width: 15rem; white-space: normal }
 @media (max-width: 700px) { .wide { display: none } .light.narrow { display: block } }
 @media (prefers-color-scheme: dark) {
   :root { --text: #e6edf3; --back: #0d1117; --line: #3d444d }
