@@ -282,7 +282,7 @@ def _source(
         if not equals or not name.startswith("kafka."):
             raise refuse(f"--option: cannot understand {name!r}", "write it as kafka.NAME=VALUE")
         named[name] = value
-    path = Path(text)
+    path = directory(text) if text.startswith("file:") else Path(text)
     is_path = path.exists() or "/" in text
     if is_path and not path.is_dir():
         raise refuse(

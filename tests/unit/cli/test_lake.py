@@ -9,7 +9,7 @@ from kohort.cli.app import command_line
 from kohort.cli.command_config import security_properties
 from kohort.cli.lake import _source
 from kohort.cli.running import FAILED, OK, USAGE
-from kohort.lake.landing import SourceCluster
+from kohort.lake.landing import Files, SourceCluster
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,10 @@ def test_iceberg_is_refused_with_what_to_do_instead(
     told = result.stderr + capsys.readouterr().err
     assert "no metadata of Iceberg" in told
     assert "add_files" in told
+
+
+def test_segments_may_be_named_as_a_file_url(tmp_path: Path) -> None:
+    assert _source(tmp_path.as_uri(), None, dict)() == Files(tmp_path)
 
 
 def test_a_cluster_is_read_with_the_settings_of_a_file_and_of_x(tmp_path: Path) -> None:
