@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kohort.lake.pictures import generations, lag, members, phases
-from kohort.lake.report import page, picture, summary
+from kohort.lake.pictures import commits, generations, lag, members, phases
+from kohort.lake.report import page, picture, summary, table
 
 T = "2026-01-01T00:0{}:00+00:00"
 
@@ -176,6 +176,20 @@ def test_times_of_the_day_are_written_as_in_the_tables() -> None:
     drawn = picture("Lag", "lag", lag, came)
     assert "15:00" in drawn
     assert "03:00" not in drawn
+
+
+def test_a_pause_between_commits_is_a_gap_in_the_picture() -> None:
+    chart = commits(rows()["commits"])
+    (window,) = chart["data"]["values"]
+    assert (window["at"], window["until"]) == (T.format(0), "2026-01-01T00:10:00+00:00")
+    assert chart["encoding"]["x"]["type"] == "temporal"
+
+
+def test_numbers_of_a_table_stand_under_each_other_and_sentences_may_wrap() -> None:
+    made = table("Lag", [{"group": "billing", "lag": None}, {"group": "x" * 50, "lag": 7}])
+    assert '<th>group</th><th class="number">lag</th>' in made
+    assert '<td class="number">7</td>' in made
+    assert f'<td class="long">{"x" * 50}</td>' in made
 
 
 def test_a_lake_without_rows_has_a_page() -> None:
