@@ -174,7 +174,15 @@ def parse_offsets(option: str, text: str) -> Offsets:
             f"{option} cannot be {text!r}",
             hint='expected for example {"topicA": {"0": 23, "1": -1}, "topicB": {"0": -2}}',
         )
+    for where, offset in parsed.items():
+        check_range(f"{option}: {offset} of {where}", offset)
     return parsed
+
+
+def check_range(what: str, number: int) -> None:
+    """Raises OptionError for a number that no offset, time or size can be."""
+    if not -(1 << 63) <= number < 1 << 63:
+        raise OptionError(f"{what} is beyond the 64 bits of Kafka's numbers", hint="check its digits")
 
 
 def parse_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:

@@ -25,6 +25,7 @@ from kohort.spark.offsets import (
     SubscribePattern,
     SubscribeTo,
     Topics,
+    check_range,
     parse_offsets,
     parse_partitions,
     show,
@@ -219,9 +220,11 @@ class _Given:
     def integer(self, name: str, *, default: int) -> int:
         text = self._values.get(name, str(default))
         try:
-            return int(text)
+            number = int(text)
         except ValueError:
             raise OptionError(f"{name} cannot be {text!r}", hint="it is a whole number") from None
+        check_range(f"{name}: {number}", number)
+        return number
 
     def count(self, name: str) -> int | None:
         """A number of something, at least one; None if it was not given."""
