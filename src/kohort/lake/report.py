@@ -183,6 +183,10 @@ def _kind(value: object) -> str:
 
 def _cell(value: object) -> str:
     """A time without its zone and its fractions; the page says which zone it is."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:,}"
     text = "" if value is None else str(value)
     return f"{text[:10]} {text[11:19]}" if _TIME.fullmatch(text) else text
 

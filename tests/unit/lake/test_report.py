@@ -186,9 +186,9 @@ def test_a_pause_between_commits_is_a_gap_in_the_picture() -> None:
 
 
 def test_numbers_of_a_table_stand_under_each_other_and_sentences_may_wrap() -> None:
-    made = table("Lag", [{"group": "billing", "lag": None}, {"group": "x" * 50, "lag": 7}])
+    made = table("Lag", [{"group": "billing", "lag": None}, {"group": "x" * 50, "lag": 7_000}])
     assert '<th>group</th><th class="number">lag</th>' in made
-    assert '<td class="number">7</td>' in made
+    assert '<td class="number">7,000</td>' in made
     assert f'<td class="long">{"x" * 50}</td>' in made
 
 
