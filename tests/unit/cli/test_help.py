@@ -78,6 +78,7 @@ COMMANDS = {
             "--instance",
             "--master",
             "--memory",
+            "--format",
         ),
         *SHARED,
     },
@@ -87,7 +88,8 @@ COMMANDS = {
     "pipeline replay-bad": {"--to", "--evolve", "--registry", "--json", "--help"},
     "pipeline sql": {"--to", "--max", "--json", "--help"},
     "lake": {"--help"},
-    "lake backfill": {"--from", "--to", "--samples", "--option", "--master", "--memory", *SHARED} - BROKERS,
+    "lake backfill": {"--from", "--to", "--samples", "--option", "--master", "--memory", "--format", *SHARED}
+    - BROKERS,
     "lake run": {
         *{
             "--from",
@@ -98,6 +100,7 @@ COMMANDS = {
             "--option",
             "--master",
             "--memory",
+            "--format",
             *SHARED,
         }
         - BROKERS
