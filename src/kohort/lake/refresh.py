@@ -6,12 +6,15 @@ snapshots and lag are added to. Rebalances, sessions and findings, which are few
 groups in which something happened. A rebuild is one refresh without a carry, so both give the same rows.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 from kohort.lake import schemas, tables
 from kohort.lake.manifest import Manifest
@@ -19,10 +22,9 @@ from kohort.lake.store import LOAD, Lake, no_rows, with_load, write_dated
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
-RULES: Final = 3
-"""Change it when a rule behind a derived table changes: lakes then make their tables again."""
+RULES: Final = 4
+"""Change it when a rule behind a derived table or the carry changes: lakes then make their tables again."""
 
 FEW: Final = 100_000
 """Rows that land between two refreshes, up to which Spark's preparations cost more than its work."""
@@ -75,14 +77,17 @@ class _Refresh:
 
     def run(self, rebuild: bool) -> None:
         records = self._fresh(schemas.RECORDS).unionByName(self._carry.records)
-        commits = self._added(schemas.OFFSET_COMMITS, tables.offset_commits(records))
-        snapshots = self._added(
-            schemas.GROUP_SNAPSHOTS,
-            tables.group_snapshots(records, self._manifest.names, self._manifest.refreshed),
+        made = tables.group_snapshots(records, self._manifest.names, self._manifest.refreshed)
+        commits, snapshots = _together(
+            lambda: self._added(schemas.OFFSET_COMMITS, tables.offset_commits(records)),
+            lambda: self._added(schemas.GROUP_SNAPSHOTS, made),
         )
-        self._leave("records", tables.undecided(records).unionByName(tables.of_groups(records)))
-        self._lag(commits, snapshots)
-        touched = self._rebalances(snapshots, rebuild)
+        carried = tables.undecided(records).unionByName(tables.of_groups(records))
+        touched, unnamed, _ = _together(
+            lambda: self._rebalances(snapshots, rebuild),
+            lambda: self._unnamed(snapshots),
+            lambda: self._lag(commits, snapshots, carried),
+        )
         after = replace(
             self._manifest,
             step=self._step,
@@ -91,12 +96,13 @@ class _Refresh:
             rules=RULES,
             judged_partitions=self._manifest.partitions,
             is_out_of_order=False,
-            unnamed=sorted({*self._manifest.unnamed, *self._unnamed(snapshots)}),
+            unnamed=sorted({*self._manifest.unnamed, *unnamed}),
         )
         replaced = [table.name for table in (schemas.DERIVED if rebuild else _REPLACED if touched else ())]
         self._lake.commit(self._manifest, after, replaced=replaced)
 
-    def _lag(self, commits: "DataFrame", snapshots: "DataFrame") -> None:
+    def _lag(self, commits: "DataFrame", snapshots: "DataFrame", records: "DataFrame") -> None:
+        """Add samples and verdicts; leave what the next refresh begins with, these ``records``, too."""
         carry = self._carry
         known = commits.unionByName(carry.positions)
         history = snapshots.unionByName(carry.snapshots)
@@ -106,10 +112,13 @@ class _Refresh:
         ):
             self._add(schemas.LAG_SAMPLES, verdicts.where("is_new"))
             self._add(schemas.LAG_STATUS, tables.lag_status(verdicts))
-            self._leave("samples", tables.samples_carry(verdicts))
-            self._leave("ends", tables.ends_carry(timed))
-        self._leave("positions", tables.positions(known))
-        self._leave("snapshots", tables.newest_snapshots(history))
+            self._leave(
+                records=records,
+                positions=tables.positions(known),
+                snapshots=tables.newest_snapshots(history),
+                ends=tables.ends_carry(timed),
+                samples=tables.samples_carry(verdicts),
+            )
 
     def _rebalances(self, snapshots: "DataFrame", rebuild: bool) -> bool:
         """Derive rebalances, sessions and findings of the touched groups again; False if there are none."""
@@ -157,8 +166,11 @@ class _Refresh:
         self._add(table, frame)
         return self._lake.staged(self._spark, table, self._step)
 
-    def _leave(self, name: str, frame: "DataFrame") -> None:
-        frame.coalesce(1).write.parquet(str(self._lake.stage_carry(name, self._step)))
+    def _leave(self, **frames: "DataFrame") -> None:
+        """Write all of these in one job: rows of one table, each with its columns in a column of its own."""
+        rows = [frame.select(f.struct(*frame.columns).alias(name)) for name, frame in frames.items()]
+        united = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), rows)
+        united.coalesce(1).write.parquet(str(self._lake.stage_carry(self._step)))
 
     def _unnamed(self, snapshots: "DataFrame") -> list[str]:
         """Topics of consumer groups that the snapshots have under their ids."""
@@ -185,6 +197,12 @@ def _set(spark: "SparkSession", conf: Mapping[str, str]) -> "Iterator[None]":
                 spark.conf.set(name, known)
 
 
+def _together(*steps: Callable[[], Any]) -> list[Any]:
+    """Run these at the same time: one is planned while the tasks of another run. Their results, in order."""
+    with ThreadPoolExecutor(len(steps)) as threads:
+        return [step.result() for step in [threads.submit(step) for step in steps]]
+
+
 @contextmanager
 def _once(frame: "DataFrame") -> "Iterator[DataFrame]":
     """The frame, made once however many tables are made of it."""
@@ -209,6 +227,8 @@ def _read_carry(spark: "SparkSession", lake: Lake, manifest: Manifest) -> _Carry
     }
     if not manifest.carry:
         return _Carry(*(no_rows(spark, kind) for kind in kinds.values()))
-    return _Carry(
-        *(spark.read.schema(kind).parquet(str(lake.carried(manifest, name))) for name, kind in kinds.items())
-    )
+    whole = StructType()
+    for name, kind in kinds.items():
+        whole.add(name, StructType.fromDDL(kind) if isinstance(kind, str) else kind)
+    rows = spark.read.schema(whole).parquet(str(lake.carried(manifest)))
+    return _Carry(*(rows.where(f.col(name).isNotNull()).select(f"{name}.*") for name in kinds))

@@ -154,9 +154,9 @@ class Lake:
         """Where the rows of a step are written first."""
         return self._staging / f"{step:08d}" / table
 
-    def stage_carry(self, name: str, step: int) -> Path:
+    def stage_carry(self, step: int) -> Path:
         """Where a step writes what the next refresh begins with."""
-        return self.stage(_CARRY, step) / name
+        return self.stage(_CARRY, step)
 
     def merge(self, spark: "SparkSession") -> None:
         """Make few large parts of many small ones: each row is written again once for each level."""
@@ -202,9 +202,9 @@ class Lake:
             return no_rows(spark, with_load(table))
         return spark.read.schema(with_load(table)).parquet(str(path)).select(*with_load(table).names)
 
-    def carried(self, manifest: Manifest, name: str) -> Path:
+    def carried(self, manifest: Manifest) -> Path:
         """The rows that the last refresh left for the next."""
-        return self._carry / f"{manifest.carry:08d}" / name
+        return self._carry / f"{manifest.carry:08d}"
 
     def views(self, spark: "SparkSession") -> None:
         """Offer every table and view to SQL under its name, all as of one step."""

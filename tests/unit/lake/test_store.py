@@ -56,7 +56,7 @@ def test_what_a_refresh_replaces_stays_for_its_readers_until_the_next(tmp_path: 
     lake, everything = Lake(tmp_path / "lake"), [table.name for table in LANDED]
 
     def refreshed(step: int) -> Manifest:
-        lake.stage_carry("samples", step).mkdir(parents=True)
+        lake.stage_carry(step).mkdir(parents=True)
         return replace(stage(lake, step), carry=step)
 
     with lake.writing():
@@ -226,7 +226,7 @@ def test_a_lake_of_delta_shows_its_readers_one_step_and_what_is_replaced_goes_wi
     lake = Lake(tmp_path / "lake")
     with lake.writing(is_delta=True):
         first = lake.commit(lake.manifest(), replace(stage(lake, 1), is_delta=True))
-        lake.stage_carry("samples", 2).mkdir(parents=True)
+        lake.stage_carry(2).mkdir(parents=True)
         lake.commit(first, replace(stage(lake, 2), carry=2, is_delta=True), replaced=["records"])
         assert in_log(lake) == {"records/part=00000002-0/date=2026-01-01/rows.parquet"}
         assert len(in_log(lake, "journal")) == 2
