@@ -167,9 +167,10 @@ class PeerProcess:
 
 @contextmanager
 def started(
-    client: Client | Librdkafka, bootstrap: str, steps: str, *, alone: bool = False, **options: object
+    client: Client | Librdkafka, bootstrap: str, steps: str, **options: object
 ) -> Iterator[PeerProcess]:
     """A client doing ``steps``; stopped when the block ends. One that is to die must be ``alone``."""
+    alone = bool(options.pop("alone", False))  # no option of the client
     program = client.start(
         [bootstrap, steps, *(f"{name}={value}" for name, value in options.items())], alone=alone
     )
