@@ -17,7 +17,7 @@ OPEN = {"allow.everyone.if.no.acl.found": "true"}
 
 
 def test_everyone_may_use_what_has_no_rule_if_the_setting_says_so() -> None:
-    """Security scenario 48. A rule about a name ends that, for all users and operations."""
+    """Security scenario 48. A rule about a name ends that, for all users. Kafka 4.2 says the same."""
     with serving("SASL_PLAINTEXT", settings=SETTINGS | OPEN) as running:
         cluster = Cluster(running)
         with cluster.user("alice") as alice, cluster.user("bob") as bob:

@@ -346,7 +346,7 @@ def every_api(door: Door) -> Seen:
             with door.user("alice") as raw:
                 answer = whole(said(raw, sensible(key, topic_id), version), version)
             seen += [(level, key.name, version, sorted(denied_parts(answer)))]
-            if level == "nothing":
+            if level == "nothing" and key is not ApiKey.DELETE_TOPICS:  # Kafka shuffles its answers
                 seen += [(key.name, version, answer)]
         forget(door)
     return seen
