@@ -172,6 +172,7 @@ def failover_tables(kills: int) -> list[Table]:
         cluster.create_topic("failover")
         producing = stack.enter_context(_producing(cluster.bootstrap, "failover"))
         committing = stack.enter_context(_committing(cluster.bootstrap, "failover", "failover"))
+        committing.until_begun()  # now there are coordinators
         for _ in range(kills):
             doomed = cluster.leader("failover")
             cluster.move_coordinator("failover", to=doomed)
