@@ -113,11 +113,15 @@ class PeerProcess:
         while not enough():
             if time.monotonic() > deadline:
                 raise PeerError(f"{self.name}: no {waiting_for} in time\n{self.story()}")
-            try:
-                self._next(time.monotonic() + 0.1, waiting_for)
-            except PeerError:
-                if self.events and self.events[-1]["event"] == "error":
-                    raise
+            self.hear(waiting_for)
+
+    def hear(self, waiting_for: str) -> None:
+        """Read the next event if it comes at once."""
+        try:
+            self._next(time.monotonic() + 0.1, waiting_for)
+        except PeerError:
+            if self.events and self.events[-1]["event"] == "error":
+                raise
 
     def finish(self, seconds: float = EVENT_SECONDS) -> list[Event]:
         """Read to the end and return all events; raises PeerError unless the last one is "done"."""
@@ -163,6 +167,19 @@ class PeerProcess:
         """Everything the peer said, for a failure message."""
         said = "\n".join(json.dumps(event) for event in self.events[-40:])
         return f"--- events\n{said}\n--- standard error\n{self._program.errors()}"
+
+
+def until_together(waiting_for: str, peers: list[PeerProcess], enough: Callable[[], bool]) -> None:
+    """Read events of all peers in turn until ``enough`` is true of what was seen so far; raises PeerError.
+
+    A share that is right for one peer may be that of a generation before the last member came.
+    """
+    deadline = time.monotonic() + EVENT_SECONDS
+    while not enough():
+        if time.monotonic() > deadline:
+            raise PeerError("\n".join([f"no {waiting_for} in time", *(peer.story() for peer in peers)]))
+        for peer in peers:
+            peer.hear(waiting_for)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 from tests.interop.conftest import need
-from tests.interop.peers import BY_NAME, CLIENTS, Client, PeerProcess, run_steps, started
+from tests.interop.peers import BY_NAME, CLIENTS, Client, PeerProcess, run_steps, started, until_together
 from tests.interop.targets import Target, also_on_nodes
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -182,9 +182,12 @@ def test_clients_of_four_makes_share_one_group(target: Target, fresh_name: Fresh
             )
             for make in makes
         ]
-        for member in members:
-            member.until("two of eight partitions", owns(2))
-        assert len(set().union(*(member.owned() for member in members))) == 8
+
+        def is_shared() -> bool:
+            shares = [member.owned() for member in members]
+            return [len(share) for share in shares] == [2, 2, 2, 2] and len(set().union(*shares)) == 8
+
+        until_together("two of eight partitions for each", members, is_shared)
         for member in members[1:]:
             member.leave()
         members[0].until("all eight partitions", owns(8))

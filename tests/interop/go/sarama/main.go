@@ -34,7 +34,7 @@ func (s *sailor) config() *sarama.Config {
 	config.Net.MaxOpenRequests = 1
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
 	config.Consumer.Offsets.AutoCommit.Enable = false
-	config.Consumer.MaxWaitTime = 200 * time.Millisecond
+	config.Consumer.MaxWaitTime = 20 * time.Millisecond // a commit waits behind a fetch: both use one connection
 	config.Metadata.RefreshFrequency = time.Second
 	if tls := s.options.TLS(); tls != nil {
 		config.Net.TLS.Enable, config.Net.TLS.Config = true, tls
