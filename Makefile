@@ -43,7 +43,7 @@ cluster: $(READY) ## three nodes on a PostgreSQL from PyPI, and who leads what: 
 demo: $(READY) ## a guided tour of a few minutes: one group, consumers of two libraries and a Spark job
 	@$(BIN)/python -m examples.demo || [ $$? = 130 ] # Ctrl-C is a way to end it
 
-style: $(READY)
+style: $(READY) ## format and lint
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
