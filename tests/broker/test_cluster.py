@@ -52,8 +52,9 @@ def test_the_journal_has_a_partition_for_each_shard_with_the_same_leader(cluster
         await consume(nodes, 1)
         await nodes.until_spread(CONSUMER_OFFSETS)
 
-        def leaders(topic: TopicName) -> list[int | None]:
-            return [each.leader for each in node.broker.catalog.view.topics[topic].partitions]
+        def leaders(topic: TopicName) -> list[int | None] | None:
+            found = node.broker.catalog.view.topics.get(topic)  # the other node may have just made it
+            return None if found is None else [each.leader for each in found.partitions]
 
         await nodes.until(lambda: leaders(JOURNAL) == leaders(CONSUMER_OFFSETS))
         for server in nodes.servers:
