@@ -1,4 +1,4 @@
-"""UpdateFeatures: what lasts and who is told. How Kafka answers is in the recorded scripts."""
+"""UpdateFeatures: which levels are stored, and which clients see them. Scripts have what Kafka answers."""
 
 import pytest
 from tests.broker.conftest import Restart

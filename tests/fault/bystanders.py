@@ -12,7 +12,7 @@ SESSION_MS = 6_000
 
 
 class Bystander:
-    """Does its work again and again until it is told to stop; remembers what went wrong."""
+    """Does its work again and again until it is stopped; remembers what went wrong."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
