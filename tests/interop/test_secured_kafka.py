@@ -60,6 +60,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
         "listener.name.mtls.ssl.principal.mapping.rules": "RULE:^CN=(.*)$/$1/",
         "group.initial.rebalance.delay.ms": "0",
         "offsets.topic.num.partitions": "1",
+        "log.initial.task.delay.ms": "3600000",  # records have old timestamps: they would go after 30 s
     }
     home = tmp_path_factory.mktemp("secured")
     with secured_kafka(certificates, PASSWORDS, home, settings) as running:
