@@ -138,6 +138,7 @@ class PeerProcess:
         try:
             self._program.tell(word)
         except BrokenPipeError as error:
+            self.finish()  # which says why, if the peer did
             raise PeerError(f"{self.name}: has ended\n{self.story()}") from error
 
     def die(self) -> None:

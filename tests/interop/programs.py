@@ -65,7 +65,8 @@ def _end(process: "subprocess.Popen[str]", reader: threading.Thread, errors: IO[
     reader.join()
     for stream in (process.stdin, process.stdout, errors):
         if stream is not None:
-            stream.close()
+            with suppress(BrokenPipeError):  # it ended before it read what it was told
+                stream.close()
 
 
 def _tail(errors: IO[str]) -> str:
